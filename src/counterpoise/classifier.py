@@ -1,0 +1,557 @@
+"""BalancedRidgeClassifier: moments, class weights and a solver behind scikit-learn's face."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from counterpoise import probability, validate
+from counterpoise.moments import Labels, Matrix, Moments, RemovalError, Rows, Vector
+from counterpoise.scaling import affine
+from counterpoise.solve import Solution, System, choose_ridge, solve
+from counterpoise.weighting import ClassWeight, Costs, targets, totals
+
+DOUBTFUL = 1e-8  # an estimated relative error that forget warns about
+
+
+class PrecisionWarning(UserWarning):
+    """Forgetting has cost digits that may be missed."""
+
+
+@dataclass(eq=False)
+class _Learned:
+    """All that a model has learnt, and the last solution while it is still valid."""
+
+    moments: Moments
+    declared: Labels
+    learnt_with: tuple[Any, ...]
+    solved: tuple[Any, _Solved] | None = field(default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Scores of every class: one problem for two classes, else one a class."""
+
+    classes: Labels
+    seen: NDArray[np.bool_]
+    solution: Solution
+    factor: Vector  # from odds under the weights of training to odds under the stream's
+
+
+class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Ridge classifier with balanced classes, exact at every moment of a stream.
+
+    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
+    those that a batch solver, after a batch scaler, would find on the rows that remain, equal to
+    rounding (about 1e-12) whatever the order and the chunks; the same chunks in the same order
+    give bit-identical weights.
+
+    Parameters
+    ----------
+    ridge : float or "gcv", default=1e-4
+        The penalty b on the squared weights, in scaled units, where each class has total weight
+        1; scikit-learn's ``alpha`` is ``ridge * n / 2``. "gcv" chooses it by generalised
+        cross-validation, from the moments alone.
+    class_weight : "balanced", dict or None, default="balanced"
+        "balanced" gives every class the total weight 1, that is 1/n_k a row (scikit-learn's
+        n/(2 n_k) means another ridge, not other weights). A dict gives each row the weight of
+        its label, None gives 1: then this is ordinary ridge regression on ±1, or RLS. Labels
+        missing from the dict weigh 1.
+    costs : dict, optional
+        Factors on the class weights by label, for mistakes that cost more. Labels missing from
+        it count 1; labels not yet seen are allowed.
+    scale : "standard", "minmax" or None, default="standard"
+        Scaling of the features by everything seen so far, exact after the fact.
+    fit_intercept : bool, default=True
+        Add a constant feature.
+    penalize_intercept : bool, default=True
+        Penalise the constant like any weight, as the paper does, or leave it free, as
+        ``RidgeClassifier`` does.
+    half_life : float, optional
+        A row fades to half its weight while its own class receives this much weight. The rare
+        class is not forgotten because the common one keeps coming.
+    memory_limit : float, default=2e9
+        Bytes that the moments of all classes may take.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        Labels seen, or declared, so far.
+    class_count_ : ndarray of shape (c,)
+        Weight of each class, not faded.
+    coef_ : ndarray of shape (1, d) or (c, d)
+        Weights in the units of the input.
+    intercept_ : ndarray of shape (1,) or (c,)
+        Scores at the origin of the input.
+    ridge_ : float
+        The ridge that was used.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (d,)
+        Their names, where X has names that are all strings.
+
+    References
+    ----------
+    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, eq. (4) and Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [9.0]]), ["ok", "ok", "ok", "fraud"]
+    >>> model = BalancedRidgeClassifier().partial_fit(X[:2], y[:2]).partial_fit(X[2:], y[2:])
+    >>> model.predict([[8.0]])
+    array(['fraud'], dtype='<U5')
+    >>> bool(np.allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        ridge: float | str = 1e-4,
+        class_weight: ClassWeight = "balanced",
+        costs: Costs = None,
+        scale: str | None = "standard",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        half_life: float | None = None,
+        memory_limit: float = 2e9,
+    ) -> None:
+        self.ridge = ridge
+        self.class_weight = class_weight
+        self.costs = costs
+        self.scale = scale
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.half_life = half_life
+        self.memory_limit = memory_limit
+
+    # Learning
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> BalancedRidgeClassifier:
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row; a row of weight 0 changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            self.__dict__.pop("_learned", None)
+            self._learn(X, y, None, sample_weight)
+            if not self._learned.moments.n.any():
+                raise ValueError("every sample_weight is zero: there is nothing to fit")
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> BalancedRidgeClassifier:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels; new ones may appear at any time.
+        classes : array-like, optional
+            Labels that are to appear in ``classes_`` even before they are seen. Never needed.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row; a row of weight 0 changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            self._learn(X, y, classes, sample_weight)
+        return self
+
+    def forget(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> BalancedRidgeClassifier:
+        """Take rows back, as if they had never been learnt.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights when they were learnt.
+
+        Returns
+        -------
+        self
+
+        Warns
+        -----
+        PrecisionWarning
+            If the estimated relative error passes 1e-8; above 1e-3 it is an error instead, and
+            the model stays as it was.
+        """
+        if self.half_life is not None:
+            raise ValueError(
+                "forget is not possible with half_life: how far a row has faded is not known"
+            )
+        if self.scale == "minmax":
+            raise ValueError(
+                "forget is not possible with scale='minmax': a minimum cannot be taken back; "
+                "use scale='standard'"
+            )
+        self._require_fitted()
+        with self._all_or_nothing():
+            validate.options(self)
+            X, y = validate.rows(self, X, y)
+            _, chunk = self._moments_of(X, y, sample_weight)
+            try:
+                moments = self._learned.moments - chunk
+            except RemovalError as error:
+                if error.feature is None:
+                    raise
+                raise ValueError(
+                    f"forgetting these rows would leave {self._name(error.feature)} with fewer "
+                    "than three correct digits, because what was forgotten varied so much more "
+                    "than what remains; fit a new model on the rows that remain. Nothing was "
+                    "forgotten"
+                ) from None
+            declared, learnt_with = self._learned.declared, self._learned.learnt_with
+            self._learned = _Learned(moments, declared, learnt_with)
+        lost = moments.lost()
+        if lost.max() > DOUBTFUL:
+            warnings.warn(
+                f"{self._name(int(lost.argmax()))} keeps about {-np.log10(lost.max()):.0f} correct "
+                "digits: what was forgotten varied so much more than what remains",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
+        """Make one model of two, as if it had seen both streams, this one first.
+
+        Parameters
+        ----------
+        other : BalancedRidgeClassifier
+            A fitted model with the same options and features.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+            A new model; both of the old ones stay as they are.
+        """
+        if not isinstance(other, BalancedRidgeClassifier):
+            raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
+        self._require_fitted()
+        other._require_fitted()
+        mine, theirs = self.get_params(), other.get_params()
+        for name in mine:
+            if mine[name] != theirs[name]:
+                raise ValueError(
+                    f"cannot merge models with different options: {name} is {mine[name]!r} here "
+                    f"and {theirs[name]!r} there"
+                )
+        names = [getattr(m, "feature_names_in_", np.empty(0)).tolist() for m in (self, other)]
+        if self.n_features_in_ != other.n_features_in_ or names[0] != names[1]:
+            raise ValueError(
+                "cannot merge models with different features: "
+                f"{names[0] or self.n_features_in_} here and {names[1] or other.n_features_in_} there"
+            )
+        known, more = self._learned, other._learned
+        labels = validate.group(more.moments.labels, known.moments.labels)[1]
+        self._require_room(len(labels), self.n_features_in_)
+        result = clone(self)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in self.__dict__:
+                setattr(result, name, getattr(self, name))
+        moments = known.moments.copy().follow(more.moments, self.half_life)
+        declared = _union(known.declared, more.declared)
+        result._learned = _Learned(moments, declared, known.learnt_with)
+        return result
+
+    # Looking
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        f = self._scores(X)[0]
+        return f.ravel() if f.shape[1] == 1 else f
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Most probable label under balanced classes.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f, solved = self._scores(X)
+        if solved.seen.sum() == 1:
+            return np.repeat(solved.classes[solved.seen], len(f))
+        if f.shape[1] == 1:
+            return solved.classes[(f.ravel() > 0).astype(np.intp)]
+        return solved.classes[np.where(solved.seen, f, -np.inf).argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the weights of training: its argmax is always :meth:`predict`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        f, solved = self._scores(X)
+        return probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
+
+    def stream_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the stream's own class frequencies.
+
+        Where :meth:`predict_proba` says "more like a fraud than like a payment", this says how
+        likely a fraud is. On rare classes the two differ a lot.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        f, solved = self._scores(X)
+        return probability.probabilities(f, solved.factor, solved.seen)
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels seen, or declared, so far."""
+        return self._classes()[0]
+
+    @property
+    def class_count_(self) -> Vector:
+        """Weight of each class, not faded."""
+        classes, slot = self._classes()
+        N = self._learned.moments.N
+        return np.array([N[k] if k >= 0 else 0.0 for k in slot])
+
+    @property
+    def coef_(self) -> Matrix:
+        """Weights in the units of the input."""
+        return self._solved().solution.coef.copy()
+
+    @property
+    def intercept_(self) -> Vector:
+        """Scores at the origin of the input."""
+        solution = self._solved().solution
+        return solution.offset - solution.coef @ solution.anchor
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge that was used."""
+        return self._solved().solution.ridge
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__ and bool(self._learned.moments.n.any())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Within
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _learn(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> None:
+        validate.options(self)
+        first = "_learned" not in self.__dict__
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        X, y = validate.rows(self, X, y, reset=first)
+        learnt_with = (self.half_life, self.scale == "minmax")
+        if not first and self._learned.learnt_with != learnt_with:
+            raise ValueError(
+                "half_life, and scale to or from 'minmax', cannot change once rows were learnt; "
+                "fit again, or use a clone"
+            )
+        labels, chunk = self._moments_of(X, y, sample_weight)
+        learned = chunk if first else self._learned.moments
+        declared = np.unique(y[:0]) if first else self._learned.declared
+        if classes is not None:
+            declared = _union(declared, np.unique(np.asarray(classes)))
+        if first:
+            self._learned = _Learned(chunk, declared, learnt_with)
+            return
+        self._require_room(len(labels), self.n_features_in_)
+        self._learned.declared = declared
+        self._learned.solved = None
+        learned.follow(chunk, self.half_life)
+
+    def _moments_of(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None
+    ) -> tuple[Labels, Moments]:
+        """Moments of a checked chunk, in the slots of what was learnt, and all labels."""
+        weight = validate.weights(sample_weight, X.shape[0])
+        known = self._learned.moments if "_learned" in self.__dict__ else None
+        rows_of, labels = validate.group(y, known.labels if known else y[:0])
+        self._require_room(len(labels), X.shape[1])
+        if sp.issparse(X) or (weight is not None and not weight.all()):
+            validate.require_finite(self, X)
+        anchor = known.anchor if known and known.n.any() else None
+        extremes = self.scale == "minmax"
+        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
+            chunk = Moments.of_groups(X, rows_of, labels, weight, self.half_life, extremes, anchor)
+        validate.require_moderate(self, X, chunk)
+        return labels, chunk
+
+    def _classes(self) -> tuple[Labels, list[int]]:
+        """Sorted labels seen or declared, and the slot of each in the moments or −1."""
+        if "_learned" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+        moments, declared = self._learned.moments, self._learned.declared
+        seen = {moments.labels[k]: int(k) for k in np.flatnonzero(moments.n)}
+        classes = _union(moments.labels[moments.n > 0], declared)
+        return classes, [seen.get(label, -1) for label in classes]
+
+    def _solved(self) -> _Solved:
+        """Solution of what was learnt so far under the present options."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+        key = repr(self.get_params())
+        if self._learned.solved is None or self._learned.solved[0] != key:
+            validate.options(self)
+            if self._learned.learnt_with[1] != (self.scale == "minmax"):
+                raise ValueError("scale cannot change to or from 'minmax' once rows were learnt")
+            self._learned.solved = key, self._solve()
+        return self._learned.solved[1]
+
+    def _solve(self) -> _Solved:
+        moments = self._learned.moments
+        classes, slots = self._classes()
+        seen = np.array(slots) >= 0
+        slot = np.array(slots)[seen]
+        y = targets(len(classes))[:, seen]
+        if len(y) > 1:
+            y = y[seen]
+        a = totals(classes[seen], moments.N[slot], y, self.class_weight, self.costs)
+        m, s = affine(moments, self.scale)
+        intercept = "none"
+        if self.fit_intercept:
+            intercept = "penalized" if self.penalize_intercept else "free"
+        systems = []
+        for a_q, y_q in zip(a, y, strict=True):
+            by_slot = np.zeros((2, len(moments.n)))
+            by_slot[:, slot] = a_q, y_q
+            systems.append(System(moments, m, s, by_slot[0], by_slot[1], intercept))
+        ridge = choose_ridge(systems) if self.ridge == "gcv" else float(self.ridge)
+        solution = solve(systems, ridge)
+        factor = _odds_factor(y, a, moments.N[slot])
+        if len(classes) > 2:  # a class declared but not seen scores −1
+            coef, offset = np.zeros((len(classes), len(m))), np.full(len(classes), -1.0)
+            coef[seen], offset[seen] = solution.coef, solution.offset
+            solution = replace(solution, coef=coef, offset=offset)
+            by_class = np.zeros(len(classes))
+            by_class[seen] = factor
+            factor = by_class
+        return _Solved(classes, seen, solution, factor)
+
+    def _scores(self, X: Any) -> tuple[Matrix, _Solved]:
+        self._require_fitted()
+        X = validate.rows(self, X)
+        validate.require_finite(self, X)
+        solved = self._solved()
+        solution = solved.solution
+        base = solution.coef @ solution.anchor
+        if sp.issparse(X) or np.abs(base).max() < 1e3:
+            return X @ solution.coef.T + (solution.offset - base), solved
+        # Far from zero the products would cancel; the differences do not.
+        return (X - solution.anchor) @ solution.coef.T + solution.offset, solved
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has learnt nothing yet, or has forgotten it all; "
+                "call fit or partial_fit first"
+            )
+
+    def _require_room(self, c: int, d: int) -> None:
+        size = 8.0 * c * d * d
+        if size > self.memory_limit:
+            raise ValueError(
+                f"{c} classes of {d} features need {size / 1e9:.1f} GB of moments, more than "
+                f"memory_limit={self.memory_limit / 1e9:.1f} GB; reduce the features (for example "
+                "with sklearn.feature_extraction.FeatureHasher), use an online rule with a "
+                "diagonal covariance, or raise memory_limit"
+            )
+
+    def _name(self, column: int) -> str:
+        return validate.feature_name(self, column)
+
+
+def _union(one: Labels, two: Labels) -> Labels:
+    validate.require_one_type(two, one)
+    return np.union1d(one, two) if len(one) and len(two) else np.unique(two if len(two) else one)
+
+
+def _odds_factor(y: Matrix, a: Matrix, N: Vector) -> Vector:
+    """From odds under the weights of training to odds under the true counts, for each problem."""
+    positive = y > 0
+    weight = [(a * side).sum(axis=1) for side in (positive, ~positive)]
+    count = [side @ N for side in (positive, ~positive)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor: Vector = (count[0] * weight[1]) / (count[1] * weight[0])
+    return factor

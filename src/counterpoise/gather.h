@@ -1,0 +1,60 @@
+/* The inner loop of learning in bulk: rows of one class, centred, weighted and summed up.
+
+   C and not Cython because `restrict` and one clone per instruction set are what make it as
+   fast as a copy. Four rows at a time, so that the sums stay in registers. */
+
+#ifndef COUNTERPOISE_GATHER_H
+#define COUNTERPOISE_GATHER_H
+
+#include <math.h>
+#include <stddef.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
+    defined(__GLIBC__)
+#define ONE_PER_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define ONE_PER_CPU
+#endif
+
+/* R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), nonzero += w_i [x_i != 0]
+   for the m rows of X that are listed. */
+ONE_PER_CPU static void gather_rows(
+    const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
+    const double *restrict weight, const double *restrict centre,
+    double *restrict R, double *restrict total, double *restrict nonzero)
+{
+    ptrdiff_t i = 0;
+    for (; i + 4 <= m; i += 4) {
+        const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
+        const double *restrict x2 = X + rows[i + 2] * d, *restrict x3 = X + rows[i + 3] * d;
+        double *restrict r0 = R + i * d, *restrict r1 = r0 + d;
+        double *restrict r2 = r1 + d, *restrict r3 = r2 + d;
+        const double w0 = weight[rows[i]], w1 = weight[rows[i + 1]];
+        const double w2 = weight[rows[i + 2]], w3 = weight[rows[i + 3]];
+        const double s0 = sqrt(w0), s1 = sqrt(w1), s2 = sqrt(w2), s3 = sqrt(w3);
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
+            const double v2 = x2[j] - centre[j], v3 = x3[j] - centre[j];
+            r0[j] = s0 * v0;
+            r1[j] = s1 * v1;
+            r2[j] = s2 * v2;
+            r3[j] = s3 * v3;
+            total[j] += (w0 * v0 + w1 * v1) + (w2 * v2 + w3 * v3);
+            nonzero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
+                          ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
+        }
+    }
+    for (; i < m; i++) {
+        const double *restrict x = X + rows[i] * d;
+        double *restrict r = R + i * d;
+        const double w = weight[rows[i]], s = sqrt(w);
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const double v = x[j] - centre[j];
+            r[j] = s * v;
+            total[j] += w * v;
+            nonzero[j] += x[j] != 0.0 ? w : 0.0;
+        }
+    }
+}
+
+#endif

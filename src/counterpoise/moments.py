@@ -1,0 +1,474 @@
+"""Moments: everything that is ever learnt, as a value that can be added and subtracted.
+
+Per class k of a labelled sample
+
+    n_k = Σ ω_i        μ_k = Σ ω_i x_i / n_k        C_k = Σ ω_i (x_i − μ_k)(x_i − μ_k)ᵀ
+
+with the sums over the rows of that class and ω the sample weights. Two samples together have
+
+    n = n_a + n_b      μ = μ_a + δ n_b / n          C = C_a + C_b + δδᵀ n_a n_b / n,   δ = μ_b − μ_a
+
+(Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+variances", 1979), and the inverse of that removes one from the other. Means are kept relative
+to an anchor, the first row seen, so that features far from zero keep their digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from counterpoise import _kernels
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Labels = NDArray[Any]
+Rows = Any  # a C-ordered float64 matrix, or a CSR one
+
+EPS = float(np.finfo(np.float64).eps)
+GONE = 1e-12  # what is left of a count, relative to what it was, when everything was removed
+REFUSED = 1e-3  # an estimated relative error at which a removal is refused
+OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
+
+
+class RemovalError(ValueError):
+    """Rows cannot be removed: they were never added, or too few digits would be left."""
+
+    def __init__(self, message: str, feature: int | None = None) -> None:
+        super().__init__(message)
+        self.feature = feature
+
+
+class Moments:
+    """Centred second moments of each class of a labelled sample.
+
+    Make one with :meth:`of`; then ``a + b`` is the value of both samples together, ``a - b``
+    that of a with the rows of b never seen. ``a += b`` works in place.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        The label of each slot, in order of arrival. A slot with ``n == 0`` was never seen.
+    n : ndarray of shape (c,)
+        Weight of each class, faded if rows fade with age.
+    N : ndarray of shape (c,)
+        True weight of each class, not faded.
+    anchor : ndarray of shape (d,)
+        The point that means are relative to.
+    mean : ndarray of shape (c, d)
+        Mean of each class minus the anchor.
+    C : ndarray of shape (c, d, d)
+        Scatter of each class about its own mean.
+    peak : ndarray of shape (c, d)
+        Largest diagonal of C ever held, from which :meth:`lost` estimates what removal cost.
+    nonzero : ndarray of shape (c, d)
+        Weight of the rows in which a feature is not zero. When it returns to zero, so does
+        everything about that feature, exactly.
+    low, high : ndarray of shape (d,), or (0,)
+        Extremes of each feature over all rows; empty unless asked for.
+
+    Examples
+    --------
+    >>> from counterpoise.moments import Moments
+    >>> one = Moments.of([[1.0], [3.0]], ["ham", "spam"])
+    >>> both = one + Moments.of([[5.0]], ["spam"])
+    >>> both.labels.tolist(), both.n.tolist(), (both.mean + both.anchor).ravel().tolist()
+    (['ham', 'spam'], [1.0, 2.0], [1.0, 4.0])
+    >>> (both - one).n.tolist()
+    [0.0, 1.0]
+    """
+
+    __slots__ = (
+        "C",
+        "N",
+        "_store",
+        "anchor",
+        "high",
+        "labels",
+        "low",
+        "mean",
+        "n",
+        "nonzero",
+        "peak",
+    )
+
+    labels: Labels
+    n: Vector
+    N: Vector
+    anchor: Vector
+    mean: Matrix
+    C: NDArray[np.float64]
+    peak: Matrix
+    nonzero: Matrix
+    low: Vector
+    high: Vector
+
+    def __init__(self, labels: Labels, anchor: Vector, extremes: bool = False) -> None:
+        """Nothing seen yet of these classes, about this anchor."""
+        c, d = len(labels), len(anchor)
+        self.labels = labels
+        self.anchor = anchor
+        self.n, self.N = np.zeros(c), np.zeros(c)
+        self.mean, self.peak, self.nonzero = (np.zeros((c, d)) for _ in range(3))
+        self._store = self.C = np.zeros((c, d, d))
+        self.low = np.full(d if extremes else 0, np.inf)
+        self.high = -self.low
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike | sp.csr_array,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        half_life: float | None = None,
+        extremes: bool = False,
+    ) -> Moments:
+        """Moments of a labelled sample.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            The rows, finite.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row, not negative; a row of weight 0 changes nothing.
+        half_life : float, optional
+            A row fades to half its weight while its class receives this much weight.
+        extremes : bool, default=False
+            Also keep the minimum and the maximum of each feature.
+
+        Returns
+        -------
+        Moments
+        """
+        X = _canonical(X) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+        labels, codes = np.unique(np.asarray(y), return_inverse=True)
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return cls.of_groups(X, groups(codes, len(labels)), labels, weight, half_life, extremes)
+
+    @classmethod
+    def of_groups(
+        cls,
+        X: Rows,
+        rows_of: list[NDArray[np.intp]],
+        labels: Labels,
+        weight: Vector | None = None,
+        half_life: float | None = None,
+        extremes: bool = False,
+        anchor: Vector | None = None,
+    ) -> Moments:
+        """Moments of rows grouped by label, each group in order, about a given anchor."""
+        d = X.shape[1]
+        if weight is None:
+            weight = np.ones(X.shape[0])
+        elif not weight.all():
+            rows_of = [rows[weight[rows] > 0] for rows in rows_of]
+        if anchor is None:
+            first = min((rows[0] for rows in rows_of if len(rows)), default=None)
+            anchor = np.zeros(d) if first is None else _row(X, first)
+        result = cls(labels, anchor, extremes)
+        if extremes:
+            _extremes(X, np.concatenate(rows_of), result)
+        of_class = _of_sparse_class if sp.issparse(X) else _of_class
+        block = max(1024, 2**20 // d)  # rows at a time: about 8 MB
+        for k, rows in enumerate(rows_of):
+            if not len(rows):
+                continue
+            entering = weight
+            if half_life is not None:
+                rows, entering = _faded(rows, weight, half_life)
+            for i in range(0, len(rows), block):
+                result += of_class(X, rows[i : i + block], entering, labels[k : k + 1], anchor)
+            if half_life is not None:
+                result.N[k] = weight[rows_of[k]].sum()
+        return result
+
+    def __iadd__(self, other: Moments) -> Moments:
+        return self.follow(other)
+
+    def __add__(self, other: Moments) -> Moments:
+        return self.copy().follow(other)
+
+    def follow(self, other: Moments, half_life: float | None = None) -> Moments:
+        """Let another sample follow this one, in place: addition, after fading by its weight.
+
+        Nothing is changed by an exception, and a signal finds the state before or after.
+        """
+        slot = self._slots(other.labels)
+        keep = np.ones(len(slot)) if half_life is None else 2.0 ** (-other.N / half_life)
+        mean = other.mean + (other.anchor - self.anchor)
+        _kernels.add(
+            slot,
+            keep,
+            other.n,
+            other.N,
+            mean,
+            other.C,
+            other.peak,
+            other.nonzero,
+            other.low,
+            other.high,
+            np.empty(len(self.anchor)),
+            self.n,
+            self.N,
+            self.mean,
+            self.C,
+            self.peak,
+            self.nonzero,
+            self.low,
+            self.high,
+        )
+        return self
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Remove the rows of another sample, as if they had never been seen."""
+        if self.low.size:
+            raise RemovalError("extremes cannot be forgotten")
+        result = self.copy()
+        index = {label: k for k, label in enumerate(self.labels.tolist())}
+        shift = other.anchor - self.anchor
+        for j, label in enumerate(other.labels.tolist()):
+            if other.n[j] == 0.0:
+                continue
+            k = index.get(label)
+            if k is None or self.n[k] == 0.0:
+                raise RemovalError(f"cannot forget rows of class {label!r}: none was ever seen")
+            result._remove(k, label, other, j, other.mean[j] + shift)
+        lost = result.lost()
+        if lost.max() > REFUSED:
+            raise RemovalError("too few digits would be left", int(lost.argmax()))
+        return result
+
+    def _remove(self, k: int, label: object, other: Moments, j: int, mean_b: Vector) -> None:
+        """Chan's formulae backwards, for class j of other and class k of self."""
+        n_a, n_b = self.n[k], other.n[j]
+        n = n_a - n_b
+        if n < -GONE * n_a:
+            raise RemovalError(
+                f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
+            )
+        if n <= GONE * n_a:
+            for array in (self.n, self.N, self.mean, self.C, self.peak, self.nonzero):
+                array[k] = 0.0
+            return
+        self.n[k], self.N[k] = n, self.N[k] - other.N[j]
+        self.mean[k] -= (mean_b - self.mean[k]) * (n_b / n)
+        delta = mean_b - self.mean[k]
+        self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * n_b / n_a)
+        was = self.nonzero[k].copy()
+        self.nonzero[k] -= other.nonzero[j]
+        zero = (self.nonzero[k] <= GONE * was) & (was > 0)
+        self.nonzero[k, zero] = 0.0
+        self.mean[k, zero] = -self.anchor[zero]
+        # Rounding can turn a variance that vanished into a small negative number.
+        vanished = (C_jj := np.einsum("jj->j", self.C[k])) < 0.0
+        vanished &= C_jj >= -8.0 * EPS * self.peak[k]
+        self.C[k, zero | vanished, :] = 0.0
+        self.C[k][:, zero | vanished] = 0.0
+        self.peak[k, zero] = 0.0
+
+    def lost(self) -> Vector:
+        """Estimated relative error that removals left in each feature's second moment.
+
+        Rounding leaves about eps times the largest scatter ever held; what is left of the
+        scatter decides how much that is, with every row or every class weighing the same.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+        """
+        seen = self.n > 0
+        if not seen.any():
+            return np.zeros(len(self.anchor))
+        n, mean, peak = self.n[seen, None], self.mean[seen], self.peak[seen]
+        C_jj = np.einsum("kjj->kj", self.C[seen])
+        worst = np.zeros(len(self.anchor))
+        for alpha in (np.ones_like(n), 1.0 / n):
+            m = (alpha * n * mean).sum(axis=0) / (alpha * n).sum()
+            left = (alpha * (C_jj + n * (mean - m) ** 2)).sum(axis=0)
+            noise = EPS * (alpha * peak).sum(axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                error = np.where(noise > 0, noise / np.maximum(left, 0.0), 0.0)
+            worst = np.maximum(worst, np.where(left < 0, np.inf, error))
+        return worst
+
+    def scaled(self, gamma: float | Vector) -> Moments:
+        """Fade: the weight and the scatter of each class times gamma, in (0, 1]."""
+        result = self.copy()
+        gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
+        result.n *= gamma
+        result.C *= gamma[:, None, None]
+        result.nonzero *= gamma[:, None]
+        return result
+
+    def grow(self, d: int) -> Moments:
+        """Widen to d features, in place; the new ones were zero in every row so far."""
+        more = d - len(self.anchor)
+        self.anchor = np.append(self.anchor, np.zeros(more))
+        for name in ("mean", "peak", "nonzero"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        if self.low.size:
+            edge = np.full(more, 0.0 if self.n.any() else np.inf)
+            self.low, self.high = np.append(self.low, edge), np.append(self.high, -edge)
+        self._reserve(len(self.labels), d)
+        return self
+
+    def copy(self) -> Moments:
+        """Return an independent copy."""
+        result = object.__new__(Moments)
+        for name in Moments.__slots__:
+            setattr(result, name, getattr(self, name).copy())
+        result._store = result.C
+        return result
+
+    def _complete(self, n: float) -> Moments:
+        """Fill in what follows from the scatter of a single class of weight n."""
+        self.n[0] = self.N[0] = n
+        self.peak[0] = np.diagonal(self.C[0])
+        return self
+
+    def _slots(self, labels: Labels) -> NDArray[np.intp]:
+        """Slot of each label here, made if need be."""
+        if self.labels is labels:
+            return np.arange(len(labels))
+        index = {label: k for k, label in enumerate(self.labels.tolist())}
+        new = [label for label in labels.tolist() if label not in index]
+        if new:
+            index |= {label: len(index) + i for i, label in enumerate(new)}
+            fresh = np.array([label in new for label in labels.tolist()])
+            c = len(index)
+            for name in ("n", "N", "mean", "peak", "nonzero"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros((len(new), *old.shape[1:]))]))
+            self._reserve(c, len(self.anchor))
+            self.labels = np.concatenate([self.labels, labels[fresh]])
+        return np.array([index[label] for label in labels.tolist()], dtype=np.intp)
+
+    def _reserve(self, c: int, d: int) -> None:
+        """Room for c classes and d features; copied only at geometrically spaced sizes."""
+        c_room, d_room = self._store.shape[:2]
+        if c > c_room or d > d_room:
+            c_room = c if c <= c_room else max(c, c_room + c_room // 2)
+            d_room = d if d <= d_room else max(d, d_room + d_room // 2)
+            store = np.zeros((c_room, d_room, d_room))
+            c_old, d_old = self.C.shape[:2]
+            store[:c_old, :d_old, :d_old] = self.C
+            self._store = store
+        self.C = self._store[:c, :d, :d]
+
+
+def _canonical(X: Any) -> Rows:
+    """As CSR, with one entry a place."""
+    X = sp.csr_array(X, dtype=np.float64)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _row(X: Rows, i: int) -> Vector:
+    row: Vector = X[[i]].toarray()[0] if sp.issparse(X) else X[i].copy()
+    return row
+
+
+def _extremes(X: Rows, rows: NDArray[np.intp], result: Moments) -> None:
+    if len(rows):
+        X = X if len(rows) == X.shape[0] else X[rows]
+        low, high = X.min(axis=0), X.max(axis=0)
+        if sp.issparse(X):
+            low, high = low.toarray().ravel(), high.toarray().ravel()
+        result.low[:], result.high[:] = low, high
+
+
+def _faded(
+    rows: NDArray[np.intp], weight: Vector, half_life: float
+) -> tuple[NDArray[np.intp], Vector]:
+    """Rows of one class that still weigh something, and the weights of all rows after fading.
+
+    With γ = 2^(−1/half_life) a row enters with (1 − γ^ω)/(1 − γ) and then fades by γ for each
+    unit of weight that its class receives after it.
+    """
+    later = np.cumsum(weight[rows][::-1])[::-1]
+    age = np.append(later[1:], 0.0) / half_life
+    rows, age = rows[age <= OLDEST], age[age <= OLDEST]
+    rate = -np.log(2.0) / half_life
+    faded = np.zeros_like(weight)
+    faded[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
+    return rows, faded
+
+
+def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:
+    """Rows of each code from 0 to c − 1, in order.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        A number below c for each row.
+    c : int
+        How many groups.
+
+    Returns
+    -------
+    list of c ndarrays
+    """
+    if c <= 16:
+        return [np.flatnonzero(codes == k) for k in range(c)]
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=c))[:-1])
+
+
+def _of_class(
+    X: Matrix, rows: NDArray[np.intp], weight: Vector, label: Labels, anchor: Vector
+) -> Moments:
+    """Moments of dense rows of one class.
+
+    The rows are centred on the mean of every 64th of them, or of 256 at least. What that differs
+    from their own mean is corrected; it can cost a factor of 64 in rounding if rows conspire.
+    """
+    part = Moments(label, anchor)
+    R, about = np.empty((len(rows), len(anchor))), np.empty(len(anchor))
+    sample = max(1, min(64, len(rows) // 256))
+    n = _kernels.gather(X, rows, weight, anchor, sample, about, R, part.mean[0], part.nonzero[0])
+    C = part.C[0]
+    np.matmul(R.T, R, out=C)
+    C -= np.outer(n * about, about)
+    return part._complete(n)
+
+
+def _of_sparse_class(
+    X: Rows, rows: NDArray[np.intp], weight: Vector, label: Labels, anchor: Vector
+) -> Moments:
+    """Moments of CSR rows of one class: columns mostly filled as dense, the others as they are.
+
+    A column with a share p ≤ 1/2 of non-zeros has n μ² ≤ p Σ x², so that Σ x² − n μ² loses at
+    most one bit; only fuller columns need to be centred first.
+    """
+    X, weight = X[rows], weight[rows]
+    part = Moments(label, anchor)
+    filled = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+    dense, sparse = np.flatnonzero(2 * filled > len(rows)), np.flatnonzero(2 * filled <= len(rows))
+    n, C = float(weight.sum()), part.C[0]
+
+    S = X[:, sparse]
+    WS = sp.diags_array(weight, format="csr") @ S
+    mu = np.asarray(WS.sum(axis=0)).ravel() / n
+    part.mean[0, sparse] = mu - anchor[sparse]
+    part.nonzero[0, sparse] = weight @ (S != 0)
+    C[np.ix_(sparse, sparse)] = (S.T @ WS).toarray() - n * np.outer(mu, mu)
+
+    if dense.size:
+        D = X[:, dense].toarray()
+        block = _of_class(D, np.arange(len(rows)), weight, label, anchor[dense])
+        part.mean[0, dense], part.nonzero[0, dense] = block.mean[0], block.nonzero[0]
+        D -= block.anchor
+        D -= block.mean[0]
+        # Σ ω (D − mean) is only zero up to rounding, hence the second term.
+        cross = WS.T @ D - np.outer(mu, weight @ D)
+        C[np.ix_(dense, dense)] = block.C[0]
+        C[np.ix_(sparse, dense)] = cross
+        C[np.ix_(dense, sparse)] = cross.T
+    return part._complete(n)

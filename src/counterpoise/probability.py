@@ -1,0 +1,73 @@
+"""From scores to probabilities.
+
+A least-squares score f with targets ±1 estimates 2p − 1, where p is the probability of the
+positive class under the weights that the model was trained with (appendix A of the paper).
+Scores leave the range ±1, probabilities must not: beyond EDGE the line is continued by a
+hyperbola of the same slope, strictly rising, that tends to 0 or 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.moments import Matrix, Vector
+
+EDGE = 0.9
+
+
+def odds(f: Matrix) -> Matrix:
+    """p/(1 − p) of scores.
+
+    Parameters
+    ----------
+    f : ndarray
+        Scores.
+
+    Returns
+    -------
+    ndarray of the same shape
+
+    Examples
+    --------
+    >>> odds(np.array([0.0, 0.5, -0.5])).tolist()
+    [1.0, 3.0, 0.3333333333333333]
+    """
+    small = (1.0 - EDGE) / 2.0
+    beyond = np.maximum(np.abs(f) - EDGE, 0.0)
+    less = np.where(beyond > 0, small / (1.0 + beyond / (2.0 * small)), (1.0 - np.abs(f)) / 2.0)
+    ratio = (1.0 - less) / less
+    return np.where(f >= 0, ratio, 1.0 / ratio)
+
+
+def probabilities(f: Matrix, factor: Vector, seen: Vector) -> Matrix:
+    """Probability of each class, with the odds of each problem multiplied by a factor.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, q)
+        Scores; one problem stands for two classes, else one a class.
+    factor : ndarray of shape (q,)
+        1 for the weights of training; the ratio of frequencies over the ratio of total weights
+        for those of the stream.
+    seen : ndarray of shape (c,)
+        Whether the class was ever seen; if not, its probability is 0.
+
+    Returns
+    -------
+    ndarray of shape (n, c)
+        Rows add up to 1. With factors of 1 the largest is that of the largest score.
+    """
+    if seen.sum() <= 1:
+        return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
+    ratio = odds(f) * factor
+    if len(seen) == 2:
+        p = ratio / (1.0 + ratio)
+        return np.hstack([1.0 - p, p])
+    p = np.where(seen, ratio / (1.0 + ratio), 0.0)
+    p /= p.sum(axis=1, keepdims=True)
+    if (factor == 1.0).all():
+        # Scores that differ in the last bit may round to one probability: keep their order.
+        best = np.where(seen, f, -np.inf).argmax(axis=1)
+        tied = np.flatnonzero(p.argmax(axis=1) != best)
+        p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
+    return p

@@ -1,0 +1,295 @@
+"""From moments and class weights to coefficients.
+
+With f(x) = w_0 + w·(x − m)/s the weights minimise
+
+    Σ_k a_k E_k[(y_k − f)²] + b (w_0² + ‖w‖²)
+
+where E_k is the mean over class k and a_k its total weight. About the weighted mean of the
+classes the constant and the other features are orthogonal: with f = t + w·ζ and
+ζ = (x − centre)/s the data alone ask for
+
+    a t = Σ a_k y_k,      K w = z,      K = Σ a_k E_k[ζζᵀ],      z = Σ a_k y_k E_k[ζ]
+
+and the penalty of the constant is one rank-one term more, b q qᵀ with q = [1, −h] on [t, w] and
+h = (centre − m)/s, added by the formula of Sherman and Morrison. Nothing large is ever
+subtracted, however far from zero the features are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+from sklearn.exceptions import ConvergenceWarning
+
+from counterpoise.moments import EPS, Matrix, Moments, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """One weighted ridge problem, in scaled units about its own centre.
+
+    Attributes
+    ----------
+    moments : Moments
+        What was seen.
+    m, s : ndarray of shape (d,)
+        Shift (relative to the anchor) and divisor of the scaling.
+    a, y : ndarray of shape (c,)
+        Total weight and target of each class; 0 for a class that is not in the problem.
+    intercept : "penalized", "free" or "none"
+        What becomes of the constant.
+    """
+
+    moments: Moments
+    m: Vector
+    s: Vector
+    a: Vector
+    y: Vector
+    intercept: str
+
+    @cached_property
+    def centre(self) -> Vector:
+        """Where the constant is orthogonal to the features, relative to the anchor."""
+        return self.m if self.intercept == "none" else self.a @ self.moments.mean / self.a.sum()
+
+    @cached_property
+    def delta(self) -> Matrix:
+        """Mean of each class about the centre, in scaled units."""
+        return (self.moments.mean - self.centre) / self.s
+
+    def K(self) -> Matrix:
+        """Second moment of the features about the centre, without the ridge; a new array."""
+        K = (self.a[:, None] * self.delta).T @ self.delta
+        for k in np.flatnonzero(self.a):
+            alpha = self.a[k] / self.moments.n[k]
+            K += self.moments.C[k] * (alpha / self.s) / self.s[:, None]
+        return K
+
+    @cached_property
+    def z(self) -> Vector:
+        """First moment of target times features."""
+        return (self.a * self.y) @ self.delta
+
+    @cached_property
+    def h(self) -> Vector:
+        """The centre as the penalty sees it: zero where the constant is not penalised."""
+        return (self.centre - self.m) / self.s
+
+    @property
+    def share(self) -> float:
+        """1/a, or 0 without an intercept: what one unit of right-hand side adds to t."""
+        return 0.0 if self.intercept == "none" else 1.0 / float(self.a.sum())
+
+    @property
+    def t(self) -> float:
+        """Value of f at the centre if the constant were free."""
+        return self.share * float(self.a @ self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Affine scores: f(x) = offset + coef·(x − anchor).
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    coef : ndarray of shape (q, d)
+        Coefficients in the units of the input, one row a problem.
+    offset : ndarray of shape (q,)
+        Scores at the anchor.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    coef: Matrix
+    offset: Vector
+    ridge: float
+
+
+def solve(systems: list[System], ridge: float) -> Solution:
+    """Minimise each problem.
+
+    Parameters
+    ----------
+    systems : list of System
+        The problems.
+    ridge : float
+        b ≥ 0. Where b is too small to be felt and a problem has many solutions, the one that b
+        tends to is taken, the shortest in scaled units, with a warning.
+
+    Returns
+    -------
+    Solution
+    """
+    parts = [_solve(system, ridge) for system in systems]
+    t = np.array([t for t, _ in parts])
+    coef = np.array([w / system.s for system, (_, w) in zip(systems, parts, strict=True)])
+    centre = np.array([system.centre for system in systems])
+    offset = t - np.einsum("qj,qj->q", coef, centre)
+    return Solution(systems[0].moments.anchor, coef, offset, ridge)
+
+
+def _solve(system: System, b: float) -> tuple[float, Vector]:
+    K, h = system.K(), system.h
+    K.flat[:: len(K) + 1] += b
+    # A unit diagonal, so that the condition is that of the features and not of their units.
+    e = np.sqrt(np.diagonal(K))
+    e[e == 0.0] = 1.0
+    K /= e
+    K /= e[:, None]
+    factor, failed = lapack.dpotrf(K, lower=1)
+    norm = np.abs(K).sum(axis=0).max()
+    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+        return _shortest(system, b)
+    right = np.column_stack([system.z / e, h / e])
+    Kz, Kh = lapack.dpotrs(factor, right, lower=1)[0].T / e
+    if system.intercept != "penalized":
+        return system.t, Kz
+    # [t, w] − R⁻¹q b (q·[t, w]) / (1 + b q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
+    step = b * (system.t - h @ Kz) / (1.0 + b * (system.share + h @ Kh))
+    return system.t - step * system.share, Kz + step * Kh
+
+
+def _shortest(system: System, b: float) -> tuple[float, Vector]:
+    """The limit as b tends to 0 of a problem with many solutions."""
+    warnings.warn(
+        f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
+        "taking the shortest of the many solutions. A larger ridge gives a unique one.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    lam, V = np.linalg.eigh(system.K())
+    null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
+    w = V[:, ~null] @ ((system.z @ V[:, ~null]) / lam[~null])
+    if system.intercept != "penalized":
+        return system.t, w
+    # Along null directions N the fit does not change, but w_0 = t − h·w does.
+    hN = system.h @ V[:, null]
+    w_0 = system.t - system.h @ w
+    return system.t, w + V[:, null] @ (hN * (w_0 / (1.0 + hN @ hN)))
+
+
+class Path:
+    """Solutions of one problem for every ridge, from one eigendecomposition.
+
+    Parameters
+    ----------
+    system : System
+        The problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = Moments.of([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> one = np.ones(1)
+    >>> path = Path(System(seen, 0 * one, one, np.ones(2), np.array([-1.0, 1.0]), "free"))
+    >>> t, w = path.at(np.array([1e-9, 9.0]))
+    >>> w.ravel().round(3).tolist()
+    [0.6, 0.217]
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        lam, V = np.linalg.eigh(system.K())
+        self.lam = np.maximum(lam, 0.0)
+        self.V = V
+        self.z = system.z @ V
+        self.h = system.h @ V
+
+    def at(self, b: Vector) -> tuple[Vector, Matrix]:
+        """Value at the centre and scaled weights.
+
+        Parameters
+        ----------
+        b : ndarray of shape (r,)
+            The ridges, positive.
+
+        Returns
+        -------
+        t : ndarray of shape (r,)
+        w : ndarray of shape (r, d)
+        """
+        t, w = self._at(b)
+        return t, w @ self.V.T
+
+    def _at(self, b: Vector) -> tuple[Vector, Matrix]:
+        """The same in the coordinates of the eigenvectors."""
+        inverse = 1.0 / (self.lam + b[:, None])
+        w, t = inverse * self.z, np.full(len(b), self.system.t)
+        if self.system.intercept != "penalized":
+            return t, w
+        step = b * (t - w @ self.h) / (1.0 + b * self._q(inverse))
+        return t - step * self.system.share, w + step[:, None] * inverse * self.h
+
+    def _q(self, inverse: Matrix) -> Vector:
+        """q·R⁻¹q."""
+        q: Vector = self.system.share + inverse @ self.h**2
+        return q
+
+    def gcv(self, b: Vector) -> Vector:
+        """Generalised cross-validation, class by class.
+
+        GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
+        degrees of freedom that class k takes up; infinite where t_k ≥ n_k.
+
+        Parameters
+        ----------
+        b : ndarray of shape (r,)
+            The ridges, positive.
+
+        Returns
+        -------
+        ndarray of shape (r,)
+        """
+        system, moments = self.system, self.system.moments
+        t, w = self._at(b)
+        inverse = 1.0 / (self.lam + b[:, None])
+        u = inverse * self.h  # R⁻¹q = [share, −u]
+        score = np.zeros(len(b))
+        for k in np.flatnonzero(system.a):
+            D = self.V / system.s[:, None]
+            G = D.T @ moments.C[k] @ D / moments.n[k]
+            delta = system.delta[k] @ self.V
+            loss = _quadratic(G, w) + (t + w @ delta - system.y[k]) ** 2
+            freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
+            if system.intercept == "penalized":
+                spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
+                freedom -= b * spent / (1.0 + b * self._q(inverse))
+            left = 1.0 - system.a[k] * freedom / moments.n[k]
+            with np.errstate(divide="ignore"):
+                score += np.where(left > 0, system.a[k] * loss / np.maximum(left, 0.0) ** 2, np.inf)
+        return score
+
+
+def _quadratic(G: Matrix, w: Matrix) -> Vector:
+    """wᵀGw for each row of w; rounding must not make it negative."""
+    return np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
+
+
+def choose_ridge(systems: list[System]) -> float:
+    """Ridge that minimises generalised cross-validation, one for all problems.
+
+    Parameters
+    ----------
+    systems : list of System
+        The problems.
+
+    Returns
+    -------
+    float
+        One of 73 values, six to a decade, about the mean eigenvalue of K. Where the criterion is
+        flat, or next to nothing, the largest of those that are equal to within 1e-8, so that
+        rounding cannot decide.
+    """
+    paths = [Path(system) for system in systems]
+    size = float(np.mean([path.lam.mean() for path in paths])) or 1.0
+    b = size * np.logspace(-10.0, 2.0, 73)
+    score = np.sum([path.gcv(b) for path in paths], axis=0)
+    nothing = 1e-12 * sum(float(system.a.sum()) for system in systems)
+    return float(b[score <= score.min() * (1.0 + 1e-8) + nothing][-1])

@@ -1,0 +1,86 @@
+"""Class weights: the only difference between least squares and its balanced form.
+
+Every method here minimises Σ_k α_k Σ_{i in k} (y_i − f(x_i))² + b ‖w‖². With α_k = 1 that is
+LS and RLS, with α_k = 1/n_k it is TER and NR-RLS (eq. (4) of the paper), and α_k = c_k/n_k adds
+costs of misclassification. What matters to the solver is the total weight of each class,
+
+    a_k = α_k n_k
+
+which is c_k when classes are balanced, and N_k, the true count, when they are not: fading rows
+(n_k < N_k) changes what is remembered of a class, not how much the class counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from counterpoise.moments import Labels, Matrix, Vector
+
+ClassWeight = str | Mapping[Any, float] | None
+Costs = Mapping[Any, float] | None
+
+
+def targets(c: int) -> Matrix:
+    """Targets ±1 of the classes (columns), in sorted order, for each problem (rows).
+
+    Two classes make one problem, whose positive class is the second; more make one against
+    the rest for each class; a single class is positive.
+
+    Parameters
+    ----------
+    c : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (q, c)
+        q is 1 for one or two classes and c for more.
+
+    Examples
+    --------
+    >>> targets(2).tolist()
+    [[-1.0, 1.0]]
+    """
+    if c <= 2:
+        return np.array([[-1.0, 1.0]])[:, 2 - c :]
+    return 2.0 * np.eye(c) - 1.0
+
+
+def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, costs: Costs) -> Matrix:
+    """Total weight a_k of each class (columns) in each problem (rows).
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    y : ndarray of shape (q, c)
+        Targets of the classes, one row a problem.
+    class_weight : "balanced", dict or None
+        Weight 1 in all for each side of a problem; a weight for each row by its label; or 1
+        for each row.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (q, c)
+
+    Examples
+    --------
+    >>> totals(np.array([0, 1]), np.array([90.0, 10.0]), targets(2), "balanced", {1: 2.0}).tolist()
+    [[1.0, 2.0]]
+    """
+    a = _by_label(labels, costs) * N
+    if class_weight != "balanced":
+        return np.broadcast_to(_by_label(labels, class_weight) * a, y.shape)
+    return a / ((y[:, :, None] == y[:, None, :]) @ N)  # N of all classes on the side of class k
+
+
+def _by_label(labels: Labels, factors: Any) -> Vector:
+    factors = factors or {}
+    return np.array([float(factors.get(label, 1.0)) for label in labels.tolist()])
