@@ -1,24 +1,5 @@
 """scikit-learn's own suite, and the tools that its users combine estimators with."""
 
-import pickle
-
-import numpy as np
-import pandas as pd
-import polars as pl
-import pytest
-import scipy.sparse as sp
-import sklearn
-from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_breast_cancer, make_classification
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    TunedThresholdClassifierCV,
-    cross_val_score,
-)
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from counterpoise import BalancedRidgeClassifier

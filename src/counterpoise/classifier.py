@@ -47,7 +47,7 @@ class _Solved:
     factor: Vector  # from odds under the weights of training to odds under the stream's
 
 
-class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes, exact at every moment of a stream.
 
     After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
@@ -135,6 +135,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
         self.memory_limit = memory_limit
+
+    _learned: _Learned
 
     # Learning
 
@@ -227,8 +229,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self._require_fitted()
         with self._all_or_nothing():
             validate.options(self)
-            X, y = validate.rows(self, X, y)
-            _, chunk = self._moments_of(X, y, sample_weight)
+            rows, labels = validate.rows(self, X, y)
+            chunk = self._moments_of(rows, labels, sample_weight)
             try:
                 moments = self._learned.moments - chunk
             except RemovalError as error:
@@ -280,12 +282,12 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.n_features_in_ != other.n_features_in_ or names[0] != names[1]:
             raise ValueError(
                 "cannot merge models with different features: "
-                f"{names[0] or self.n_features_in_} here and {names[1] or other.n_features_in_} there"
+                f"{names[0] or self.n_features_in_} here, {names[1] or other.n_features_in_} there"
             )
         known, more = self._learned, other._learned
         labels = validate.group(more.moments.labels, known.moments.labels)[1]
         self._require_room(len(labels), self.n_features_in_)
-        result = clone(self)
+        result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
@@ -325,10 +327,13 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         f, solved = self._scores(X)
         if solved.seen.sum() == 1:
-            return np.repeat(solved.classes[solved.seen], len(f))
-        if f.shape[1] == 1:
-            return solved.classes[(f.ravel() > 0).astype(np.intp)]
-        return solved.classes[np.where(solved.seen, f, -np.inf).argmax(axis=1)]
+            best = np.full(len(f), solved.seen.argmax())
+        elif f.shape[1] == 1:
+            best = (f.ravel() > 0).astype(np.intp)
+        else:
+            best = np.where(solved.seen, f, -np.inf).argmax(axis=1)
+        labels: Labels = solved.classes[best]
+        return labels
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the weights of training: its argmax is always :meth:`predict`.
@@ -371,7 +376,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     @property
     def class_count_(self) -> Vector:
         """Weight of each class, not faded."""
-        classes, slot = self._classes()
+        _, slot = self._classes()
         N = self._learned.moments.N
         return np.array([N[k] if k >= 0 else 0.0 for k in slot])
 
@@ -428,23 +433,19 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 "half_life, and scale to or from 'minmax', cannot change once rows were learnt; "
                 "fit again, or use a clone"
             )
-        labels, chunk = self._moments_of(X, y, sample_weight)
-        learned = chunk if first else self._learned.moments
+        chunk = self._moments_of(X, y, sample_weight)
         declared = np.unique(y[:0]) if first else self._learned.declared
         if classes is not None:
             declared = _union(declared, np.unique(np.asarray(classes)))
         if first:
             self._learned = _Learned(chunk, declared, learnt_with)
             return
-        self._require_room(len(labels), self.n_features_in_)
         self._learned.declared = declared
         self._learned.solved = None
-        learned.follow(chunk, self.half_life)
+        self._learned.moments.follow(chunk, self.half_life)
 
-    def _moments_of(
-        self, X: Rows, y: Labels, sample_weight: ArrayLike | None
-    ) -> tuple[Labels, Moments]:
-        """Moments of a checked chunk, in the slots of what was learnt, and all labels."""
+    def _moments_of(self, X: Rows, y: Labels, sample_weight: ArrayLike | None) -> Moments:
+        """Moments of a checked chunk, in the slots of what was learnt."""
         weight = validate.weights(sample_weight, X.shape[0])
         known = self._learned.moments if "_learned" in self.__dict__ else None
         rows_of, labels = validate.group(y, known.labels if known else y[:0])
@@ -456,7 +457,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
             chunk = Moments.of_groups(X, rows_of, labels, weight, self.half_life, extremes, anchor)
         validate.require_moderate(self, X, chunk)
-        return labels, chunk
+        return chunk
 
     def _classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise import _kernels
+from counterpoise._kernels import add, gather
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -201,7 +201,7 @@ class Moments:
         slot = self._slots(other.labels)
         keep = np.ones(len(slot)) if half_life is None else 2.0 ** (-other.N / half_life)
         mean = other.mean + (other.anchor - self.anchor)
-        _kernels.add(
+        add(
             slot,
             keep,
             other.n,
@@ -432,7 +432,7 @@ def _of_class(
     part = Moments(label, anchor)
     R, about = np.empty((len(rows), len(anchor))), np.empty(len(anchor))
     sample = max(1, min(64, len(rows) // 256))
-    n = _kernels.gather(X, rows, weight, anchor, sample, about, R, part.mean[0], part.nonzero[0])
+    n = gather(X, rows, weight, anchor, sample, about, R, part.mean[0], part.nonzero[0])
     C = part.C[0]
     np.matmul(R.T, R, out=C)
     C -= np.outer(n * about, about)

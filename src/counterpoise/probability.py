@@ -9,6 +9,7 @@ hyperbola of the same slope, strictly rising, that tends to 0 or 1.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise.moments import Matrix, Vector
 
@@ -39,7 +40,7 @@ def odds(f: Matrix) -> Matrix:
     return np.where(f >= 0, ratio, 1.0 / ratio)
 
 
-def probabilities(f: Matrix, factor: Vector, seen: Vector) -> Matrix:
+def probabilities(f: Matrix, factor: Vector, seen: NDArray[np.bool_]) -> Matrix:
     """Probability of each class, with the odds of each problem multiplied by a factor.
 
     Parameters

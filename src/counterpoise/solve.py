@@ -269,7 +269,8 @@ class Path:
 
 def _quadratic(G: Matrix, w: Matrix) -> Vector:
     """wᵀGw for each row of w; rounding must not make it negative."""
-    return np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
+    form: Vector = np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
+    return form
 
 
 def choose_ridge(systems: list[System]) -> float:

@@ -65,7 +65,10 @@ def _is_plain(estimator: Any, X: Any, y: Any) -> bool:
         and len(X) > 0
         and X.flags.c_contiguous
         and not hasattr(estimator, "feature_names_in_")
-        and (y is None or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in "iub"))
+        and (
+            y is None
+            or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in "iub")
+        )
     )
 
 
@@ -250,7 +253,9 @@ def options(estimator: Any) -> None:
     if not (_is_number(limit, at_least=0.0) and limit > 0):
         raise ValueError(f"memory_limit={limit!r} must be a positive number of bytes")
     if estimator.scale not in ("standard", "minmax", None):
-        raise ValueError(f"scale={estimator.scale!r} is not known; use 'standard', 'minmax' or None")
+        raise ValueError(
+            f"scale={estimator.scale!r} is not known; use 'standard', 'minmax' or None"
+        )
     for name in ("fit_intercept", "penalize_intercept"):
         if not isinstance(getattr(estimator, name), (bool, np.bool_)):
             raise ValueError(f"{name}={getattr(estimator, name)!r} must be True or False")

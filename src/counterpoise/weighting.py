@@ -78,7 +78,8 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     a = _by_label(labels, costs) * N
     if class_weight != "balanced":
         return np.broadcast_to(_by_label(labels, class_weight) * a, y.shape)
-    return a / ((y[:, :, None] == y[:, None, :]) @ N)  # N of all classes on the side of class k
+    side: Matrix = (y[:, :, None] == y[:, None, :]) @ N  # N of all classes on the side of k
+    return a / side
 
 
 def _by_label(labels: Labels, factors: Any) -> Vector:
