@@ -437,7 +437,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         declared = np.unique(y[:0]) if first else self._learned.declared
         if classes is not None:
             declared = _union(declared, np.unique(np.asarray(classes)))
-        if first:
+        if not self.__sklearn_is_fitted__():
             self._learned = _Learned(chunk, declared, learnt_with)
             return
         self._learned.declared = declared

@@ -10,8 +10,9 @@ classes the constant and the other features are orthogonal: with f = t + w·ζ a
 
     a t = Σ a_k y_k,      K w = z,      K = Σ a_k E_k[ζζᵀ],      z = Σ a_k y_k E_k[ζ]
 
-and the penalty of the constant is one rank-one term more, b q qᵀ with q = [1, −h] on [t, w] and
-h = (centre − m)/s, added by the formula of Sherman and Morrison. Nothing large is ever
+and w_0 = t − h·w = q·[t, w], with h = (centre − m)/s and q = [1, −h], is penalised by one
+rank-one term more, p q qᵀ, added by the formula of Sherman and Morrison: p = b if the constant is
+a weight like any other, 0 if it is free, infinite if there is none. Nothing large is ever
 subtracted, however far from zero the features are.
 """
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -53,8 +55,9 @@ class System:
 
     @cached_property
     def centre(self) -> Vector:
-        """Where the constant is orthogonal to the features, relative to the anchor."""
-        return self.m if self.intercept == "none" else self.a @ self.moments.mean / self.a.sum()
+        """Weighted mean of the classes, relative to the anchor: there the constant is orthogonal."""
+        centre: Vector = self.a @ self.moments.mean / self.a.sum()
+        return centre
 
     @cached_property
     def delta(self) -> Matrix:
@@ -76,18 +79,24 @@ class System:
 
     @cached_property
     def h(self) -> Vector:
-        """The centre as the penalty sees it: zero where the constant is not penalised."""
+        """The centre as the penalty sees it."""
         return (self.centre - self.m) / self.s
 
     @property
     def share(self) -> float:
-        """1/a, or 0 without an intercept: what one unit of right-hand side adds to t."""
-        return 0.0 if self.intercept == "none" else 1.0 / float(self.a.sum())
+        """1/a: what one unit of right-hand side adds to t."""
+        return 1.0 / float(self.a.sum())
 
     @property
     def t(self) -> float:
         """Value of f at the centre if the constant were free."""
         return self.share * float(self.a @ self.y)
+
+    def rank_one(self, b: Any, q: Any) -> Any:
+        """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and q stands for q·R⁻¹q."""
+        if self.intercept == "free":
+            return 0.0 * q
+        return b / (1.0 + b * q) if self.intercept == "penalized" else 1.0 / q
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,10 +158,8 @@ def _solve(system: System, b: float) -> tuple[float, Vector]:
         return _shortest(system, b)
     right = np.column_stack([system.z / e, h / e])
     Kz, Kh = lapack.dpotrs(factor, right, lower=1)[0].T / e
-    if system.intercept != "penalized":
-        return system.t, Kz
-    # [t, w] − R⁻¹q b (q·[t, w]) / (1 + b q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
-    step = b * (system.t - h @ Kz) / (1.0 + b * (system.share + h @ Kh))
+    # [t, w] − R⁻¹q (q·[t, w]) p / (1 + p q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
+    step = system.rank_one(b, system.share + h @ Kh) * (system.t - h @ Kz)
     return system.t - step * system.share, Kz + step * Kh
 
 
@@ -166,13 +173,18 @@ def _shortest(system: System, b: float) -> tuple[float, Vector]:
     )
     lam, V = np.linalg.eigh(system.K())
     null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
-    w = V[:, ~null] @ ((system.z @ V[:, ~null]) / lam[~null])
-    if system.intercept != "penalized":
-        return system.t, w
+    inverse = np.divide(1.0, lam, out=np.zeros_like(lam), where=~null)
+    z, h = system.z @ V, system.h @ V
+    w, t = inverse * z, system.t
+    w_0 = t - h @ w
     # Along null directions N the fit does not change, but w_0 = t − h·w does.
-    hN = system.h @ V[:, null]
-    w_0 = system.t - system.h @ w
-    return system.t, w + V[:, null] @ (hN * (w_0 / (1.0 + hN @ hN)))
+    hN = np.where(null, h, 0.0)
+    if hN @ hN > EPS * (h @ h):
+        w += hN * (w_0 * system.rank_one(1.0, hN @ hN))
+    elif system.intercept == "none":
+        step = w_0 / (system.share + h @ (inverse * h))
+        w, t = w + step * inverse * h, t - step * system.share
+    return t, V @ w
 
 
 class Path:
@@ -222,9 +234,7 @@ class Path:
         """The same in the coordinates of the eigenvectors."""
         inverse = 1.0 / (self.lam + b[:, None])
         w, t = inverse * self.z, np.full(len(b), self.system.t)
-        if self.system.intercept != "penalized":
-            return t, w
-        step = b * (t - w @ self.h) / (1.0 + b * self._q(inverse))
+        step = self.system.rank_one(b, self._q(inverse)) * (t - w @ self.h)
         return t - step * self.system.share, w + step[:, None] * inverse * self.h
 
     def _q(self, inverse: Matrix) -> Vector:
@@ -258,12 +268,11 @@ class Path:
             delta = system.delta[k] @ self.V
             loss = _quadratic(G, w) + (t + w @ delta - system.y[k]) ** 2
             freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
-            if system.intercept == "penalized":
-                spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
-                freedom -= b * spent / (1.0 + b * self._q(inverse))
-            left = 1.0 - system.a[k] * freedom / moments.n[k]
-            with np.errstate(divide="ignore"):
-                score += np.where(left > 0, system.a[k] * loss / np.maximum(left, 0.0) ** 2, np.inf)
+            spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
+            freedom -= spent * system.rank_one(b, self._q(inverse))
+            left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-300)
+            # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1.
+            score += np.where(left > 1e-8, system.a[k] * loss / left**2, np.inf)
         return score
 
 

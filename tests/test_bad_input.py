@@ -1,0 +1,221 @@
+"""Bad input: one clear error, and the model stays bit-identical to what it was."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from samples import stream
+from sklearn.exceptions import NotFittedError
+
+from counterpoise import BalancedRidgeClassifier
+
+X, y = stream(60, 3)
+NAN, INF = X.copy(), X.copy()
+NAN[17, 1], INF[5, 2] = np.nan, -np.inf
+BAD_WEIGHTS = [
+    (np.where(np.arange(60) == 4, -1.0, 1.0), "negative .* at row 4"),
+    (np.where(np.arange(60) == 4, np.nan, 1.0), "NaN .* at row 4"),
+    (np.where(np.arange(60) == 4, np.inf, 1.0), "infinite .* at row 4"),
+    (np.ones(59), r"shape \(59,\)"),
+    (np.ones((60, 1)), "one weight for each row"),
+    (np.full(60, 1e60), "scale them down"),
+]
+
+
+def image(model):
+    return pickle.dumps(model.__dict__)
+
+
+def refuses(action, message, model, error=ValueError):
+    before = image(model)
+    with pytest.raises(error, match=message):
+        action()
+    assert image(model) == before
+
+
+@pytest.fixture(params=["new", "dense", "fading", "minmax"])
+def model(request):
+    options = {"fading": {"half_life": 10.0}, "minmax": {"scale": "minmax"}}
+    model = BalancedRidgeClassifier(**options.get(request.param, {}))
+    return model if request.param == "new" else model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (NAN, "feature 1 is NaN at row 17; drop"),
+        (INF, "feature 2 is -inf at row 5"),
+        (sp.csr_array(np.nan_to_num(NAN) + NAN * 0), "feature 1 is NaN at row 17"),
+        (sp.csr_array(INF), "feature 2 is -inf at row 5"),
+        (np.where(np.arange(3) == 1, 1e200, X), "feature 1 holds values beyond 1e\\+100"),
+        (X[:, 0], "Expected 2D array"),
+        (X[:59], "inconsistent numbers of samples"),
+        (np.array([["a", "b", "c"]] * 60), "could not convert|dtype"),
+    ],
+)
+def test_rows(model, learn, rows, message):
+    refuses(lambda: getattr(model, learn)(rows, y), message, model)
+
+
+def test_rows_far_apart_in_different_chunks():
+    model = BalancedRidgeClassifier().partial_fit(np.full((2, 1), 1e99), [0, 1])
+    model.partial_fit(np.full((2, 1), -1e99), [0, 1])
+    assert np.isfinite(model.coef_).all()
+
+
+def test_names_are_used_where_there_are_names():
+    frame = pd.DataFrame(X, columns=["time", "amount", "age"])
+    model = BalancedRidgeClassifier().partial_fit(frame, y)
+    bad = pd.DataFrame(NAN, columns=frame.columns)
+    refuses(lambda: model.partial_fit(bad, y), "feature 'amount' is NaN at row 17", model)
+    refuses(lambda: model.predict(bad), "feature 'amount' is NaN at row 17", model)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+@pytest.mark.parametrize(("weight", "message"), BAD_WEIGHTS)
+def test_weights(model, learn, weight, message):
+    refuses(lambda: getattr(model, learn)(X, y, sample_weight=weight), message, model)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.linspace(0, 1, 60), "Unknown label type|continuous"),
+        (np.full(60, np.nan), "NaN"),
+        (np.ones((60, 2)), "1d array|multilabel|shape"),
+        (None, "requires y"),
+    ],
+)
+def test_labels(model, labels, message):
+    refuses(lambda: model.partial_fit(X, labels), message, model)
+
+
+def test_labels_of_another_type_than_before():
+    model = BalancedRidgeClassifier().partial_fit(X, y)
+    text = np.array(["a", "b"])[y]
+    refuses(lambda: model.partial_fit(X, text), "labels are text here .* but numbers", model)
+
+
+def test_width():
+    model = BalancedRidgeClassifier().partial_fit(X, y)
+    for call in (model.predict, lambda rows: model.partial_fit(rows, y)):
+        refuses(lambda call=call: call(X[:, :2]), "2 features", model)
+    refuses(lambda: model.forget(X[:, :2], y), "2 features", model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ridge": -1.0}, "ridge=-1.0 must be a finite number that is not negative"),
+        ({"ridge": float("nan")}, "ridge=nan"),
+        ({"ridge": "auto"}, "use a number or 'gcv'"),
+        ({"ridge": None}, "ridge=None"),
+        ({"ridge": True}, "ridge=True"),
+        ({"class_weight": "even"}, "use 'balanced', a dict or None"),
+        ({"class_weight": {0: -1.0}}, r"class_weight\[0\] is -1.0"),
+        ({"class_weight": 3}, "must be a dict"),
+        ({"costs": {1: float("inf")}}, r"costs\[1\] is inf"),
+        ({"costs": 2.0}, "must be a dict"),
+        ({"scale": "robust"}, "use 'standard', 'minmax' or None"),
+        ({"half_life": 0.0}, "half_life=0.0"),
+        ({"half_life": -3}, "half_life=-3"),
+        ({"fit_intercept": "yes"}, "must be True or False"),
+        ({"memory_limit": -5}, "memory_limit=-5"),
+    ],
+)
+def test_options(options, message):
+    model = BalancedRidgeClassifier(**options)
+    refuses(lambda: model.fit(X, y), message, model)
+    fitted = BalancedRidgeClassifier().fit(X, y).set_params(**options)
+    refuses(lambda: fitted.partial_fit(X, y), message, fitted)
+
+
+def test_options_that_change_what_is_learnt_cannot_change_later():
+    for options in ({"half_life": 5.0}, {"scale": "minmax"}):
+        model = BalancedRidgeClassifier().fit(X, y).set_params(**options)
+        refuses(lambda model=model: model.partial_fit(X, y), "cannot change once", model)
+    model = BalancedRidgeClassifier().fit(X, y).set_params(scale="minmax")
+    refuses(lambda: model.predict(X), "cannot change", model)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        (X, np.full(60, 5), "class 5: none was ever seen"),
+        (np.vstack([X, X]), np.concatenate([y, y]), "only .* was seen"),
+        (NAN, y, "feature 1 is NaN at row 17"),
+    ],
+)
+def test_forgetting_what_was_never_seen(rows, labels, message):
+    model = BalancedRidgeClassifier().fit(X, y)
+    refuses(lambda: model.forget(rows, labels), message, model)
+
+
+def test_forgetting_rows_that_were_not_among_those_learnt():
+    """Same count, other rows: a variance would turn negative."""
+    model = BalancedRidgeClassifier().fit(X, y)
+    refuses(lambda: model.forget(100.0 * X[:50], y[:50]), "Nothing was forgotten", model)
+
+
+def test_forgetting_where_it_has_no_meaning():
+    fading = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
+    refuses(lambda: fading.forget(X, y), "not possible with half_life", fading)
+    ranged = BalancedRidgeClassifier(scale="minmax").fit(X, y)
+    refuses(lambda: ranged.forget(X, y), "use scale='standard'", ranged)
+    new = BalancedRidgeClassifier()
+    refuses(lambda: new.forget(X, y), "learnt nothing", new, NotFittedError)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (BalancedRidgeClassifier(ridge=1.0).fit(X, y), "ridge is 0.0001 here and 1.0 there"),
+        (BalancedRidgeClassifier(scale=None).fit(X, y), "scale is 'standard' here and None"),
+        (BalancedRidgeClassifier().fit(X[:, :2], y), "different features: 3 here, 2 there"),
+        (BalancedRidgeClassifier().fit(pd.DataFrame(X, columns=list("abc")), y), "'a', 'b', 'c'"),
+        (BalancedRidgeClassifier().fit(X, np.array(["a", "b"])[y]), "convert them to one type"),
+    ],
+)
+def test_merging_models_that_do_not_fit(other, message):
+    model = BalancedRidgeClassifier().fit(X, y)
+    before = image(other)
+    refuses(lambda: model.merge(other), message, model)
+    assert image(other) == before
+
+
+def test_merging_with_something_else():
+    model = BalancedRidgeClassifier().fit(X, y)
+    refuses(lambda: model.merge("b"), "can only merge", model, TypeError)
+    refuses(lambda: model.merge(BalancedRidgeClassifier()), "learnt nothing", model, NotFittedError)
+
+
+def test_weights_that_are_all_zero():
+    zero = np.zeros(60)
+    new = BalancedRidgeClassifier()
+    refuses(lambda: new.fit(X, y, sample_weight=zero), "nothing to fit", new)
+    with pytest.raises(NotFittedError):
+        new.partial_fit(X, y, sample_weight=zero).predict(X)
+    np.testing.assert_array_equal(
+        new.partial_fit(X, y).coef_, BalancedRidgeClassifier().fit(X, y).coef_
+    )
+
+
+def test_too_many_features_for_the_memory():
+    wide = sp.csr_array((4, 20_000))
+    model = BalancedRidgeClassifier()
+    message = "6.4 GB of moments.*memory_limit=2.0 GB.*FeatureHasher.*diagonal covariance"
+    refuses(lambda: model.fit(wide, [0, 0, 1, 1]), message, model)
+    small = BalancedRidgeClassifier(memory_limit=200.0)
+    small.fit(X, y)
+    refuses(lambda: small.partial_fit(X, y + 2), "classes of 3 features need", small)
+
+
+def test_asking_before_learning():
+    model = BalancedRidgeClassifier()
+    for name in ("coef_", "intercept_", "classes_", "class_count_", "ridge_"):
+        assert not hasattr(model, name)
+    with pytest.raises(NotFittedError):
+        model.predict(X)

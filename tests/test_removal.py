@@ -1,0 +1,116 @@
+"""What forgetting costs in digits: the estimate, the warning and the refusal are right."""
+
+import warnings
+
+import numpy as np
+import pytest
+from samples import stream
+
+from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
+
+
+def true_error(model, X, y):
+    """Distance of the coefficients from those of a fresh fit on what remains."""
+    fresh = BalancedRidgeClassifier(**model.get_params()).fit(X, y).coef_
+    return np.linalg.norm(model.coef_ - fresh) / np.linalg.norm(fresh)
+
+
+def with_outlier(size, feature=1):
+    X, y = stream(1000, 4, minority=0.2, seed=1)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    row = X[:1].copy()
+    row[0, feature] = size
+    return X, y, row
+
+
+@pytest.mark.parametrize("size", 10.0 ** np.arange(1, 11))
+def test_an_outlier_learnt_and_forgotten(size):
+    """Silent below 1e-8, a warning up to 1e-3, an error and an unchanged model above."""
+    X, y, row = with_outlier(size)
+    model = BalancedRidgeClassifier().partial_fit(X, y).partial_fit(row, [1])
+    before = model.coef_, model.intercept_, model.class_count_
+    refusal = ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.forget(row, [1])
+        except ValueError as error:
+            refusal = str(error)
+    if refusal:
+        assert "feature 1" in refusal
+        after = model.coef_, model.intercept_, model.class_count_
+        for was, now in zip(before, after, strict=True):
+            np.testing.assert_array_equal(was, now)
+        assert size >= 1e6  # refused no earlier than rounding demands
+        return
+    error = true_error(model, X, y)
+    if caught:
+        assert caught[0].category is PrecisionWarning
+        assert "feature 1" in str(caught[0].message)
+        assert error < 1e-2
+    else:
+        assert error < 1e-8
+    assert size <= 1e8
+
+
+def test_the_estimate_is_of_the_size_of_the_error():
+    for size in 10.0 ** np.arange(2, 7):
+        X, y, row = with_outlier(size)
+        seen = Moments.of(X, y)
+        left = seen + Moments.of(row, [1]) - Moments.of(row, [1])
+        error = abs(left.C[1, 1, 1] - seen.C[1, 1, 1]) / seen.C[1, 1, 1]
+        estimate = left.lost()[1]
+        assert error <= 10 * estimate
+        assert left.lost()[0] < 1e-13  # the other features lost nothing
+
+
+def test_nearly_everything_forgotten():
+    X, y = stream(50_050, 6, minority=0.05, seed=2)
+    model = BalancedRidgeClassifier()
+    for i in range(0, len(y), 1000):
+        model.partial_fit(X[i : i + 1000], y[i : i + 1000])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(50, len(y), 500):
+            model.forget(X[i : i + 500], y[i : i + 500])
+    assert true_error(model, X[:50], y[:50]) < 1e-8
+
+
+def test_learning_and_forgetting_by_turns_returns():
+    """The long version is ``make prove``."""
+    X, y = stream(500, 5)
+    rng = np.random.default_rng(0)
+    model = BalancedRidgeClassifier().fit(X, y)
+    for _ in range(500):
+        row, label = 3.0 * rng.standard_normal((1, 5)), rng.integers(0, 2, 1)
+        model.partial_fit(row, label).forget(row, label)
+    assert true_error(model, X, y) < 1e-11
+
+
+def test_forgetting_in_other_portions_than_learnt():
+    X, y = stream(300, 3)
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, 300)
+    model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+    model.forget(X[200:], y[200:], sample_weight=0.25 * weight[200:])
+    model.forget(X[200:], y[200:], sample_weight=0.75 * weight[200:])
+    fresh = BalancedRidgeClassifier().fit(X[:200], y[:200], sample_weight=weight[:200])
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
+
+
+def test_a_class_that_is_forgotten_whole_is_gone():
+    X, y = stream(300, 3, 3)
+    model = BalancedRidgeClassifier().fit(X, y)
+    model.forget(X[y == 2], y[y == 2])
+    assert model.classes_.tolist() == [0, 1]
+    fresh = BalancedRidgeClassifier().fit(X[y != 2], y[y != 2])
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
+
+
+def test_forgetting_everything_and_starting_again():
+    X, y = stream(50, 3)
+    model = BalancedRidgeClassifier().fit(X, y).forget(X, y)
+    assert not model.__sklearn_is_fitted__()
+    with pytest.raises(ValueError, match="forgotten it all"):
+        model.predict(X)
+    model.partial_fit(X, y)
+    np.testing.assert_allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_, rtol=1e-10)
