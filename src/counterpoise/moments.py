@@ -181,8 +181,11 @@ class Moments:
             entering = weight
             if half_life is not None:
                 rows, entering = _faded(rows, weight, half_life)
-            for i in range(0, len(rows), block):
-                result += of_class(X, rows[i : i + block], entering, labels[k : k + 1], anchor)
+            of_class(X, rows[:block], entering, result, k)
+            for i in range(block, len(rows), block):
+                part = cls(labels[k : k + 1], anchor)
+                of_class(X, rows[i : i + block], entering, part, 0)
+                result += part
             if half_life is not None:
                 result.N[k] = weight[rows_of[k]].sum()
         return result
@@ -325,11 +328,10 @@ class Moments:
         result._store = result.C
         return result
 
-    def _complete(self, n: float) -> Moments:
-        """Fill in what follows from the scatter of a single class of weight n."""
-        self.n[0] = self.N[0] = n
-        self.peak[0] = np.diagonal(self.C[0])
-        return self
+    def _complete(self, k: int, n: float) -> None:
+        """Fill in what follows from the scatter of class k and its weight n."""
+        self.n[k] = self.N[k] = n
+        self.peak[k] = self.C[k].diagonal()
 
     def _slots(self, labels: Labels) -> NDArray[np.intp]:
         """Slot of each label here, made if need be."""
@@ -421,49 +423,47 @@ def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(codes, minlength=c))[:-1])
 
 
-def _of_class(
-    X: Matrix, rows: NDArray[np.intp], weight: Vector, label: Labels, anchor: Vector
-) -> Moments:
-    """Moments of dense rows of one class.
+def _of_class(X: Matrix, rows: NDArray[np.intp], weight: Vector, result: Moments, k: int) -> None:
+    """Moments of dense rows of one class, into an empty slot.
 
     The rows are centred on the mean of every 64th of them, or of 256 at least. What that differs
     from their own mean is corrected; it can cost a factor of 64 in rounding if rows conspire.
     """
-    part = Moments(label, anchor)
-    R, about = np.empty((len(rows), len(anchor))), np.empty(len(anchor))
+    R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
     sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, anchor, sample, about, R, part.mean[0], part.nonzero[0])
-    C = part.C[0]
+    n = gather(X, rows, weight, result.anchor, sample, about, R, result.mean[k], result.nonzero[k])
+    C = result.C[k]
     np.matmul(R.T, R, out=C)
     C -= np.outer(n * about, about)
-    return part._complete(n)
+    result._complete(k, n)
 
 
 def _of_sparse_class(
-    X: Rows, rows: NDArray[np.intp], weight: Vector, label: Labels, anchor: Vector
-) -> Moments:
+    X: Rows, rows: NDArray[np.intp], weight: Vector, result: Moments, k: int
+) -> None:
     """Moments of CSR rows of one class: columns mostly filled as dense, the others as they are.
 
     A column with a share p ≤ 1/2 of non-zeros has n μ² ≤ p Σ x², so that Σ x² − n μ² loses at
     most one bit; only fuller columns need to be centred first.
     """
     X, weight = X[rows], weight[rows]
-    part = Moments(label, anchor)
+    anchor, mean, nonzero = result.anchor, result.mean[k], result.nonzero[k]
     filled = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
     dense, sparse = np.flatnonzero(2 * filled > len(rows)), np.flatnonzero(2 * filled <= len(rows))
-    n, C = float(weight.sum()), part.C[0]
+    n, C = float(weight.sum()), result.C[k]
 
     S = X[:, sparse]
     WS = sp.diags_array(weight, format="csr") @ S
     mu = np.asarray(WS.sum(axis=0)).ravel() / n
-    part.mean[0, sparse] = mu - anchor[sparse]
-    part.nonzero[0, sparse] = weight @ (S != 0)
+    mean[sparse] = mu - anchor[sparse]
+    nonzero[sparse] = weight @ (S != 0)
     C[np.ix_(sparse, sparse)] = (S.T @ WS).toarray() - n * np.outer(mu, mu)
 
     if dense.size:
         D = X[:, dense].toarray()
-        block = _of_class(D, np.arange(len(rows)), weight, label, anchor[dense])
-        part.mean[0, dense], part.nonzero[0, dense] = block.mean[0], block.nonzero[0]
+        block = Moments(result.labels[k : k + 1], anchor[dense])
+        _of_class(D, np.arange(len(rows)), weight, block, 0)
+        mean[dense], nonzero[dense] = block.mean[0], block.nonzero[0]
         D -= block.anchor
         D -= block.mean[0]
         # Σ ω (D − mean) is only zero up to rounding, hence the second term.
@@ -471,4 +471,4 @@ def _of_sparse_class(
         C[np.ix_(dense, dense)] = block.C[0]
         C[np.ix_(sparse, dense)] = cross
         C[np.ix_(dense, sparse)] = cross.T
-    return part._complete(n)
+    result._complete(k, n)

@@ -55,7 +55,7 @@ class System:
 
     @cached_property
     def centre(self) -> Vector:
-        """Weighted mean of the classes, relative to the anchor: there the constant is orthogonal."""
+        """Weighted mean of the classes, where the constant is orthogonal to the features."""
         centre: Vector = self.a @ self.moments.mean / self.a.sum()
         return centre
 
