@@ -35,7 +35,7 @@ def scaled_batch(X, y):
     batch = RidgeClassifier(
         alpha=1e-4 * len(y) / 2, class_weight="balanced", fit_intercept=False, solver="cholesky"
     )
-    return batch.fit(Z, y).coef_[0, 1:], scaler.scale_
+    return np.ravel(batch.fit(Z, y).coef_)[1:], scaler.scale_
 
 
 def in_mixed_chunks(X, y):

@@ -136,7 +136,7 @@ def test_sparse_rows_give_the_moments_of_dense_ones(sample, filled):
     X = np.where(rng.random(X.shape) < filled, X, 0.0)
     dense, sparse = Moments.of(X, y, weight), Moments.of(sp.csr_array(X), y, weight)
     assert_same(sparse, dense)
-    np.testing.assert_allclose(sparse.nonzero, dense.nonzero, rtol=1e-12)
+    np.testing.assert_allclose(sparse.away, dense.away, rtol=1e-12)
 
 
 def test_sparse_rows_far_from_zero_keep_their_digits():
@@ -155,14 +155,18 @@ def test_a_chunk_larger_than_a_block_is_cut_without_trace():
     assert_same(Moments.of(X, y), halves)
 
 
-def test_rows_in_which_a_feature_never_varies_cost_nothing_when_they_go():
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_category_that_only_the_forgotten_rows_had_leaves_no_trace(value, kind):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 3)), rng.integers(0, 2, 200)
-    X[:100, 2] = 0.0  # a category that only the second half has
-    kept = Moments.of(X, y) - Moments.of(X[100:], y[100:])
+    X[:, 2] = rng.integers(0, 2, 200)
+    X[:100, 2] = value
+    weight = rng.uniform(0.5, 2.0, 200)
+    kept = Moments.of(kind(X), y, weight) - Moments.of(kind(X[100:]), y[100:], weight[100:])
     assert not kept.C[:, 2].any()
-    assert not (kept.mean + kept.anchor)[:, 2].any()
-    assert_same(kept, Moments.of(X[:100], y[:100]))
+    assert ((kept.mean + kept.anchor)[:, 2] == value).all()
+    assert_same(kept, Moments.of(X[:100], y[:100], weight[:100]))
 
 
 # The same laws for the model.

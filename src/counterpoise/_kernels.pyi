@@ -11,7 +11,7 @@ def gather(
     centre: NDArray[Any],
     R: NDArray[Any],
     mean: NDArray[Any],
-    nonzero: NDArray[Any],
+    away: NDArray[Any],
 ) -> float: ...
 def add(
     slot: NDArray[Any],
@@ -21,7 +21,7 @@ def add(
     mean_b: NDArray[Any],
     C_b: NDArray[Any],
     peak_b: NDArray[Any],
-    nonzero_b: NDArray[Any],
+    away_b: NDArray[Any],
     low_b: NDArray[Any],
     high_b: NDArray[Any],
     scratch: NDArray[Any],
@@ -30,7 +30,7 @@ def add(
     mean: NDArray[Any],
     C: NDArray[Any],
     peak: NDArray[Any],
-    nonzero: NDArray[Any],
+    away: NDArray[Any],
     low: NDArray[Any],
     high: NDArray[Any],
 ) -> None: ...

@@ -10,7 +10,7 @@ cdef extern from "gather.h" nogil:
     void gather_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, const double* centre,
-        double* R, double* total, double* nonzero,
+        double* R, double* total, double* not_zero, double* not_one,
     )
 
 
@@ -23,12 +23,12 @@ def gather(
     double[::1] centre,
     double[:, ::1] R,
     double[::1] mean,
-    double[::1] nonzero,
+    double[:, ::1] away,
 ):
     """Rows of one class about a centre near their mean, times the root of their weight.
 
     The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, ``nonzero`` grows by the weight of the rows in which a feature is not zero. Returns
+    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
     the weight of all rows and leaves in ``centre`` their mean about the old centre.
     """
     cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i, j
@@ -47,7 +47,8 @@ def gather(
             mean[j] = 0.0
             centre[j] = anchor[j] + centre[j] / n
         gather_rows(
-            &X[0, 0], d, &rows[0], m, &weight[0], &centre[0], &R[0, 0], &mean[0], &nonzero[0]
+            &X[0, 0], d, &rows[0], m, &weight[0], &centre[0], &R[0, 0], &mean[0],
+            &away[0, 0], &away[1, 0],
         )
         n = 0.0
         for i in range(m):
@@ -102,7 +103,7 @@ def add(
     const double[:, ::1] mean_b,
     const double[:, :, :] C_b,
     const double[:, ::1] peak_b,
-    const double[:, ::1] nonzero_b,
+    const double[:, :, ::1] away_b,
     const double[::1] low_b,
     const double[::1] high_b,
     double[::1] scratch,
@@ -111,7 +112,7 @@ def add(
     double[:, ::1] mean,
     double[:, :, :] C,
     double[:, ::1] peak,
-    double[:, ::1] nonzero,
+    double[:, :, ::1] away,
     double[::1] low,
     double[::1] high,
 ):
@@ -131,7 +132,8 @@ def add(
             if keep[j] != 1.0:
                 n[k] *= keep[j]
                 for i in range(d):
-                    nonzero[k, i] *= keep[j]
+                    away[k, 0, i] *= keep[j]
+                    away[k, 1, i] *= keep[j]
                     for l in range(i + 1):
                         C[k, i, l] *= keep[j]
             n[k] = _add(
@@ -141,7 +143,8 @@ def add(
             N[k] += N_b[j]
             _mirror(&C[k, 0, 0], stride, d)
             for i in range(d):
-                nonzero[k, i] += nonzero_b[j, i]
+                away[k, 0, i] += away_b[j, 0, i]
+                away[k, 1, i] += away_b[j, 1, i]
                 largest = max(peak[k, i], peak_b[j, i])
                 peak[k, i] = max(largest, C[k, i, i])
         for i in range(min(low.shape[0], low_b.shape[0])):

@@ -16,12 +16,13 @@
 #define ONE_PER_CPU
 #endif
 
-/* R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), nonzero += w_i [x_i != 0]
-   for the m rows of X that are listed. */
+/* R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
+   not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed. */
 ONE_PER_CPU static void gather_rows(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, const double *restrict centre,
-    double *restrict R, double *restrict total, double *restrict nonzero)
+    double *restrict R, double *restrict total, double *restrict not_zero,
+    double *restrict not_one)
 {
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
@@ -40,8 +41,10 @@ ONE_PER_CPU static void gather_rows(
             r2[j] = s2 * v2;
             r3[j] = s3 * v3;
             total[j] += (w0 * v0 + w1 * v1) + (w2 * v2 + w3 * v3);
-            nonzero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
-                          ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
+            not_zero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
+                           ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
+            not_one[j] += ((x0[j] != 1.0 ? w0 : 0.0) + (x1[j] != 1.0 ? w1 : 0.0)) +
+                          ((x2[j] != 1.0 ? w2 : 0.0) + (x3[j] != 1.0 ? w3 : 0.0));
         }
     }
     for (; i < m; i++) {
@@ -52,7 +55,8 @@ ONE_PER_CPU static void gather_rows(
             const double v = x[j] - centre[j];
             r[j] = s * v;
             total[j] += w * v;
-            nonzero[j] += x[j] != 0.0 ? w : 0.0;
+            not_zero[j] += x[j] != 0.0 ? w : 0.0;
+            not_one[j] += x[j] != 1.0 ? w : 0.0;
         }
     }
 }

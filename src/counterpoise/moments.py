@@ -64,9 +64,9 @@ class Moments:
         Scatter of each class about its own mean.
     peak : ndarray of shape (c, d)
         Largest diagonal of C ever held, from which :meth:`lost` estimates what removal cost.
-    nonzero : ndarray of shape (c, d)
-        Weight of the rows in which a feature is not zero. When it returns to zero, so does
-        everything about that feature, exactly.
+    away : ndarray of shape (c, 2, d)
+        Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
+        zero, the feature is known to be constant, which rounding could not tell.
     low, high : ndarray of shape (d,), or (0,)
         Extremes of each feature over all rows; empty unless asked for.
 
@@ -77,8 +77,8 @@ class Moments:
     >>> both = one + Moments.of([[5.0]], ["spam"])
     >>> both.labels.tolist(), both.n.tolist(), (both.mean + both.anchor).ravel().tolist()
     (['ham', 'spam'], [1.0, 2.0], [1.0, 4.0])
-    >>> (both - one).n.tolist()
-    [0.0, 1.0]
+    >>> (both - Moments.of([[1.0]], ["ham"])).n.tolist()
+    [0.0, 2.0]
     """
 
     __slots__ = (
@@ -86,12 +86,12 @@ class Moments:
         "N",
         "_store",
         "anchor",
+        "away",
         "high",
         "labels",
         "low",
         "mean",
         "n",
-        "nonzero",
         "peak",
     )
 
@@ -102,7 +102,7 @@ class Moments:
     mean: Matrix
     C: NDArray[np.float64]
     peak: Matrix
-    nonzero: Matrix
+    away: NDArray[np.float64]
     low: Vector
     high: Vector
 
@@ -112,7 +112,7 @@ class Moments:
         self.labels = labels
         self.anchor = anchor
         self.n, self.N = np.zeros(c), np.zeros(c)
-        self.mean, self.peak, self.nonzero = (np.zeros((c, d)) for _ in range(3))
+        self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
         self._store = self.C = np.zeros((c, d, d))
         self.low = np.full(d if extremes else 0, np.inf)
         self.high = -self.low
@@ -212,7 +212,7 @@ class Moments:
             mean,
             other.C,
             other.peak,
-            other.nonzero,
+            other.away,
             other.low,
             other.high,
             np.empty(len(self.anchor)),
@@ -221,7 +221,7 @@ class Moments:
             self.mean,
             self.C,
             self.peak,
-            self.nonzero,
+            self.away,
             self.low,
             self.high,
         )
@@ -255,24 +255,26 @@ class Moments:
                 f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
             )
         if n <= GONE * n_a:
-            for array in (self.n, self.N, self.mean, self.C, self.peak, self.nonzero):
+            for array in (self.n, self.N, self.mean, self.C, self.peak, self.away):
                 array[k] = 0.0
             return
         self.n[k], self.N[k] = n, self.N[k] - other.N[j]
         self.mean[k] -= (mean_b - self.mean[k]) * (n_b / n)
         delta = mean_b - self.mean[k]
         self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * n_b / n_a)
-        was = self.nonzero[k].copy()
-        self.nonzero[k] -= other.nonzero[j]
-        zero = (self.nonzero[k] <= GONE * was) & (was > 0)
-        self.nonzero[k, zero] = 0.0
-        self.mean[k, zero] = -self.anchor[zero]
         # Rounding can turn a variance that vanished into a small negative number.
-        vanished = (C_jj := np.einsum("jj->j", self.C[k])) < 0.0
-        vanished &= C_jj >= -8.0 * EPS * self.peak[k]
-        self.C[k, zero | vanished, :] = 0.0
-        self.C[k][:, zero | vanished] = 0.0
-        self.peak[k, zero] = 0.0
+        C_jj = self.C[k].diagonal()
+        constant = (C_jj < 0.0) & (C_jj >= -8.0 * EPS * self.peak[k])
+        for value in (0, 1):
+            was = self.away[k, value].copy()
+            self.away[k, value] -= other.away[j, value]
+            known = (self.away[k, value] <= GONE * was) & (was > 0)
+            self.away[k, value, known] = 0.0
+            self.mean[k, known] = value - self.anchor[known]
+            self.peak[k, known] = 0.0
+            constant |= known
+        self.C[k, constant, :] = 0.0
+        self.C[k][:, constant] = 0.0
 
     def lost(self) -> Vector:
         """Estimated relative error that removals left in each feature's second moment.
@@ -305,15 +307,17 @@ class Moments:
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
         result.n *= gamma
         result.C *= gamma[:, None, None]
-        result.nonzero *= gamma[:, None]
+        result.away *= gamma[:, None, None]
         return result
 
     def grow(self, d: int) -> Moments:
         """Widen to d features, in place; the new ones were zero in every row so far."""
         more = d - len(self.anchor)
         self.anchor = np.append(self.anchor, np.zeros(more))
-        for name in ("mean", "peak", "nonzero"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        self.mean, self.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
+        away = np.zeros((len(self.n), 2, more))
+        away[:, 1] = self.n[:, None]
+        self.away = np.concatenate([self.away, away], axis=2)
         if self.low.size:
             edge = np.full(more, 0.0 if self.n.any() else np.inf)
             self.low, self.high = np.append(self.low, edge), np.append(self.high, -edge)
@@ -331,7 +335,7 @@ class Moments:
     def _complete(self, k: int, n: float) -> None:
         """Fill in what follows from the scatter of class k and its weight n."""
         self.n[k] = self.N[k] = n
-        self.peak[k] = self.C[k].diagonal()
+        self.peak[k] = np.maximum(self.C[k].diagonal(), 0.0)
 
     def _slots(self, labels: Labels) -> NDArray[np.intp]:
         """Slot of each label here, made if need be."""
@@ -343,7 +347,7 @@ class Moments:
             index |= {label: len(index) + i for i, label in enumerate(new)}
             fresh = np.array([label in new for label in labels.tolist()])
             c = len(index)
-            for name in ("n", "N", "mean", "peak", "nonzero"):
+            for name in ("n", "N", "mean", "peak", "away"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros((len(new), *old.shape[1:]))]))
             self._reserve(c, len(self.anchor))
@@ -431,10 +435,11 @@ def _of_class(X: Matrix, rows: NDArray[np.intp], weight: Vector, result: Moments
     """
     R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
     sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, result.anchor, sample, about, R, result.mean[k], result.nonzero[k])
-    C = result.C[k]
-    np.matmul(R.T, R, out=C)
-    C -= np.outer(n * about, about)
+    n = gather(X, rows, weight, result.anchor, sample, about, R, result.mean[k], result.away[k])
+    if len(rows) > 1:
+        C = result.C[k]
+        np.matmul(R.T, R, out=C)
+        C -= np.outer(n * about, about)
     result._complete(k, n)
 
 
@@ -447,7 +452,7 @@ def _of_sparse_class(
     most one bit; only fuller columns need to be centred first.
     """
     X, weight = X[rows], weight[rows]
-    anchor, mean, nonzero = result.anchor, result.mean[k], result.nonzero[k]
+    anchor, mean, away = result.anchor, result.mean[k], result.away[k]
     filled = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
     dense, sparse = np.flatnonzero(2 * filled > len(rows)), np.flatnonzero(2 * filled <= len(rows))
     n, C = float(weight.sum()), result.C[k]
@@ -456,14 +461,15 @@ def _of_sparse_class(
     WS = sp.diags_array(weight, format="csr") @ S
     mu = np.asarray(WS.sum(axis=0)).ravel() / n
     mean[sparse] = mu - anchor[sparse]
-    nonzero[sparse] = weight @ (S != 0)
+    away[0, sparse] = weight @ (S != 0)
+    away[1, sparse] = n - weight @ (S == 1)
     C[np.ix_(sparse, sparse)] = (S.T @ WS).toarray() - n * np.outer(mu, mu)
 
     if dense.size:
         D = X[:, dense].toarray()
         block = Moments(result.labels[k : k + 1], anchor[dense])
         _of_class(D, np.arange(len(rows)), weight, block, 0)
-        mean[dense], nonzero[dense] = block.mean[0], block.nonzero[0]
+        mean[dense], away[:, dense] = block.mean[0], block.away[0]
         D -= block.anchor
         D -= block.mean[0]
         # Σ ω (D − mean) is only zero up to rounding, hence the second term.

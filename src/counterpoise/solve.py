@@ -203,7 +203,7 @@ class Path:
     >>> path = Path(System(seen, 0 * one, one, np.ones(2), np.array([-1.0, 1.0]), "free"))
     >>> t, w = path.at(np.array([1e-9, 9.0]))
     >>> w.ravel().round(3).tolist()
-    [0.6, 0.217]
+    [0.6, 0.214]
     """
 
     def __init__(self, system: System) -> None:

@@ -1,0 +1,42 @@
+# make demo, make test: each does all the set-up on a machine with Python, a C compiler and make.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PY := $(BIN)/python
+export PATH := $(BIN):$(PATH)
+
+.PHONY: demo test check docs bench prove clean
+
+demo: $(VENV)/installed-cli
+	$(PY) examples/demo.py
+
+test: check
+	$(PY) -m pytest -q -n 2
+
+check: $(VENV)/installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(PY) tools/layers.py
+	$(PY) tools/check_docs.py
+
+bench: $(VENV)/installed-test
+	cd benchmarks && $(PY) bulk.py
+
+prove: $(VENV)/installed-test
+	cd benchmarks && $(PY) probability.py && $(PY) drift.py
+
+clean:
+	rm -rf $(VENV) build dist
+
+# The build tools go in first: an isolated editable install breaks at the next edit of a .pyx.
+$(VENV)/tools: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --upgrade pip
+	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "numpy>=2.0" "scipy>=1.13"
+	touch $@
+
+$(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build
+	$(PY) -m pip install -q --no-build-isolation -e ".[$*]"
+	touch $@
