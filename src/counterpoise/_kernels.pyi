@@ -1,36 +1,32 @@
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-def gather(
-    X: NDArray[Any],
-    rows: NDArray[Any],
-    weight: NDArray[Any],
-    anchor: NDArray[Any],
-    sample: int,
-    centre: NDArray[Any],
-    R: NDArray[Any],
-    mean: NDArray[Any],
-    away: NDArray[Any],
-) -> float: ...
-def add(
-    slot: NDArray[Any],
-    keep: NDArray[Any],
-    n_b: NDArray[Any],
-    N_b: NDArray[Any],
-    mean_b: NDArray[Any],
-    C_b: NDArray[Any],
-    peak_b: NDArray[Any],
-    away_b: NDArray[Any],
-    low_b: NDArray[Any],
-    high_b: NDArray[Any],
-    scratch: NDArray[Any],
-    n: NDArray[Any],
-    N: NDArray[Any],
-    mean: NDArray[Any],
-    C: NDArray[Any],
-    peak: NDArray[Any],
-    away: NDArray[Any],
-    low: NDArray[Any],
-    high: NDArray[Any],
-) -> None: ...
+class Kernel(Protocol):
+    def __call__(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        weight: NDArray[Any],
+        delay: int,
+        scores: NDArray[Any],
+        parameters: NDArray[Any],
+        work: NDArray[Any],
+        stored: NDArray[Any],
+        w: NDArray[Any],
+        S: NDArray[Any],
+        z: NDArray[Any],
+        n: NDArray[Any],
+    ) -> None: ...
+
+PERCEPTRON: dict[str, Kernel]
+PA: Kernel
+CW: dict[str, dict[str, Kernel]]
+SCW: dict[str, dict[str, Kernel]]
+AROW: dict[str, Kernel]
+ACOG: dict[str, dict[str, Kernel]]
+RLS: Kernel
+AR_RLS: dict[str, Kernel]
+IR_RLS: Kernel
+NR_RLS: Kernel
+BATCH: Kernel

@@ -1,152 +1,420 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""Row loops: rows of a class centred and weighted, moments added up.
+"""Row loops of the online rules: the compiled shadows of the ``step`` methods.
 
-Arrays are float64, finite and C-ordered here: whoever calls has checked. State comes last
-and is changed in place. A call cannot be interrupted half-way by a signal.
+A rule is three functions: its step, and how it multiplies by and shrinks its covariance. One
+loop, :class:`Kernel`, drives them all: it scores a row by the model as it is, then lets the model
+learn the row whose label has just arrived. State comes last and is changed in place. Of symmetric
+matrices only the lower triangle is kept up to date within the loop.
 """
 
-cdef extern from "gather.h" nogil:
-    void gather_rows(
-        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
-        const double* weight, const double* centre,
-        double* R, double* total, double* not_zero, double* not_one,
-    )
+from libc.math cimport fmax, fmin, sqrt
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsymv, dsyr
+from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
+
+cdef int ONE = 1
+cdef double TINY = 1e-300
 
 
-def gather(
-    const double[:, ::1] X,
-    const Py_ssize_t[::1] rows,
-    const double[::1] weight,
-    const double[::1] anchor,
-    Py_ssize_t sample,
-    double[::1] centre,
-    double[:, ::1] R,
-    double[::1] mean,
-    double[:, ::1] away,
-):
-    """Rows of one class about a centre near their mean, times the root of their weight.
-
-    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
-    the weight of all rows and leaves in ``centre`` their mean about the old centre.
-    """
-    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i, j
-    cdef double n = 0.0, omega, about
-    cdef const double* x
-    with nogil:
-        for j in range(d):
-            centre[j] = 0.0
-        for i in range((m + sample - 1) // sample):
-            x = &X[rows[i * sample], 0]
-            omega = weight[rows[i * sample]]
-            n += omega
-            for j in range(d):
-                centre[j] += omega * (x[j] - anchor[j])
-        for j in range(d):
-            mean[j] = 0.0
-            centre[j] = anchor[j] + centre[j] / n
-        gather_rows(
-            &X[0, 0], d, &rows[0], m, &weight[0], &centre[0], &R[0, 0], &mean[0],
-            &away[0, 0], &away[1, 0],
-        )
-        n = 0.0
-        for i in range(m):
-            n += weight[rows[i]]
-        for j in range(d):
-            about = mean[j] / n
-            mean[j] = (centre[j] - anchor[j]) + about
-            centre[j] = about
-    return n
+cdef struct Rule:
+    int d
+    const double* p     # parameters, in the order of the Python class
+    double* work        # workspace: vectors of d, then matrices of d * d
+    double* stored      # rows seen so far of each class, where a rule keeps them
+    Py_ssize_t room     # rows of each class that fit into it
+    double* w
+    double* S           # covariance: d * d, or d if diagonal; or second moments
+    double* z           # first moments
+    double* n           # counts of the negative and the positive class
+    void (*spread)(Rule*, const double*) noexcept nogil
+    void (*shrink)(Rule*, const double*, double, double) noexcept nogil
 
 
-cdef double _add(
-    double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
-    Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
+ctypedef void (*Step)(Rule*, const double*, double, double, double) noexcept nogil
+ctypedef void (*Spread)(Rule*, const double*) noexcept nogil
+ctypedef void (*Shrink)(Rule*, const double*, double, double) noexcept nogil
+
+
+cdef inline double dot(int d, const double* a, const double* b) noexcept nogil:
+    return ddot(&d, <double*> a, &ONE, <double*> b, &ONE)
+
+
+cdef inline void add(int d, double alpha, const double* x, double* y) noexcept nogil:
+    daxpy(&d, &alpha, <double*> x, &ONE, y, &ONE)
+
+
+# Covariances: work[:d] = S x, and S^-1 <- S^-1 + c x x' given v = x'Sx.
+
+cdef void none_spread(Rule* r, const double* x) noexcept nogil:
+    pass
+
+
+cdef void none_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
+    pass
+
+
+cdef void full_spread(Rule* r, const double* x) noexcept nogil:
+    cdef double one = 1.0, zero = 0.0
+    dsymv(b"U", &r.d, &one, r.S, &r.d, <double*> x, &ONE, &zero, r.work, &ONE)
+
+
+cdef void full_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
+    cdef double factor = -c / (1.0 + c * v)
+    dsyr(b"U", &r.d, &factor, r.work, &ONE, r.S, &r.d)
+
+
+cdef void diagonal_spread(Rule* r, const double* x) noexcept nogil:
+    cdef int j
+    for j in range(r.d):
+        r.work[j] = r.S[j] * x[j]
+
+
+cdef void diagonal_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
+    cdef int j
+    for j in range(r.d):
+        r.S[j] /= 1.0 + c * r.work[j] * x[j]
+
+
+cdef void drop_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
+    cdef double factor = c / (1.0 + c * v)
+    cdef int j
+    for j in range(r.d):
+        r.S[j] -= factor * r.work[j] * r.work[j]
+
+
+# First-order rules.
+
+cdef void perceptron_libol(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    if (f >= 0.0) != (y > 0.0):
+        add(r.d, y, x, r.w)
+
+
+cdef void perceptron_strict(
+    Rule* r, const double* x, double y, double f, double omega
 ) noexcept nogil:
-    """Chan: the lower triangle of C and the mean of a become those of a and b together."""
-    cdef double n = n_a + n_b, share = n_a * n_b / n
-    cdef Py_ssize_t i, j
-    cdef double* row
-    cdef const double* row_b
-    cdef double scaled
-    if n_a == 0.0:
-        for i in range(d):
-            mean[i] = mean_b[i]
-            for j in range(i + 1):
-                C[i * stride + j] = C_b[i * stride_b + j]
-        return n
-    for j in range(d):
-        delta[j] = mean_b[j] - mean[j]
-        mean[j] += delta[j] * (n_b / n)
+    if y * f <= 0.0:
+        add(r.d, y, x, r.w)
+
+
+cdef void pa(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameters: the cap of the step, and what is added to the squared norm."""
+    cdef double loss = 1.0 - y * f, s
+    if loss > 0.0:
+        s = dot(r.d, x, x) + r.p[1]
+        if s > 0.0:
+            add(r.d, fmin(r.p[0], loss / s) * y, x, r.w)
+
+
+# Second-order rules.
+
+cdef void cw_variance(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef double phi = r.p[0], m = y * f, v, q, alpha
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    if v > TINY and m < phi * v:
+        q = 1.0 + 2.0 * phi * m
+        alpha = (-q + sqrt(q * q - 8.0 * phi * (m - phi * v))) / (4.0 * phi * v)
+        add(r.d, alpha * y, r.work, r.w)
+        r.shrink(r, x, 2.0 * alpha * phi, v)
+
+
+cdef inline double _hard(double phi, double m, double v) noexcept nogil:
+    """The step of the standard-deviation form, which SCW-I caps."""
+    cdef double phi2 = phi * phi, psi = 1.0 + phi2 / 2.0, xi = 1.0 + phi2
+    return fmax(0.0, (-m * psi + sqrt(m * m * phi2 * phi2 / 4.0 + v * phi2 * xi)) / (v * xi))
+
+
+cdef inline void _confide(
+    Rule* r, const double* x, double y, double phi, double alpha, double v
+) noexcept nogil:
+    """Move by alpha and shrink so that the constraint of CW and SCW holds."""
+    cdef double root_u = (-alpha * v * phi + sqrt(alpha * alpha * v * v * phi * phi + 4.0 * v)) / 2.0
+    if root_u > 0.0:
+        add(r.d, alpha * y, r.work, r.w)
+        r.shrink(r, x, alpha * phi / root_u, v)
+
+
+cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef double phi = r.p[0], m = y * f, v
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    if v > TINY and phi * sqrt(v) > m:
+        _confide(r, x, y, phi, _hard(phi, m, v), v)
+
+
+cdef void scw_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef double phi = r.p[0], m = y * f, v
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    if v > TINY and phi * sqrt(v) > m:
+        _confide(r, x, y, phi, fmin(r.p[1], _hard(phi, m, v)), v)
+
+
+cdef void scw_2(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef double phi = r.p[0], m = y * f, v, n, phi2, root
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    if v > TINY and phi * sqrt(v) > m:
+        phi2 = phi * phi
+        n = v + 1.0 / (2.0 * r.p[1])
+        root = phi * sqrt(phi2 * m * m * v * v + 4.0 * n * v * (n + v * phi2))
+        _confide(
+            r, x, y, phi,
+            fmax(0.0, (root - (2.0 * m * n + phi2 * m * v)) / (2.0 * (n * n + n * v * phi2))), v,
+        )
+
+
+cdef void arow(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef double loss = 1.0 - y * f, v
+    if loss > 0.0:
+        r.spread(r, x)
+        v = dot(r.d, x, r.work)
+        add(r.d, loss / (v + r.p[0]) * y, r.work, r.w)
+        r.shrink(r, x, 1.0 / r.p[0], v)
+
+
+cdef inline void _acog(
+    Rule* r, const double* x, double step, double gamma
+) noexcept nogil:
+    """Shrink first, then move along the new covariance."""
+    cdef double v
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    r.shrink(r, x, 1.0 / gamma, v)
+    r.spread(r, x)
+    add(r.d, step, r.work, r.w)
+
+
+cdef inline double _rho(Rule* r, double y) noexcept nogil:
+    """Weight of the arriving class; parameter 2 is rho, or negative for running counts."""
+    r.n[y > 0.0] += 1.0
+    if y < 0.0:
+        return 1.0
+    return r.p[2] if r.p[2] > 0.0 else r.n[0] / r.n[1]
+
+
+cdef void acog_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Parameters: learning rate, gamma, rho. The class changes the margin."""
+    cdef double rho = _rho(r, y)
+    if rho - y * f > 0.0:
+        _acog(r, x, r.p[0] * y, r.p[1])
+
+
+cdef void acog_2(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """The class changes the slope."""
+    cdef double rho = _rho(r, y)
+    if rho * (1.0 - y * f) > 0.0:
+        _acog(r, x, r.p[0] * rho * y, r.p[1])
+
+
+# The least-squares family.
+
+cdef inline void _weighted(Rule* r, const double* x, double error, double omega) noexcept nogil:
+    """One row of weight omega joins weighted ridge regression, eq. (5) and (6)."""
+    cdef double v
+    r.spread(r, x)
+    v = dot(r.d, x, r.work)
+    r.shrink(r, x, omega, v)
+    add(r.d, omega * error / (1.0 + omega * v), r.work, r.w)
+
+
+cdef void rls(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    if omega > 0.0:
+        _weighted(r, x, y - f, omega)
+
+
+cdef void ar_rls_balanced(
+    Rule* r, const double* x, double y, double f, double omega
+) noexcept nogil:
+    cdef int k = y > 0.0
+    r.n[k] += 1.0
+    _weighted(r, x, y - f, (r.n[0] + r.n[1]) / (2.0 * r.n[k]))
+
+
+cdef void ar_rls_count(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef int k = y > 0.0
+    r.n[k] += 1.0
+    _weighted(r, x, y - f, 1.0 / r.n[k])
+
+
+cdef void ir_rls(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    cdef int k = y > 0.0
+    cdef double m = r.n[k], delta
+    cdef double* mine = r.stored + k * r.room * r.d
+    cdef Py_ssize_t i
+    if m > 0.0:
+        delta = -1.0 / (m * (m + 1.0))
+        for i in range(<Py_ssize_t> m):
+            _weighted(r, mine + i * r.d, y - dot(r.d, mine + i * r.d, r.w), delta)
+    _weighted(r, x, y - dot(r.d, x, r.w), 1.0 / (m + 1.0))
+    for i in range(r.d):
+        mine[(<Py_ssize_t> m) * r.d + i] = x[i]
+    r.n[k] = m + 1.0
+
+
+cdef void nr_rls(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Algorithm 1. Parameter: whether to symmetrise. S is P, then the moments of both classes."""
+    cdef int k = y > 0.0, d = r.d, dd = r.d * r.d, i, j, info
+    cdef double beta, one = 1.0, zero = 0.0, scale
+    cdef double* P = r.S
+    cdef double* Sk = r.S + (1 + k) * dd
+    cdef double* g = r.work
+    cdef double* h = r.work + d
+    cdef double* A = r.work + 2 * d
+    cdef double* M = A + dd
+    cdef int* pivots = <int*> (M + dd)
+    r.n[k] += 1.0
+    beta = 1.0 / r.n[k]
+    # A = beta S P, then (I - A)^-1 A
+    dgemm(b"N", b"N", &d, &d, &d, &beta, Sk, &d, P, &d, &zero, A, &d)
+    for i in range(dd):
+        M[i] = -A[i]
     for i in range(d):
-        row = &C[i * stride]
-        row_b = &C_b[i * stride_b]
-        scaled = share * delta[i]
-        for j in range(i + 1):
-            row[j] += row_b[j] + scaled * delta[j]
-    return n
+        M[i * d + i] += 1.0
+    dgesv(&d, &d, M, &d, pivots, A, &d, &info)
+    # G^-1 = P + P (I - A)^-1 A
+    for i in range(dd):
+        M[i] = P[i]
+    dgemm(b"N", b"N", &d, &d, &d, &one, M, &d, A, &d, &one, P, &d)
+    # P = G^-1 - beta G^-1 x x' G^-1 / (1 + beta x' G^-1 x)
+    dgemv(b"N", &d, &d, &one, P, &d, <double*> x, &ONE, &zero, g, &ONE)
+    dgemv(b"T", &d, &d, &one, P, &d, <double*> x, &ONE, &zero, h, &ONE)
+    scale = -beta / (1.0 + beta * dot(d, x, g))
+    dger(&d, &d, &scale, g, &ONE, h, &ONE, P, &d)
+    if r.p[0] > 0.0:
+        for i in range(d):
+            for j in range(i):
+                P[i * d + j] = P[j * d + i] = 0.5 * (P[i * d + j] + P[j * d + i])
+    # S <- S + beta (x x' - S), z <- z + beta (y x - z), w = P (z+ + z-)
+    for i in range(d):
+        for j in range(d):
+            Sk[i * d + j] += beta * (x[i] * x[j] - Sk[i * d + j])
+        r.z[k * d + i] += beta * (y * x[i] - r.z[k * d + i])
+    for i in range(d):
+        g[i] = r.z[i] + r.z[d + i]
+    dgemv(b"N", &d, &d, &one, P, &d, g, &ONE, &zero, r.w, &ONE)
 
 
-cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
+cdef void batch(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
+    """Least squares anew after every row. Parameters: b, tau, eta, whether classes are balanced."""
+    cdef int k = y > 0.0, d = r.d, dd = r.d * r.d, i, j, info
+    cdef double* R = r.work
+    cdef double weight, target, one = 1.0
+    if omega == 0.0:
+        return
+    r.n[k] += omega
+    dsyr(b"U", &d, &omega, <double*> x, &ONE, r.S + k * dd, &d)
+    add(d, omega, x, r.z + k * d)
+    for i in range(dd):
+        R[i] = 0.0
+    for i in range(d):
+        r.w[i] = 0.0
+        R[i * d + i] = r.p[0]
+    for k in range(2):
+        if r.n[k] > 0.0:
+            weight = 1.0 / r.n[k] if r.p[3] > 0.0 else 1.0
+            target = r.p[1] + (r.p[2] if k else -r.p[2])
+            for i in range(d):
+                for j in range(i + 1):
+                    R[i * d + j] += weight * r.S[k * dd + i * d + j]
+            add(d, weight * target, r.z + k * d, r.w)
+    dpotrf(b"U", &d, R, &d, &info)
+    i = 1
+    dpotrs(b"U", &d, &i, R, &d, r.w, &d, &info)
+
+
+cdef class Kernel:
+    """The loop of one rule.
+
+    ``kernel(X, y, weight, delay, scores, parameters, work, stored, w, S, z, n)`` writes into
+    ``scores`` what the model thought of each row before it learnt that row, and learns row i
+    after row ``i + delay`` was scored.
+    """
+
+    cdef Step step
+    cdef Spread spread
+    cdef Shrink shrink
+    cdef Py_ssize_t mirrored
+
+    def __call__(
+        self,
+        const double[:, ::1] X,
+        const double[::1] y,
+        const double[::1] weight,
+        Py_ssize_t delay,
+        double[::1] scores,
+        const double[::1] parameters,
+        double[::1] work,
+        double[::1] stored,
+        double[::1] w,
+        double[::1] S,
+        double[::1] z,
+        double[::1] n,
+    ):
+        cdef Rule r
+        cdef Py_ssize_t rows = X.shape[0], i, t
+        cdef const double* x
+        r.d = <int> w.shape[0]
+        r.p = &parameters[0]
+        r.work = &work[0]
+        r.stored = &stored[0]
+        r.room = stored.shape[0] // (2 * r.d)
+        r.w = &w[0]
+        r.S = &S[0]
+        r.z = &z[0]
+        r.n = &n[0]
+        r.spread = self.spread
+        r.shrink = self.shrink
+        with nogil:
+            for t in range(rows + delay):
+                if t < rows:
+                    scores[t] = dot(r.d, &X[t, 0], r.w)
+                i = t - delay
+                if i >= 0:
+                    x = &X[i, 0]
+                    self.step(
+                        &r, x, y[i], scores[i] if delay == 0 else dot(r.d, x, r.w), weight[i]
+                    )
+            for i in range(self.mirrored):
+                _mirror(r.S + i * r.d * r.d, r.d)
+
+
+cdef void _mirror(double* S, Py_ssize_t d) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
         for j in range(i):
-            C[j * stride + i] = C[i * stride + j]
+            S[j * d + i] = S[i * d + j]
 
 
-def add(
-    const Py_ssize_t[::1] slot,
-    const double[::1] keep,
-    const double[::1] n_b,
-    const double[::1] N_b,
-    const double[:, ::1] mean_b,
-    const double[:, :, :] C_b,
-    const double[:, ::1] peak_b,
-    const double[:, :, ::1] away_b,
-    const double[::1] low_b,
-    const double[::1] high_b,
-    double[::1] scratch,
-    double[::1] n,
-    double[::1] N,
-    double[:, ::1] mean,
-    double[:, :, :] C,
-    double[:, ::1] peak,
-    double[:, :, ::1] away,
-    double[::1] low,
-    double[::1] high,
-):
-    """Class j of b joins class ``slot[j]`` of the state, whose past is first scaled by ``keep[j]``.
+cdef Kernel _kernel(Step step, Spread spread, Shrink shrink, Py_ssize_t mirrored):
+    cdef Kernel kernel = Kernel.__new__(Kernel)
+    kernel.step, kernel.spread, kernel.shrink = step, spread, shrink
+    kernel.mirrored = mirrored
+    return kernel
 
-    Means are about one anchor on both sides; ``scratch`` (d) is workspace.
-    """
-    cdef Py_ssize_t d = mean.shape[1], j, k, i, l
-    cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
-    cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest
-    with nogil:
-        for j in range(slot.shape[0]):
-            if n_b[j] == 0.0:
-                continue
-            k = slot[j]
-            if keep[j] != 1.0:
-                n[k] *= keep[j]
-                for i in range(d):
-                    away[k, 0, i] *= keep[j]
-                    away[k, 1, i] *= keep[j]
-                    for l in range(i + 1):
-                        C[k, i, l] *= keep[j]
-            n[k] = _add(
-                n[k], n_b[j], &mean_b[j, 0], &C_b[j, 0, 0], stride_b, d,
-                &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
-            )
-            N[k] += N_b[j]
-            _mirror(&C[k, 0, 0], stride, d)
-            for i in range(d):
-                away[k, 0, i] += away_b[j, 0, i]
-                away[k, 1, i] += away_b[j, 1, i]
-                largest = max(peak[k, i], peak_b[j, i])
-                peak[k, i] = max(largest, C[k, i, i])
-        for i in range(min(low.shape[0], low_b.shape[0])):
-            low[i] = min(low[i], low_b[i])
-            high[i] = max(high[i], high_b[i])
+
+cdef dict _second_order(Step step):
+    return {
+        "full": _kernel(step, full_spread, full_shrink, 1),
+        "diagonal": _kernel(step, diagonal_spread, diagonal_shrink, 0),
+    }
+
+
+PERCEPTRON = {
+    "libol": _kernel(perceptron_libol, none_spread, none_shrink, 0),
+    "strict": _kernel(perceptron_strict, none_spread, none_shrink, 0),
+}
+PA = _kernel(pa, none_spread, none_shrink, 0)
+CW = {"variance": _second_order(cw_variance), "deviation": _second_order(cw_deviation)}
+SCW = {"I": _second_order(scw_1), "II": _second_order(scw_2)}
+AROW = _second_order(arow)
+AROW["diagonal-drop"] = _kernel(arow, diagonal_spread, drop_shrink, 0)
+ACOG = {"I": _second_order(acog_1), "II": _second_order(acog_2)}
+RLS = _kernel(rls, full_spread, full_shrink, 1)
+AR_RLS = {
+    "balanced": _kernel(ar_rls_balanced, full_spread, full_shrink, 1),
+    "count": _kernel(ar_rls_count, full_spread, full_shrink, 1),
+}
+IR_RLS = _kernel(ir_rls, full_spread, full_shrink, 1)
+NR_RLS = _kernel(nr_rls, none_spread, none_shrink, 0)
+BATCH = _kernel(batch, none_spread, none_shrink, 2)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -158,11 +156,10 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with self._all_or_nothing():
+        with validate.all_or_nothing(self):
             self.__dict__.pop("_learned", None)
             self._learn(X, y, None, sample_weight)
-            if not self._learned.moments.n.any():
-                raise ValueError("every sample_weight is zero: there is nothing to fit")
+            validate.require_some_weight(self._learned.moments.n)
         return self
 
     def partial_fit(
@@ -189,7 +186,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with self._all_or_nothing():
+        with validate.all_or_nothing(self):
             self._learn(X, y, classes, sample_weight)
         return self
 
@@ -227,8 +224,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 "use scale='standard'"
             )
         self._require_fitted()
-        with self._all_or_nothing():
-            validate.options(self)
+        with validate.all_or_nothing(self):
+            self._check()
             rows, labels = validate.rows(self, X, y)
             chunk = self._moments_of(rows, labels, sample_weight)
             try:
@@ -406,26 +403,26 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
 
     # Within
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        before = self.__dict__.copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        if self.ridge != "gcv":
+            validate.not_negative(self, "ridge", "or 'gcv'")
+        if self.class_weight != "balanced":
+            validate.factors(self, "class_weight")
+        validate.factors(self, "costs")
+        validate.one_of(self, "scale", ("standard", "minmax", None))
+        validate.flag(self, "fit_intercept")
+        validate.flag(self, "penalize_intercept")
+        if self.half_life is not None:
+            validate.positive(self, "half_life")
+        validate.positive(self, "memory_limit")
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> None:
-        validate.options(self)
+        self._check()
         first = "_learned" not in self.__dict__
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
+        validate.require_y(self, y)
         X, y = validate.rows(self, X, y, reset=first)
         learnt_with = (self.half_life, self.scale == "minmax")
         if not first and self._learned.learnt_with != learnt_with:
@@ -474,7 +471,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
         key = repr(self.get_params())
         if self._learned.solved is None or self._learned.solved[0] != key:
-            validate.options(self)
+            self._check()
             if self._learned.learnt_with[1] != (self.scale == "minmax"):
                 raise ValueError("scale cannot change to or from 'minmax' once rows were learnt")
             self._learned.solved = key, self._solve()

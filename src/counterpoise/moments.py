@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise._kernels import add, gather
+from counterpoise._moments import add, gather
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -6,7 +6,8 @@ float64, C-ordered and finite.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -16,13 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from counterpoise.moments import Labels, Moments, Rows, Vector, groups
+from counterpoise.moments import Labels, Matrix, Moments, Rows, Vector, groups
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
 
 
-def rows(estimator: Any, X: Any, y: Any = None, reset: bool = False) -> Any:
+def rows(
+    estimator: Any, X: Any, y: Any = None, reset: bool = False, accept_sparse: bool = True
+) -> Any:
     """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite.
 
     Parameters
@@ -35,6 +38,8 @@ def rows(estimator: Any, X: Any, y: Any = None, reset: bool = False) -> Any:
         Their labels.
     reset : bool, default=False
         Take the width and the names from X instead of comparing.
+    accept_sparse : bool, default=True
+        Whether a CSR matrix will do.
 
     Returns
     -------
@@ -47,7 +52,7 @@ def rows(estimator: Any, X: Any, y: Any = None, reset: bool = False) -> Any:
         estimator,
         X,
         reset=reset,
-        accept_sparse="csr",
+        accept_sparse="csr" if accept_sparse else False,
         dtype=np.float64,
         order="C",
         ensure_all_finite=False,
@@ -122,7 +127,27 @@ def require_moderate(estimator: Any, X: Rows, chunk: Moments) -> None:
     require_finite(estimator, X)
     if not (chunk.N <= HEAVIEST).all():
         raise ValueError(f"sample weights add up to more than {HEAVIEST:g}; scale them down")
-    column = int(np.argmax(np.nan_to_num(size, nan=np.inf).max(axis=0)))
+    _refuse_large(estimator, np.nan_to_num(size, nan=np.inf).max(axis=0))
+
+
+def require_bounded(estimator: Any, X: Matrix) -> None:
+    """Raise if a value of X is NaN, infinite, or so large that its square would overflow.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose features these are.
+    X : ndarray of shape (n, d)
+        The rows.
+    """
+    if X.max() <= LARGEST and X.min() >= -LARGEST:
+        return
+    require_finite(estimator, X)
+    _refuse_large(estimator, np.abs(X).max(axis=0))
+
+
+def _refuse_large(estimator: Any, size: Vector) -> None:
+    column = int(size.argmax())
     raise ValueError(
         f"{feature_name(estimator, column)} holds values beyond {LARGEST:g}, whose squares would "
         "overflow; divide the feature by a constant first"
@@ -182,6 +207,18 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
     return np.ascontiguousarray(weight)
 
 
+def require_some_weight(weight: Vector) -> None:
+    """Raise if all weights are zero.
+
+    Parameters
+    ----------
+    weight : ndarray
+        Weights of rows or of classes.
+    """
+    if not weight.any():
+        raise ValueError("every sample_weight is zero: there is nothing to fit")
+
+
 def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     """Rows of each label.
 
@@ -235,53 +272,97 @@ def require_one_type(y: Labels, known: Labels) -> None:
         )
 
 
-def options(estimator: Any) -> None:
-    """Raise if a parameter of a BalancedRidgeClassifier has no meaning.
+def require_y(estimator: Any, y: Any) -> None:
+    """Raise, in scikit-learn's words, if there are no labels.
 
     Parameters
     ----------
-    estimator : BalancedRidgeClassifier
-        Whose parameters are checked.
+    estimator : BaseEstimator
+        Who wants them.
+    y : array-like or None
+        The labels.
     """
-    ridge, half_life, limit = estimator.ridge, estimator.half_life, estimator.memory_limit
-    if isinstance(ridge, str) and ridge != "gcv":
-        raise ValueError(f"ridge={ridge!r} is not known; use a number or 'gcv'")
-    if not isinstance(ridge, str) and not _is_number(ridge, at_least=0.0):
-        raise ValueError(f"ridge={ridge!r} must be a finite number that is not negative, or 'gcv'")
-    if half_life is not None and not (_is_number(half_life, at_least=0.0) and half_life > 0):
-        raise ValueError(f"half_life={half_life!r} must be a finite number above 0, or None")
-    if not (_is_number(limit, at_least=0.0) and limit > 0):
-        raise ValueError(f"memory_limit={limit!r} must be a positive number of bytes")
-    if estimator.scale not in ("standard", "minmax", None):
+    if y is None:
         raise ValueError(
-            f"scale={estimator.scale!r} is not known; use 'standard', 'minmax' or None"
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
         )
-    for name in ("fit_intercept", "penalize_intercept"):
-        if not isinstance(getattr(estimator, name), (bool, np.bool_)):
-            raise ValueError(f"{name}={getattr(estimator, name)!r} must be True or False")
-    _check_factors("costs", estimator.costs)
-    if isinstance(estimator.class_weight, str) and estimator.class_weight != "balanced":
-        raise ValueError(
-            f"class_weight={estimator.class_weight!r} is not known; use 'balanced', a dict or None"
-        )
-    if not isinstance(estimator.class_weight, str):
-        _check_factors("class_weight", estimator.class_weight)
 
 
-def _check_factors(name: str, factors: Any) -> None:
-    if factors is None:
+@contextmanager
+def all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Put every attribute of an estimator back if the block raises.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose state objects must be replaced, not changed, within the block.
+    """
+    before = estimator.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+# Parameters: each function checks one by its name.
+
+
+def positive(estimator: Any, name: str) -> None:
+    """Raise unless the parameter is a finite number above 0."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and value > 0):
+        raise ValueError(f"{name}={value!r} must be a finite number above 0")
+
+
+def not_negative(estimator: Any, name: str, otherwise: str) -> None:
+    """Raise unless the parameter is a finite number that is not negative."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and value >= 0):
+        raise ValueError(
+            f"{name}={value!r} must be a finite number that is not negative, {otherwise}"
+        )
+
+
+def between(estimator: Any, name: str, low: float, high: float) -> None:
+    """Raise unless the parameter is a number strictly between two bounds."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and low < value < high):
+        raise ValueError(f"{name}={value!r} must be a finite number above {low} and below {high}")
+
+
+def one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless the parameter is one of the choices."""
+    value = getattr(estimator, name)
+    if not any(value is choice or value == choice for choice in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known; use one of {listed}")
+
+
+def flag(estimator: Any, name: str) -> None:
+    """Raise unless the parameter is True or False."""
+    value = getattr(estimator, name)
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r} must be True or False")
+
+
+def factors(estimator: Any, name: str) -> None:
+    """Raise unless the parameter is a dict of positive numbers by label, or None."""
+    value = getattr(estimator, name)
+    if value is None:
         return
-    if not isinstance(factors, Mapping):
-        raise ValueError(f"{name}={factors!r} must be a dict of label: number, or None")
-    for label, value in factors.items():
-        if not (_is_number(value, at_least=0.0) and value > 0):
-            raise ValueError(f"{name}[{label!r}] is {value!r}; it must be a finite number above 0")
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name}={value!r} must be a dict of label: number, or None")
+    for label, number in value.items():
+        if not (_is_number(number) and number > 0):
+            raise ValueError(f"{name}[{label!r}] is {number!r}; it must be a finite number above 0")
 
 
-def _is_number(value: Any, at_least: float) -> bool:
+def _is_number(value: Any) -> bool:
     return (
         isinstance(value, Real)
         and not isinstance(value, (bool, np.bool_))
         and bool(np.isfinite(float(value)))
-        and float(value) >= at_least
     )

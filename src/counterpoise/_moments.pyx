@@ -1,0 +1,152 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""Row loops: rows of a class centred and weighted, moments added up.
+
+Arrays are float64, finite and C-ordered here: whoever calls has checked. State comes last
+and is changed in place. A call cannot be interrupted half-way by a signal.
+"""
+
+cdef extern from "gather.h" nogil:
+    void gather_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        const double* weight, const double* centre,
+        double* R, double* total, double* not_zero, double* not_one,
+    )
+
+
+def gather(
+    const double[:, ::1] X,
+    const Py_ssize_t[::1] rows,
+    const double[::1] weight,
+    const double[::1] anchor,
+    Py_ssize_t sample,
+    double[::1] centre,
+    double[:, ::1] R,
+    double[::1] mean,
+    double[:, ::1] away,
+):
+    """Rows of one class about a centre near their mean, times the root of their weight.
+
+    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
+    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
+    the weight of all rows and leaves in ``centre`` their mean about the old centre.
+    """
+    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i, j
+    cdef double n = 0.0, omega, about
+    cdef const double* x
+    with nogil:
+        for j in range(d):
+            centre[j] = 0.0
+        for i in range((m + sample - 1) // sample):
+            x = &X[rows[i * sample], 0]
+            omega = weight[rows[i * sample]]
+            n += omega
+            for j in range(d):
+                centre[j] += omega * (x[j] - anchor[j])
+        for j in range(d):
+            mean[j] = 0.0
+            centre[j] = anchor[j] + centre[j] / n
+        gather_rows(
+            &X[0, 0], d, &rows[0], m, &weight[0], &centre[0], &R[0, 0], &mean[0],
+            &away[0, 0], &away[1, 0],
+        )
+        n = 0.0
+        for i in range(m):
+            n += weight[rows[i]]
+        for j in range(d):
+            about = mean[j] / n
+            mean[j] = (centre[j] - anchor[j]) + about
+            centre[j] = about
+    return n
+
+
+cdef double _add(
+    double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
+    Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
+) noexcept nogil:
+    """Chan: the lower triangle of C and the mean of a become those of a and b together."""
+    cdef double n = n_a + n_b, share = n_a * n_b / n
+    cdef Py_ssize_t i, j
+    cdef double* row
+    cdef const double* row_b
+    cdef double scaled
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = mean_b[i]
+            for j in range(i + 1):
+                C[i * stride + j] = C_b[i * stride_b + j]
+        return n
+    for j in range(d):
+        delta[j] = mean_b[j] - mean[j]
+        mean[j] += delta[j] * (n_b / n)
+    for i in range(d):
+        row = &C[i * stride]
+        row_b = &C_b[i * stride_b]
+        scaled = share * delta[i]
+        for j in range(i + 1):
+            row[j] += row_b[j] + scaled * delta[j]
+    return n
+
+
+cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(d):
+        for j in range(i):
+            C[j * stride + i] = C[i * stride + j]
+
+
+def add(
+    const Py_ssize_t[::1] slot,
+    const double[::1] keep,
+    const double[::1] n_b,
+    const double[::1] N_b,
+    const double[:, ::1] mean_b,
+    const double[:, :, :] C_b,
+    const double[:, ::1] peak_b,
+    const double[:, :, ::1] away_b,
+    const double[::1] low_b,
+    const double[::1] high_b,
+    double[::1] scratch,
+    double[::1] n,
+    double[::1] N,
+    double[:, ::1] mean,
+    double[:, :, :] C,
+    double[:, ::1] peak,
+    double[:, :, ::1] away,
+    double[::1] low,
+    double[::1] high,
+):
+    """Class j of b joins class ``slot[j]`` of the state, whose past is first scaled by ``keep[j]``.
+
+    Means are about one anchor on both sides; ``scratch`` (d) is workspace.
+    """
+    cdef Py_ssize_t d = mean.shape[1], j, k, i, l
+    cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
+    cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
+    cdef double largest
+    with nogil:
+        for j in range(slot.shape[0]):
+            if n_b[j] == 0.0:
+                continue
+            k = slot[j]
+            if keep[j] != 1.0:
+                n[k] *= keep[j]
+                for i in range(d):
+                    away[k, 0, i] *= keep[j]
+                    away[k, 1, i] *= keep[j]
+                    for l in range(i + 1):
+                        C[k, i, l] *= keep[j]
+            n[k] = _add(
+                n[k], n_b[j], &mean_b[j, 0], &C_b[j, 0, 0], stride_b, d,
+                &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
+            )
+            N[k] += N_b[j]
+            _mirror(&C[k, 0, 0], stride, d)
+            for i in range(d):
+                away[k, 0, i] += away_b[j, 0, i]
+                away[k, 1, i] += away_b[j, 1, i]
+                largest = max(peak[k, i], peak_b[j, i])
+                peak[k, i] = max(largest, C[k, i, i])
+        for i in range(min(low.shape[0], low_b.shape[0])):
+            low[i] = min(low[i], low_b[i])
+            high[i] = max(high[i], high_b[i])

@@ -1,0 +1,29 @@
+"""The online rules of the paper, and the batch solutions that two of them equal."""
+
+from counterpoise.online.acog import ACOG
+from counterpoise.online.ar_rls import ARRLS
+from counterpoise.online.arow import AROW
+from counterpoise.online.confidence_weighted import ConfidenceWeighted
+from counterpoise.online.ir_rls import IRRLS
+from counterpoise.online.ls import LS
+from counterpoise.online.nr_rls import NRRLS
+from counterpoise.online.passive_aggressive import PassiveAggressive
+from counterpoise.online.perceptron import Perceptron
+from counterpoise.online.rls import RLS
+from counterpoise.online.soft_confidence_weighted import SoftConfidenceWeighted
+from counterpoise.online.ter import TER
+
+__all__ = [
+    "ACOG",
+    "AROW",
+    "ARRLS",
+    "IRRLS",
+    "LS",
+    "NRRLS",
+    "RLS",
+    "TER",
+    "ConfidenceWeighted",
+    "PassiveAggressive",
+    "Perceptron",
+    "SoftConfidenceWeighted",
+]

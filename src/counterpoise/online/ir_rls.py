@@ -1,0 +1,73 @@
+"""IR-RLS: all rows of a class are revisited whenever one more arrives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise import validate
+from counterpoise._kernels import IR_RLS as KERNEL
+from counterpoise.moments import Vector
+from counterpoise.online.rls import weighted_step
+from counterpoise.online.rule import OnlineRule, State
+
+
+class IRRLS(OnlineRule):
+    """Iteratively reweighted recursive least squares (IR-RLS), equal to :class:`TER`.
+
+    A row of class k brings the weight of its m predecessors from 1/m to 1/(m + 1), one rank-one
+    step each. It stores its rows, and its cost grows with the stream, as published.
+
+    Parameters
+    ----------
+    ridge : float, default=1e-4
+        b: P starts as I/b.
+    fit_intercept : bool, default=True
+        Append a constant feature.
+
+    References
+    ----------
+    Jang et al., 2017, as described in the ICML 2023 paper; the original was not available.
+
+    Examples
+    --------
+    >>> from counterpoise.online import IRRLS, TER
+    >>> X, y = [[1.0, 2.0], [3.0, 1.0], [2.0, 2.0]], [0, 1, 1]
+    >>> one, two = IRRLS(ridge=1.0).fit(X, y), TER(ridge=1.0).fit(X, y)
+    >>> one.coef_.round(6).tolist() == two.coef_.round(6).tolist()
+    True
+    """
+
+    def __init__(self, *, ridge: float = 1e-4, fit_intercept: bool = True) -> None:
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+
+    def _check(self) -> None:
+        validate.positive(self, "ridge")
+
+    def _start(self, d: int) -> State:
+        return State(np.zeros(d), np.eye(d) / self.ridge, stored=np.zeros((2, 0, d)))
+
+    def _before(self, s: State, target: Vector) -> State:
+        most = int((s.n + [(target < 0).sum(), (target > 0).sum()]).max())
+        if most > s.stored.shape[1]:
+            stored = np.zeros((2, max(most, 2 * s.stored.shape[1]), len(s.w)))
+            stored[:, : s.stored.shape[1]] = s.stored
+            s.stored = stored
+        return s
+
+    def step(self, s: State, x: Vector, y: float) -> bool:
+        """Learn one row; see :meth:`Perceptron.step`."""
+        self._before(s, np.array([y]))
+        k = int(y > 0)
+        m = int(s.n[k])
+        for old in s.stored[k, :m]:
+            weighted_step(s.S, s.w, old, y, 1.0 / (m + 1) - 1.0 / m)
+        weighted_step(s.S, s.w, x, y, 1.0 / (m + 1))
+        s.stored[k, m] = x
+        s.n[k] = m + 1
+        return True
+
+    def _kernel(self) -> tuple[Any, list[float]]:
+        return KERNEL, []

@@ -1,0 +1,368 @@
+"""What all online rules share: scikit-learn's face, a state, and the loop that runs them.
+
+A rule says how it starts (:meth:`OnlineRule._start`), what one labelled row does to its state
+(``step``, the specification) and which compiled loop does the same faster (``_kernel``). Labels
+are −1 for the first of ``classes_`` and +1 for the second; a constant feature is appended to the
+rows if ``fit_intercept`` is true, so that it is a weight like any other.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+
+from counterpoise import validate
+from counterpoise.moments import Labels, Matrix, Vector
+
+
+@dataclass(eq=False)
+class State:
+    """All that a rule has learnt.
+
+    Attributes
+    ----------
+    w : ndarray of shape (d,)
+        Weights, that of the constant last.
+    S : ndarray
+        Covariance, or inverse second moment, (d, d) or its diagonal (d,); for some rules more.
+    z : ndarray of shape (2, d)
+        First moments of the negative and the positive class, where a rule keeps them.
+    n : ndarray of shape (2,)
+        Counts of the negative and the positive class.
+    stored : ndarray of shape (2, room, d)
+        Rows of each class, where a rule keeps them.
+    """
+
+    w: Vector
+    S: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    z: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    n: Vector = field(default_factory=lambda: np.zeros(2))
+    stored: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+
+
+class OnlineRule(ClassifierMixin, BaseEstimator):
+    """A binary linear classifier that learns row by row."""
+
+    fit_intercept: bool
+    classes_: Labels
+    _state: State
+
+    # What a rule defines.
+
+    def _check(self) -> None:
+        """Raise if a parameter has no meaning."""
+
+    def _start(self, d: int) -> State:
+        """State before the first row."""
+        return State(np.zeros(d))
+
+    def _kernel(self) -> tuple[Any, list[float]]:
+        """Compiled loop of this rule and its parameters."""
+        raise NotImplementedError
+
+    def _tau(self) -> float:
+        """Score at which the prediction changes."""
+        return 0.0
+
+    # What a user calls.
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> OnlineRule:
+        """Learn from these rows alone, in one pass in the given order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels, two different ones.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, None)
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> OnlineRule:
+        """Learn from more rows, in the given order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like of shape (2,), optional
+            Both labels; needed by the first call unless y holds both.
+
+        Returns
+        -------
+        self
+        """
+        self._partial_fit(X, y, classes, None)
+        return self
+
+    def progressive_scores(
+        self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
+    ) -> Vector:
+        """Test, then train: score each row by the model just before it, learning as it goes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows, in order.
+        y : array-like of shape (n,)
+            Their labels.
+        delay : int, default=0
+            The label of a row arrives this many rows after it. In the end all are learnt.
+        classes : array-like of shape (2,), optional
+            Both labels; needed by the first call unless y holds both.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Scores as of :meth:`decision_function`; a model that knows nothing scores 0.
+        """
+        if not (isinstance(delay, (int, np.integer)) and delay >= 0):
+            raise ValueError(f"delay={delay!r} must be a whole number that is not negative")
+        with validate.all_or_nothing(self):
+            rows, target, weight = self._take(X, y, classes, None)
+            return self._run(rows, target, weight, int(delay)) - self._tau()
+
+    def decision_function(self, X: ArrayLike) -> Vector:
+        """Scores: positive for the second of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        self._require_fitted()
+        rows = validate.rows(self, X, accept_sparse=False)
+        validate.require_finite(self, rows)
+        scores: Vector = rows @ self.coef_[0] + self.intercept_[0]
+        return scores
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Labels: the second of ``classes_`` where the score is 0 or more.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        positive = self.decision_function(X) >= 0.0
+        labels: Labels = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    @property
+    def coef_(self) -> Matrix:
+        """Weights of the features, of shape (1, d)."""
+        self._require_learnt()
+        return self._state.w[None, : self.n_features_in_].copy()
+
+    @property
+    def intercept_(self) -> Vector:
+        """Score at the origin, of shape (1,)."""
+        self._require_learnt()
+        constant = self._state.w[-1] if self.fit_intercept else 0.0
+        return np.array([constant - self._tau()])
+
+    @property
+    def covariance_(self) -> NDArray[np.float64]:
+        """Covariance of the weights, or its diagonal; that of the constant comes last."""
+        self._require_learnt()
+        return self._covariance(self._state)
+
+    def _covariance(self, s: State) -> NDArray[np.float64]:
+        if s.S.shape[-1] != len(s.w):
+            raise AttributeError(f"{type(self).__name__} is a first-order rule: no covariance")
+        return s.S.copy()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # Within.
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        with validate.all_or_nothing(self):
+            for name in ("_state", "classes_", "n_features_in_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+            rows, target, weight = self._take(X, y, None, sample_weight)
+            validate.require_some_weight(weight)
+            self._learn(rows, target, weight)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        with validate.all_or_nothing(self):
+            self._learn(*self._take(X, y, classes, sample_weight))
+        return self
+
+    def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
+        self._run(rows, target, weight, 0)
+
+    def _take(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any
+    ) -> tuple[Matrix, Vector, Vector]:
+        """Rows with the constant, targets ±1 and weights; a first state if there is none."""
+        validate.flag(self, "fit_intercept")
+        self._check()
+        first = "_state" not in self.__dict__
+        validate.require_y(self, y)
+        X, y = validate.rows(self, X, y, reset=first, accept_sparse=False)
+        weight = validate.weights(sample_weight, len(X))
+        if first:
+            self.classes_ = _two_labels(y, classes)
+        elif classes is not None and set(np.asarray(classes).tolist()) != set(
+            self.classes_.tolist()
+        ):
+            raise ValueError(
+                f"classes={classes!r} are not those of the first call, {self.classes_.tolist()}"
+            )
+        validate.require_one_type(y, self.classes_)
+        positive = y == self.classes_[1]
+        strange = ~positive & (y != self.classes_[0])
+        if strange.any():
+            raise ValueError(
+                f"label {y[strange][0]!r} at row {int(strange.argmax())} is neither of "
+                f"{self.classes_.tolist()}. Only binary classification is supported. For more "
+                "classes wrap the rule in sklearn.multiclass.OneVsRestClassifier"
+            )
+        validate.require_bounded(self, X)
+        rows = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+        if first:
+            self._state = self._start(rows.shape[1])
+        target = np.where(positive, 1.0, -1.0)
+        return rows, target, np.ones(len(X)) if weight is None else weight
+
+    def _run(self, rows: Matrix, target: Vector, weight: Vector, delay: int) -> Vector:
+        """Run the compiled loop on a copy of the state, which then takes its place."""
+        kernel, parameters = self._kernel()
+        s = self._before(deepcopy(self._state), target)
+        d = len(s.w)
+        scores = np.empty(len(rows))
+        kernel(
+            rows,
+            target,
+            weight,
+            delay,
+            scores,
+            np.array([*parameters, 0.0]),
+            np.empty(3 * d + 2 * d * d),
+            s.stored.reshape(-1),
+            s.w,
+            s.S.reshape(-1),
+            s.z.reshape(-1),
+            s.n,
+        )
+        self._replace(s)
+        return scores
+
+    def _before(self, s: State, target: Vector) -> State:
+        """Make room for rows of these targets, where a rule stores rows."""
+        return s
+
+    def _replace(self, s: State) -> None:
+        if not (np.isfinite(s.w).all() and np.isfinite(s.S).all()):
+            raise ValueError(
+                "these rows make the weights overflow; scale the features, for example with "
+                "sklearn.preprocessing.StandardScaler"
+            )
+        self._state = s
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+            )
+
+    def _require_learnt(self) -> None:
+        """As above, as the AttributeError that ``hasattr`` expects."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+
+
+class Weighted:
+    """For rules in which the weight of a row has a meaning; comes before :class:`OnlineRule`."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+        """Learn from these rows alone, in one pass in the given order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels, two different ones.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row in the sum of squares.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)  # type: ignore[attr-defined]
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Any:
+        """Learn from more rows, in the given order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like of shape (2,), optional
+            Both labels; needed by the first call unless y holds both.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row in the sum of squares.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, classes, sample_weight)  # type: ignore[attr-defined]
+
+
+def _two_labels(y: Labels, classes: Any) -> Labels:
+    check_classification_targets(y)
+    labels: Labels = np.unique(y if classes is None else np.asarray(classes))
+    if len(labels) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass, with "
+            f"{len(labels)} labels. Wrap the rule in sklearn.multiclass.OneVsRestClassifier"
+        )
+    if len(labels) < 2:
+        raise ValueError(
+            f"only one class is in the data, {labels.tolist()}; learning begins with both, or "
+            "with partial_fit(X, y, classes=[negative, positive])"
+        )
+    return labels

@@ -1,0 +1,102 @@
+"""Soft confidence-weighted learning: CW that may give up on a row, at a price."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+from scipy.stats import norm
+
+from counterpoise import validate
+from counterpoise._kernels import SCW as KERNEL
+from counterpoise.moments import Vector
+from counterpoise.online import covariance as cov
+from counterpoise.online.confidence_weighted import TINY, confidence, hard_step
+from counterpoise.online.rule import OnlineRule, State
+
+ETA = {"I": 0.75, "II": 0.9}
+
+
+class SoftConfidenceWeighted(OnlineRule):
+    """Soft confidence-weighted classifier (SCW).
+
+    The constraint of :class:`ConfidenceWeighted`, φ √v − m ≤ 0, becomes a loss with price C, linear
+    (I) or squared (II). After an update of II, φ √v − m = α/(2C).
+
+    Parameters
+    ----------
+    variant : "I" or "II", default="I"
+        Linear or squared loss.
+    eta : float, optional
+        Probability of a right answer that is asked for; LIBOL's 0.75 for I and 0.9 for II.
+    C : float, default=1.0
+        Price of the loss.
+    covariance : "full" or "diagonal", default="full"
+        What is kept of Σ.
+    a : float, default=1.0
+        Variance of each weight before the first row.
+    fit_intercept : bool, default=True
+        Append a constant feature.
+
+    References
+    ----------
+    J. Wang, P. Zhao and S. C. H. Hoi, "Exact soft confidence-weighted learning", ICML 2012. SCW-II
+    here meets its optimality condition; LIBOL's has two slips under the root.
+
+    Examples
+    --------
+    >>> from counterpoise.online import SoftConfidenceWeighted
+    >>> SoftConfidenceWeighted().fit([[1.0, 2.0], [3.0, 1.0]], [0, 1]).predict([[2.0, 0.0]])
+    array([1])
+    """
+
+    def __init__(
+        self,
+        *,
+        variant: str = "I",
+        eta: float | None = None,
+        C: float = 1.0,
+        covariance: str = "full",
+        a: float = 1.0,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.variant = variant
+        self.eta = eta
+        self.C = C
+        self.covariance = covariance
+        self.a = a
+        self.fit_intercept = fit_intercept
+
+    def _check(self) -> None:
+        validate.one_of(self, "variant", ("I", "II"))
+        if self.eta is not None:
+            validate.between(self, "eta", 0.5, 1.0)
+        validate.positive(self, "C")
+        validate.one_of(self, "covariance", ("full", "diagonal"))
+        validate.positive(self, "a")
+
+    def _start(self, d: int) -> State:
+        return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
+
+    def _phi(self) -> float:
+        return float(norm.ppf(ETA[self.variant] if self.eta is None else self.eta))
+
+    def step(self, s: State, x: Vector, y: float) -> bool:
+        """Learn one row; see :meth:`Perceptron.step`."""
+        phi, m, Sx = self._phi(), y * float(s.w @ x), cov.spread(s.S, x)
+        v = float(x @ Sx)
+        if v <= TINY or m >= phi * sqrt(v):
+            return False
+        if self.variant == "I":
+            alpha = min(self.C, hard_step(phi, m, v))
+        else:
+            n = v + 1.0 / (2.0 * self.C)
+            root = phi * sqrt(phi**2 * m**2 * v**2 + 4.0 * n * v * (n + v * phi**2))
+            alpha = (root - (2.0 * m * n + phi**2 * m * v)) / (2.0 * (n**2 + n * v * phi**2))
+            alpha = max(0.0, alpha)
+        s.w += alpha * y * Sx
+        cov.shrink(s.S, x, confidence(phi, alpha, v))
+        return True
+
+    def _kernel(self) -> tuple[Any, list[float]]:
+        return KERNEL[self.variant][self.covariance], [self._phi(), self.C]

@@ -1,0 +1,81 @@
+"""TER: batch least squares in which every class has the same total weight."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from counterpoise import validate
+from counterpoise._kernels import BATCH as KERNEL
+from counterpoise.moments import Matrix, Vector
+from counterpoise.online import batch
+from counterpoise.online.rule import OnlineRule, State, Weighted
+
+
+class TER(Weighted, OnlineRule):
+    """Total error rate (TER): class-weighted least squares, eq. (3) and (4) of the paper.
+
+    Targets are τ − η and τ + η, each row weighs 1 over the count of its class, and the decision
+    falls at τ. ``partial_fit`` adds to the sums and solves again, so it is the batch solution on
+    everything seen so far.
+
+    Parameters
+    ----------
+    ridge : float, default=1e-4
+        b; about n/2 times stronger here than in :class:`LS`, whose rows weigh 1.
+    tau : float, default=0.0
+        Threshold.
+    eta : float, default=1.0
+        Offset of the targets from the threshold.
+    fit_intercept : bool, default=True
+        Append a constant feature.
+
+    References
+    ----------
+    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, section 2.2.
+
+    Examples
+    --------
+    >>> from counterpoise.online import TER
+    >>> TER().fit([[1.0, 2.0], [3.0, 1.0]], [0, 1]).predict([[2.0, 0.0]])
+    array([1])
+    """
+
+    def __init__(
+        self, *, ridge: float = 1e-4, tau: float = 0.0, eta: float = 1.0, fit_intercept: bool = True
+    ) -> None:
+        self.ridge = ridge
+        self.tau = tau
+        self.eta = eta
+        self.fit_intercept = fit_intercept
+
+    def _check(self) -> None:
+        validate.positive(self, "ridge")
+        validate.positive(self, "eta")
+        validate.between(self, "tau", -float("inf"), float("inf"))
+
+    def _tau(self) -> float:
+        return float(self.tau)
+
+    def _start(self, d: int) -> State:
+        return batch.start(d)
+
+    def _covariance(self, s: State) -> Matrix:
+        return batch.covariance(s, self.ridge, balanced=True)
+
+    def step(self, s: State, x: Vector, y: float, omega: float = 1.0) -> bool:
+        """Learn one row of weight omega; see :meth:`Perceptron.step`."""
+        batch.add(s, x[None], np.array([y]), np.array([omega]))
+        s.w[:] = batch.solve(s, self.ridge, self.tau, self.eta, balanced=True)
+        return True
+
+    def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
+        s = deepcopy(self._state)
+        batch.add(s, rows, target, weight)
+        s.w[:] = batch.solve(s, self.ridge, self.tau, self.eta, balanced=True)
+        self._replace(s)
+
+    def _kernel(self) -> tuple[Any, list[float]]:
+        return KERNEL, [self.ridge, self.tau, self.eta, 1.0]
