@@ -13,24 +13,4 @@ def gather(
     mean: NDArray[Any],
     away: NDArray[Any],
 ) -> float: ...
-def add(
-    slot: NDArray[Any],
-    keep: NDArray[Any],
-    n_b: NDArray[Any],
-    N_b: NDArray[Any],
-    mean_b: NDArray[Any],
-    C_b: NDArray[Any],
-    peak_b: NDArray[Any],
-    away_b: NDArray[Any],
-    low_b: NDArray[Any],
-    high_b: NDArray[Any],
-    scratch: NDArray[Any],
-    n: NDArray[Any],
-    N: NDArray[Any],
-    mean: NDArray[Any],
-    C: NDArray[Any],
-    peak: NDArray[Any],
-    away: NDArray[Any],
-    low: NDArray[Any],
-    high: NDArray[Any],
-) -> None: ...
+def add(slot: NDArray[Any], keep: NDArray[Any], mean_b: NDArray[Any], b: Any, a: Any) -> None: ...

@@ -6,7 +6,10 @@ Arrays are float64, finite and C-ordered here: whoever calls has checked. State 
 and is changed in place. A call cannot be interrupted half-way by a signal.
 """
 
-cdef extern from "gather.h" nogil:
+from libc.math cimport sqrt
+
+
+cdef extern from "rows.h" nogil:
     void gather_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, const double* centre,
@@ -65,7 +68,7 @@ cdef double _add(
     Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
 ) noexcept nogil:
     """Chan: the lower triangle of C and the mean of a become those of a and b together."""
-    cdef double n = n_a + n_b, share = n_a * n_b / n
+    cdef double n = n_a + n_b, share = n_a * (n_b / n)
     cdef Py_ssize_t i, j
     cdef double* row
     cdef const double* row_b
@@ -96,30 +99,21 @@ cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
 
 
 def add(
-    const Py_ssize_t[::1] slot,
-    const double[::1] keep,
-    const double[::1] n_b,
-    const double[::1] N_b,
-    const double[:, ::1] mean_b,
-    const double[:, :, :] C_b,
-    const double[:, ::1] peak_b,
-    const double[:, :, ::1] away_b,
-    const double[::1] low_b,
-    const double[::1] high_b,
-    double[::1] scratch,
-    double[::1] n,
-    double[::1] N,
-    double[:, ::1] mean,
-    double[:, :, :] C,
-    double[:, ::1] peak,
-    double[:, :, ::1] away,
-    double[::1] low,
-    double[::1] high,
+    const Py_ssize_t[::1] slot, const double[::1] keep, const double[:, ::1] mean_b, b, a
 ):
-    """Class j of b joins class ``slot[j]`` of the state, whose past is first scaled by ``keep[j]``.
+    """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
 
-    Means are about one anchor on both sides; ``scratch`` (d) is workspace.
+    ``mean_b`` are the means of b about the anchor of a.
     """
+    cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
+    cdef const double[:, :, :] C_b = b.C
+    cdef const double[:, ::1] peak_b = b.peak
+    cdef const double[:, :, ::1] away_b = b.away
+    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high
+    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef double[:, :, :] C = a.C
+    cdef double[:, :, ::1] away = a.away
+    cdef double[::1] scratch = a.anchor.copy()
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
@@ -150,3 +144,44 @@ def add(
         for i in range(min(low.shape[0], low_b.shape[0])):
             low[i] = min(low[i], low_b[i])
             high[i] = max(high[i], high_b[i])
+
+
+cdef void learn_row(
+    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+) noexcept nogil:
+    """One row of class k joins; what was there is scaled by ``keep`` first.
+
+    Without fading ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
+    """
+    cdef Py_ssize_t d = s.d, i, j
+    cdef double* mean = s.mean + k * d
+    cdef double* C = s.C + k * s.size
+    cdef double* peak = s.peak + k * d
+    cdef double* away = s.away + k * 2 * d
+    cdef double n_a = keep * s.n[k], n = n_a + entering, share = entering / n, root
+    if keep != 1.0:
+        for i in range(d):
+            for j in range(d):
+                C[i * s.stride + j] *= keep
+        for i in range(2 * d):
+            away[i] *= keep
+    s.n[k] = n
+    s.N[k] += omega
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = x[i] - s.anchor[i]
+    else:
+        root = sqrt(n_a * share)
+        for i in range(d):
+            s.delta[i] = (x[i] - s.anchor[i]) - mean[i]
+            mean[i] += s.delta[i] * share
+            s.delta[i] *= root
+        rank_one(s.delta, d, C, s.stride)
+    for i in range(d):
+        peak[i] = max(peak[i], C[i * s.stride + i])
+        away[i] += entering * (x[i] != 0.0)
+        away[d + i] += entering * (x[i] != 1.0)
+    if s.low != NULL:
+        for i in range(d):
+            s.low[i] = min(s.low[i], x[i])
+            s.high[i] = max(s.high[i], x[i])

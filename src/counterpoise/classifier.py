@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import probability, validate
-from counterpoise.moments import Labels, Matrix, Moments, RemovalError, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.moments import REFUSED, Moments, RemovalError
 from counterpoise.scaling import affine
-from counterpoise.solve import Solution, System, choose_ridge, solve
+from counterpoise.solve import Solution, System, choose_ridge, inflation, solve
 from counterpoise.weighting import ClassWeight, Costs, targets, totals
 
 DOUBTFUL = 1e-8  # an estimated relative error that forget warns about
@@ -32,7 +35,8 @@ class _Learned:
     moments: Moments
     declared: Labels
     learnt_with: tuple[Any, ...]
-    solved: tuple[Any, _Solved] | None = field(default=None)
+    version: int = 0
+    solved: tuple[Any, _Solved] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
     ridge : float or "gcv", default=1e-4
         The penalty b on the squared weights, in scaled units, where each class has total weight
         1; scikit-learn's ``alpha`` is ``ridge * n / 2``. "gcv" chooses it by generalised
-        cross-validation, from the moments alone.
+        cross-validation, from the moments alone; sample weights then count as numbers of rows.
     class_weight : "balanced", dict or None, default="balanced"
         "balanced" gives every class the total weight 1, that is 1/n_k a row (scikit-learn's
         n/(2 n_k) means another ridge, not other weights). A dict gives each row the weight of
@@ -158,8 +162,9 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self):
             self.__dict__.pop("_learned", None)
-            self._learn(X, y, None, sample_weight)
-            validate.require_some_weight(self._learned.moments.n)
+            chunk, declared = self._take(X, y, None, sample_weight)
+            validate.require_some_weight(chunk.n)
+            self._commit(chunk, declared)
         return self
 
     def partial_fit(
@@ -187,7 +192,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self):
-            self._learn(X, y, classes, sample_weight)
+            chunk, declared = self._take(X, y, classes, sample_weight)
+        self._commit(chunk, declared)
         return self
 
     def forget(
@@ -224,24 +230,19 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 "use scale='standard'"
             )
         self._require_fitted()
-        with validate.all_or_nothing(self):
-            self._check()
-            rows, labels = validate.rows(self, X, y)
-            chunk = self._moments_of(rows, labels, sample_weight)
-            try:
-                moments = self._learned.moments - chunk
-            except RemovalError as error:
-                if error.feature is None:
-                    raise
-                raise ValueError(
-                    f"forgetting these rows would leave {self._name(error.feature)} with fewer "
-                    "than three correct digits, because what was forgotten varied so much more "
-                    "than what remains; fit a new model on the rows that remain. Nothing was "
-                    "forgotten"
-                ) from None
-            declared, learnt_with = self._learned.declared, self._learned.learnt_with
-            self._learned = _Learned(moments, declared, learnt_with)
-        lost = moments.lost()
+        self._check()
+        self._require_same_learning()
+        rows, labels = validate.rows(self, X, y)
+        chunk = self._moments_of(rows, labels, sample_weight)
+        try:
+            moments = self._learned.moments - chunk
+        except RemovalError as error:
+            if error.feature is None:
+                raise
+            raise self._too_few_digits(error.feature) from None
+        lost = self._lost(moments)
+        if lost.max() > REFUSED:
+            raise self._too_few_digits(int(lost.argmax()))
         if lost.max() > DOUBTFUL:
             warnings.warn(
                 f"{self._name(int(lost.argmax()))} keeps about {-np.log10(lost.max()):.0f} correct "
@@ -249,7 +250,31 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 PrecisionWarning,
                 stacklevel=2,
             )
+        declared, learnt_with = self._learned.declared, self._learned.learnt_with
+        self._learned = _Learned(moments, declared, learnt_with)
         return self
+
+    def _too_few_digits(self, feature: int) -> ValueError:
+        return ValueError(
+            f"forgetting these rows would leave {self._name(feature)} with less than three correct "
+            "digits: they varied so much more than what remains, or were never learnt; fit a new "
+            "model on the rows that remain. Nothing was forgotten"
+        )
+
+    def _lost(self, moments: Moments) -> Vector:
+        """Estimated relative error that removals left in the weights of each feature.
+
+        That of the second moments, times what collinear features make of it.
+        """
+        lost = moments.lost()
+        if lost.max() < 1e-14 or not moments.n.any():
+            return lost
+        problems = self._problems(moments)[2]
+        ridge = choose_ridge(problems) if self.ridge == "gcv" else float(self.ridge)
+        for problem in problems:
+            felt = inflation(problem, ridge) * np.diagonal(problem.K())
+            lost = np.maximum(lost, moments.lost() * felt)
+        return lost
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
         """Make one model of two, as if it had seen both streams, this one first.
@@ -268,9 +293,11 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
         self._require_fitted()
         other._require_fitted()
+        self._require_same_learning()
+        other._require_same_learning()
         mine, theirs = self.get_params(), other.get_params()
         for name in mine:
-            if mine[name] != theirs[name]:
+            if mine[name] != theirs[name] and name != "memory_limit":
                 raise ValueError(
                     f"cannot merge models with different options: {name} is {mine[name]!r} here "
                     f"and {theirs[name]!r} there"
@@ -282,7 +309,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 f"{names[0] or self.n_features_in_} here, {names[1] or other.n_features_in_} there"
             )
         known, more = self._learned, other._learned
-        labels = validate.group(more.moments.labels, known.moments.labels)[1]
+        labels = _union(known.moments.labels, more.moments.labels)
         self._require_room(len(labels), self.n_features_in_)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -311,7 +338,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         return f.ravel() if f.shape[1] == 1 else f
 
     def predict(self, X: ArrayLike) -> Labels:
-        """Most probable label under balanced classes.
+        """Most probable label under the weights of training: balanced classes, by default.
 
         Parameters
         ----------
@@ -417,38 +444,57 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             validate.positive(self, "half_life")
         validate.positive(self, "memory_limit")
 
-    def _learn(
+    def _take(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> None:
+    ) -> tuple[Moments, Labels]:
+        """Moments of a chunk and labels declared so far; changes nothing that was learnt."""
         self._check()
         first = "_learned" not in self.__dict__
         validate.require_y(self, y)
         X, y = validate.rows(self, X, y, reset=first)
-        learnt_with = (self.half_life, self.scale == "minmax")
-        if not first and self._learned.learnt_with != learnt_with:
+        if self.__sklearn_is_fitted__():
+            self._require_same_learning()
+        declared = y[:0] if first else self._learned.declared
+        if classes is not None:
+            more = np.unique(np.asarray(classes))
+            assert_all_finite(more, input_name="classes")
+            check_classification_targets(more)
+            declared = _union(declared, more)
+        validate.require_one_type(y, declared)
+        return self._moments_of(X, y, sample_weight), declared
+
+    def _commit(self, chunk: Moments, declared: Labels) -> None:
+        """Let what was learnt take a chunk in; a signal finds it before or after."""
+        if not self.__sklearn_is_fitted__():
+            self._learned = _Learned(chunk, declared, self._learning())
+            return
+        grown = self._learned.moments.with_labels(chunk.labels)
+        self._learned.declared = declared
+        self._learned.moments = grown
+        self._learned.version += 1
+        grown.follow(chunk, self.half_life)
+
+    def _learning(self) -> tuple[Any, ...]:
+        """The options that decide what is learnt, and not only how it is looked at."""
+        return self.half_life, self.scale == "minmax"
+
+    def _require_same_learning(self) -> None:
+        if self._learned.learnt_with != self._learning():
             raise ValueError(
                 "half_life, and scale to or from 'minmax', cannot change once rows were learnt; "
                 "fit again, or use a clone"
             )
-        chunk = self._moments_of(X, y, sample_weight)
-        declared = np.unique(y[:0]) if first else self._learned.declared
-        if classes is not None:
-            declared = _union(declared, np.unique(np.asarray(classes)))
-        if not self.__sklearn_is_fitted__():
-            self._learned = _Learned(chunk, declared, learnt_with)
-            return
-        self._learned.declared = declared
-        self._learned.solved = None
-        self._learned.moments.follow(chunk, self.half_life)
 
     def _moments_of(self, X: Rows, y: Labels, sample_weight: ArrayLike | None) -> Moments:
         """Moments of a checked chunk, in the slots of what was learnt."""
         weight = validate.weights(sample_weight, X.shape[0])
+        if sp.issparse(X) or self.half_life is not None or weight is not None:
+            validate.require_finite(self, X)
+        if weight is not None and not weight.all():
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         known = self._learned.moments if "_learned" in self.__dict__ else None
         rows_of, labels = validate.group(y, known.labels if known else y[:0])
         self._require_room(len(labels), X.shape[1])
-        if sp.issparse(X) or (weight is not None and not weight.all()):
-            validate.require_finite(self, X)
         anchor = known.anchor if known and known.n.any() else None
         extremes = self.scale == "minmax"
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
@@ -456,30 +502,35 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         validate.require_moderate(self, X, chunk)
         return chunk
 
-    def _classes(self) -> tuple[Labels, list[int]]:
+    def _classes(self, moments: Moments | None = None) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
         if "_learned" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        moments, declared = self._learned.moments, self._learned.declared
-        seen = {moments.labels[k]: int(k) for k in np.flatnonzero(moments.n)}
-        classes = _union(moments.labels[moments.n > 0], declared)
-        return classes, [seen.get(label, -1) for label in classes]
+        moments = self._learned.moments if moments is None else moments
+        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
+        classes = _union(moments.labels[moments.n > 0], self._learned.declared)
+        return classes, [seen.get(label, -1) for label in classes.tolist()]
 
     def _solved(self) -> _Solved:
         """Solution of what was learnt so far under the present options."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        key = repr(self.get_params())
-        if self._learned.solved is None or self._learned.solved[0] != key:
+        key = self._learned.version, repr(self.get_params())
+        cached = self._learned.solved
+        if cached is None or cached[0] != key:
             self._check()
-            if self._learned.learnt_with[1] != (self.scale == "minmax"):
-                raise ValueError("scale cannot change to or from 'minmax' once rows were learnt")
-            self._learned.solved = key, self._solve()
-        return self._learned.solved[1]
+            self._require_same_learning()
+            cached = self._learned.solved = key, self._solve()
+        return cached[1]
 
-    def _solve(self) -> _Solved:
-        moments = self._learned.moments
-        classes, slots = self._classes()
+    def _intercept(self) -> str:
+        if not self.fit_intercept:
+            return "none"
+        return "penalized" if self.penalize_intercept else "free"
+
+    def _problems(self, moments: Moments) -> tuple[Labels, NDArray[np.bool_], list[System], Vector]:
+        """Classes, which of them were seen, one problem for two classes or one a class, factors."""
+        classes, slots = self._classes(moments)
         seen = np.array(slots) >= 0
         slot = np.array(slots)[seen]
         y = targets(len(classes))[:, seen]
@@ -487,24 +538,22 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             y = y[seen]
         a = totals(classes[seen], moments.N[slot], y, self.class_weight, self.costs)
         m, s = affine(moments, self.scale)
-        intercept = "none"
-        if self.fit_intercept:
-            intercept = "penalized" if self.penalize_intercept else "free"
         systems = []
-        for a_q, y_q in zip(a, y, strict=True):
+        for a_j, y_j in zip(a, y, strict=True):
             by_slot = np.zeros((2, len(moments.n)))
-            by_slot[:, slot] = a_q, y_q
-            systems.append(System(moments, m, s, by_slot[0], by_slot[1], intercept))
+            by_slot[:, slot] = a_j, y_j
+            systems.append(System(moments, m, s, by_slot[0], by_slot[1], self._intercept()))
+        return classes, seen, systems, _odds_factor(y, a, moments.N[slot])
+
+    def _solve(self) -> _Solved:
+        classes, seen, systems, factor = self._problems(self._learned.moments)
         ridge = choose_ridge(systems) if self.ridge == "gcv" else float(self.ridge)
         solution = solve(systems, ridge)
-        factor = _odds_factor(y, a, moments.N[slot])
         if len(classes) > 2:  # a class declared but not seen scores −1
-            coef, offset = np.zeros((len(classes), len(m))), np.full(len(classes), -1.0)
-            coef[seen], offset[seen] = solution.coef, solution.offset
-            solution = replace(solution, coef=coef, offset=offset)
-            by_class = np.zeros(len(classes))
-            by_class[seen] = factor
-            factor = by_class
+            coef = np.zeros((len(classes), self.n_features_in_))
+            offset, by_class = np.full(len(classes), -1.0), np.ones(len(classes))
+            coef[seen], offset[seen], by_class[seen] = solution.coef, solution.offset, factor
+            solution, factor = replace(solution, coef=coef, offset=offset), by_class
         return _Solved(classes, seen, solution, factor)
 
     def _scores(self, X: Any) -> tuple[Matrix, _Solved]:
@@ -530,8 +579,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         size = 8.0 * c * d * d
         if size > self.memory_limit:
             raise ValueError(
-                f"{c} classes of {d} features need {size / 1e9:.1f} GB of moments, more than "
-                f"memory_limit={self.memory_limit / 1e9:.1f} GB; reduce the features (for example "
+                f"{c} classes of {d} features need {size / 1e9:.3g} GB of moments, more than "
+                f"memory_limit={self.memory_limit:g} bytes; reduce the features (for example "
                 "with sklearn.feature_extraction.FeatureHasher), use an online rule with a "
                 "diagonal covariance, or raise memory_limit"
             )

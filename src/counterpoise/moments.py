@@ -21,12 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise._moments import add, gather
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Labels = NDArray[Any]
-Rows = Any  # a C-ordered float64 matrix, or a CSR one
+from counterpoise import rows as class_rows
+from counterpoise._moments import add
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 
 EPS = float(np.finfo(np.float64).eps)
 GONE = 1e-12  # what is left of a count, relative to what it was, when everything was removed
@@ -146,6 +143,14 @@ class Moments:
         Moments
         """
         X = _canonical(X) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2 or len(np.atleast_1d(y)) != X.shape[0]:
+            raise ValueError(
+                f"X of shape {X.shape} and {len(np.atleast_1d(y))} labels do not match"
+            )
+        if sample_weight is not None and np.shape(sample_weight) != (X.shape[0],):
+            raise ValueError(
+                f"{X.shape[0]} rows want as many weights, not {np.shape(sample_weight)}"
+            )
         labels, codes = np.unique(np.asarray(y), return_inverse=True)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         return cls.of_groups(X, groups(codes, len(labels)), labels, weight, half_life, extremes)
@@ -172,8 +177,8 @@ class Moments:
             anchor = np.zeros(d) if first is None else _row(X, first)
         result = cls(labels, anchor, extremes)
         if extremes:
-            _extremes(X, np.concatenate(rows_of), result)
-        of_class = _of_sparse_class if sp.issparse(X) else _of_class
+            _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
+        of_class = class_rows.sparse if sp.issparse(X) else class_rows.dense
         block = max(1024, 2**20 // d)  # rows at a time: about 8 MB
         for k, rows in enumerate(rows_of):
             if not len(rows):
@@ -181,11 +186,22 @@ class Moments:
             entering = weight
             if half_life is not None:
                 rows, entering = _faded(rows, weight, half_life)
-            of_class(X, rows[:block], entering, result, k)
-            for i in range(block, len(rows), block):
-                part = cls(labels[k : k + 1], anchor)
-                of_class(X, rows[i : i + block], entering, part, 0)
-                result += part
+            for i in range(0, len(rows), block):
+                part, slot = (
+                    (result, k) if i == 0 else (cls(labels[k : k + 1], anchor, extremes), 0)
+                )
+                part.n[slot] = part.N[slot] = of_class(
+                    X,
+                    rows[i : i + block],
+                    entering,
+                    anchor,
+                    part.mean[slot],
+                    part.C[slot],
+                    part.away[slot],
+                )
+                part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
+                if i:
+                    result += part
             if half_life is not None:
                 result.N[k] = weight[rows_of[k]].sum()
         return result
@@ -199,40 +215,23 @@ class Moments:
     def follow(self, other: Moments, half_life: float | None = None) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
-        Nothing is changed by an exception, and a signal finds the state before or after.
+        A signal finds the state before or after, never between.
         """
-        slot = self._slots(other.labels)
-        keep = np.ones(len(slot)) if half_life is None else 2.0 ** (-other.N / half_life)
-        mean = other.mean + (other.anchor - self.anchor)
-        add(
-            slot,
-            keep,
-            other.n,
-            other.N,
-            mean,
-            other.C,
-            other.peak,
-            other.away,
-            other.low,
-            other.high,
-            np.empty(len(self.anchor)),
-            self.n,
-            self.N,
-            self.mean,
-            self.C,
-            self.peak,
-            self.away,
-            self.low,
-            self.high,
-        )
+        self._require_alike(other)
+        grown = self.with_labels(other.labels)
+        if grown is not self:
+            for name in Moments.__slots__:
+                setattr(self, name, getattr(grown, name))
+        keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
+        add(self._slots(other.labels), keep, other.mean + (other.anchor - self.anchor), other, self)
         return self
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""
+        self._require_alike(other)
         if self.low.size:
             raise RemovalError("extremes cannot be forgotten")
-        result = self.copy()
-        index = {label: k for k, label in enumerate(self.labels.tolist())}
+        result, index = self.copy(), self._index()
         shift = other.anchor - self.anchor
         for j, label in enumerate(other.labels.tolist()):
             if other.n[j] == 0.0:
@@ -259,12 +258,22 @@ class Moments:
                 array[k] = 0.0
             return
         self.n[k], self.N[k] = n, self.N[k] - other.N[j]
+        mean_a = self.mean[k].copy()
         self.mean[k] -= (mean_b - self.mean[k]) * (n_b / n)
         delta = mean_b - self.mean[k]
         self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * n_b / n_a)
-        # Rounding can turn a variance that vanished into a small negative number.
         C_jj = self.C[k].diagonal()
-        constant = (C_jj < 0.0) & (C_jj >= -8.0 * EPS * self.peak[k])
+        impossible = C_jj < -GONE * self.peak[k]
+        if impossible.any():
+            raise RemovalError(
+                "the variance would turn negative: these rows were never seen",
+                int(impossible.argmax()),
+            )
+        # Rounding can turn a variance that vanished into a small negative number.
+        constant = C_jj < 0.0
+        # The mean has lost digits too, which counts like a scatter.
+        digits = np.abs(mean_a) * (n_a / n) * np.sqrt(np.maximum(C_jj, 0.0) * n)
+        self.peak[k] = np.maximum(self.peak[k], digits)
         for value in (0, 1):
             was = self.away[k, value].copy()
             self.away[k, value] -= other.away[j, value]
@@ -332,26 +341,61 @@ class Moments:
         result._store = result.C
         return result
 
-    def _complete(self, k: int, n: float) -> None:
-        """Fill in what follows from the scatter of class k and its weight n."""
-        self.n[k] = self.N[k] = n
-        self.peak[k] = np.maximum(self.C[k].diagonal(), 0.0)
+    def with_labels(self, labels: Labels) -> Moments:
+        """Make slots for these labels: itself if it has them, else an equal value with more slots.
+
+        Parameters
+        ----------
+        labels : ndarray
+            The labels.
+
+        Returns
+        -------
+        Moments
+        """
+        if labels is self.labels:
+            return self
+        index = self._index()
+        new = np.array([label not in index for label in labels.tolist()], dtype=bool)
+        if not new.any():
+            return self
+        more, result = int(new.sum()), object.__new__(Moments)
+        for name in ("anchor", "low", "high", "C", "_store"):
+            setattr(result, name, getattr(self, name))
+        for name in ("n", "N", "mean", "peak", "away"):
+            old = getattr(self, name)
+            setattr(result, name, np.concatenate([old, np.zeros((more, *old.shape[1:]))]))
+        fresh = labels[new]
+        result.labels = np.concatenate([self.labels, fresh]) if len(self.labels) else fresh
+        result._reserve(len(result.labels), len(self.anchor))
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in Moments.__slots__ if name != "_store"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, np.ascontiguousarray(value))
+        self._store = self.C
+
+    def __reduce__(self) -> Any:
+        return object.__new__, (Moments,), self.__getstate__()
+
+    def _require_alike(self, other: Moments) -> None:
+        if len(self.anchor) != len(other.anchor) or self.low.size != other.low.size:
+            raise ValueError(
+                f"moments of {len(self.anchor)} and {len(other.anchor)} features, or with and "
+                "without extremes, cannot be combined"
+            )
+
+    def _index(self) -> dict[Any, int]:
+        return {label: k for k, label in enumerate(self.labels.tolist())}
 
     def _slots(self, labels: Labels) -> NDArray[np.intp]:
-        """Slot of each label here, made if need be."""
-        if self.labels is labels:
+        """Slot of each label, all of which have one."""
+        if labels is self.labels:
             return np.arange(len(labels))
-        index = {label: k for k, label in enumerate(self.labels.tolist())}
-        new = [label for label in labels.tolist() if label not in index]
-        if new:
-            index |= {label: len(index) + i for i, label in enumerate(new)}
-            fresh = np.array([label in new for label in labels.tolist()])
-            c = len(index)
-            for name in ("n", "N", "mean", "peak", "away"):
-                old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros((len(new), *old.shape[1:]))]))
-            self._reserve(c, len(self.anchor))
-            self.labels = np.concatenate([self.labels, labels[fresh]])
+        index = self._index()
         return np.array([index[label] for label in labels.tolist()], dtype=np.intp)
 
     def _reserve(self, c: int, d: int) -> None:
@@ -425,56 +469,3 @@ def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:
         return [np.flatnonzero(codes == k) for k in range(c)]
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.cumsum(np.bincount(codes, minlength=c))[:-1])
-
-
-def _of_class(X: Matrix, rows: NDArray[np.intp], weight: Vector, result: Moments, k: int) -> None:
-    """Moments of dense rows of one class, into an empty slot.
-
-    The rows are centred on the mean of every 64th of them, or of 256 at least. What that differs
-    from their own mean is corrected; it can cost a factor of 64 in rounding if rows conspire.
-    """
-    R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
-    sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, result.anchor, sample, about, R, result.mean[k], result.away[k])
-    if len(rows) > 1:
-        C = result.C[k]
-        np.matmul(R.T, R, out=C)
-        C -= np.outer(n * about, about)
-    result._complete(k, n)
-
-
-def _of_sparse_class(
-    X: Rows, rows: NDArray[np.intp], weight: Vector, result: Moments, k: int
-) -> None:
-    """Moments of CSR rows of one class: columns mostly filled as dense, the others as they are.
-
-    A column with a share p ≤ 1/2 of non-zeros has n μ² ≤ p Σ x², so that Σ x² − n μ² loses at
-    most one bit; only fuller columns need to be centred first.
-    """
-    X, weight = X[rows], weight[rows]
-    anchor, mean, away = result.anchor, result.mean[k], result.away[k]
-    filled = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
-    dense, sparse = np.flatnonzero(2 * filled > len(rows)), np.flatnonzero(2 * filled <= len(rows))
-    n, C = float(weight.sum()), result.C[k]
-
-    S = X[:, sparse]
-    WS = sp.diags_array(weight, format="csr") @ S
-    mu = np.asarray(WS.sum(axis=0)).ravel() / n
-    mean[sparse] = mu - anchor[sparse]
-    away[0, sparse] = weight @ (S != 0)
-    away[1, sparse] = n - weight @ (S == 1)
-    C[np.ix_(sparse, sparse)] = (S.T @ WS).toarray() - n * np.outer(mu, mu)
-
-    if dense.size:
-        D = X[:, dense].toarray()
-        block = Moments(result.labels[k : k + 1], anchor[dense])
-        _of_class(D, np.arange(len(rows)), weight, block, 0)
-        mean[dense], away[:, dense] = block.mean[0], block.away[0]
-        D -= block.anchor
-        D -= block.mean[0]
-        # Σ ω (D − mean) is only zero up to rounding, hence the second term.
-        cross = WS.T @ D - np.outer(mu, weight @ D)
-        C[np.ix_(dense, dense)] = block.C[0]
-        C[np.ix_(sparse, dense)] = cross
-        C[np.ix_(dense, sparse)] = cross.T
-    result._complete(k, n)

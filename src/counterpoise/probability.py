@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.moments import Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 
 EDGE = 0.9
 
@@ -34,6 +34,7 @@ def odds(f: Matrix) -> Matrix:
     [1.0, 3.0, 0.3333333333333333]
     """
     small = (1.0 - EDGE) / 2.0
+    f = np.clip(f, -1e300, 1e300)
     beyond = np.maximum(np.abs(f) - EDGE, 0.0)
     less = np.where(beyond > 0, small / (1.0 + beyond / (2.0 * small)), (1.0 - np.abs(f)) / 2.0)
     ratio = (1.0 - less) / less
@@ -45,9 +46,9 @@ def probabilities(f: Matrix, factor: Vector, seen: NDArray[np.bool_]) -> Matrix:
 
     Parameters
     ----------
-    f : ndarray of shape (n, q)
+    f : ndarray of shape (n, problems)
         Scores; one problem stands for two classes, else one a class.
-    factor : ndarray of shape (q,)
+    factor : ndarray of shape (problems,)
         1 for the weights of training; the ratio of frequencies over the ratio of total weights
         for those of the stream.
     seen : ndarray of shape (c,)
@@ -60,15 +61,16 @@ def probabilities(f: Matrix, factor: Vector, seen: NDArray[np.bool_]) -> Matrix:
     """
     if seen.sum() <= 1:
         return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
-    ratio = odds(f) * factor
+    p = 1.0 / (1.0 + 1.0 / (odds(f) * factor))
     if len(seen) == 2:
-        p = ratio / (1.0 + ratio)
-        return np.hstack([1.0 - p, p])
-    p = np.where(seen, ratio / (1.0 + ratio), 0.0)
-    p /= p.sum(axis=1, keepdims=True)
-    if (factor == 1.0).all():
-        # Scores that differ in the last bit may round to one probability: keep their order.
+        p = np.hstack([1.0 - p, p])
+        best = (f.ravel() > 0).astype(np.intp)
+    else:
+        p = np.where(seen, p, 0.0)
+        p /= p.sum(axis=1, keepdims=True)
         best = np.where(seen, f, -np.inf).argmax(axis=1)
+    if (factor[seen] == 1.0 if len(factor) == len(seen) else factor == 1.0).all():
+        # Scores that differ in the last bit may round to one probability: keep their order.
         tied = np.flatnonzero(p.argmax(axis=1) != best)
         p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
     return p

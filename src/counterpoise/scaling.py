@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.moments import EPS, Moments, Vector
+from counterpoise.arrays import Vector
+from counterpoise.moments import EPS, Moments
 
 
 def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:

@@ -27,7 +27,8 @@ import numpy as np
 from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
-from counterpoise.moments import EPS, Matrix, Moments, Vector
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.moments import EPS, Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +67,12 @@ class System:
 
     def K(self) -> Matrix:
         """Second moment of the features about the centre, without the ridge; a new array."""
-        K = (self.a[:, None] * self.delta).T @ self.delta
-        for k in np.flatnonzero(self.a):
-            alpha = self.a[k] / self.moments.n[k]
-            K += self.moments.C[k] * (alpha / self.s) / self.s[:, None]
+        n = self.moments.n
+        alpha = np.divide(self.a, n, out=np.zeros_like(n), where=n > 0)
+        K: Matrix = np.tensordot(alpha, self.moments.C, 1)
+        K /= self.s
+        K /= self.s[:, None]
+        K += (self.a[:, None] * self.delta).T @ self.delta
         return K
 
     @cached_property
@@ -92,11 +95,11 @@ class System:
         """Value of f at the centre if the constant were free."""
         return self.share * float(self.a @ self.y)
 
-    def rank_one(self, b: Any, q: Any) -> Any:
-        """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and q stands for q·R⁻¹q."""
+    def rank_one(self, b: Any, norm: Any) -> Any:
+        """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and norm is q·R⁻¹q."""
         if self.intercept == "free":
-            return 0.0 * q
-        return b / (1.0 + b * q) if self.intercept == "penalized" else 1.0 / q
+            return 0.0 * norm
+        return b / (1.0 + b * norm) if self.intercept == "penalized" else 1.0 / norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +110,9 @@ class Solution:
     ----------
     anchor : ndarray of shape (d,)
         The anchor of the moments.
-    coef : ndarray of shape (q, d)
+    coef : ndarray of shape (problems, d)
         Coefficients in the units of the input, one row a problem.
-    offset : ndarray of shape (q,)
+    offset : ndarray of shape (problems,)
         Scores at the anchor.
     ridge : float
         The b that was used.
@@ -144,14 +147,43 @@ def solve(systems: list[System], ridge: float) -> Solution:
     return Solution(systems[0].moments.anchor, coef, offset, ridge)
 
 
-def _solve(system: System, b: float) -> tuple[float, Vector]:
-    K, h = system.K(), system.h
+def _with_unit_diagonal(system: System, b: float) -> tuple[Matrix, Vector]:
+    """K + bI over the roots of its diagonal, so that its condition does not depend on units."""
+    K = system.K()
     K.flat[:: len(K) + 1] += b
-    # A unit diagonal, so that the condition is that of the features and not of their units.
-    e = np.sqrt(np.diagonal(K))
+    e = np.sqrt(np.maximum(np.diagonal(K), 0.0))
     e[e == 0.0] = 1.0
     K /= e
     K /= e[:, None]
+    return K, e
+
+
+def inflation(system: System, b: float) -> Vector:
+    """Diagonal of (K + bI)⁻¹: how much a relative error of a feature is felt in the weights.
+
+    Parameters
+    ----------
+    system : System
+        The problem.
+    b : float
+        The ridge.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        In scaled units; 1 over the second moment for a feature that no other resembles.
+    """
+    K, e = _with_unit_diagonal(system, b)
+    factor, failed = lapack.dpotrf(K, lower=1)
+    if failed:
+        return np.full(len(e), np.inf)
+    diagonal: Vector = np.diagonal(lapack.dpotri(factor, lower=1)[0]) / e**2
+    return diagonal
+
+
+def _solve(system: System, b: float) -> tuple[float, Vector]:
+    h = system.h
+    K, e = _with_unit_diagonal(system, b)
     factor, failed = lapack.dpotrf(K, lower=1)
     norm = np.abs(K).sum(axis=0).max()
     if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
@@ -171,20 +203,24 @@ def _shortest(system: System, b: float) -> tuple[float, Vector]:
         ConvergenceWarning,
         stacklevel=2,
     )
-    lam, V = np.linalg.eigh(system.K())
+    K, e = _with_unit_diagonal(system, b)
+    lam, V = np.linalg.eigh(K)
     null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
-    inverse = np.divide(1.0, lam, out=np.zeros_like(lam), where=~null)
-    z, h = system.z @ V, system.h @ V
-    w, t = inverse * z, system.t
-    w_0 = t - h @ w
-    # Along null directions N the fit does not change, but w_0 = t − h·w does.
-    hN = np.where(null, h, 0.0)
-    if hN @ hN > EPS * (h @ h):
-        w += hN * (w_0 * system.rank_one(1.0, hN @ hN))
-    elif system.intercept == "none":
-        step = w_0 / (system.share + h @ (inverse * h))
-        w, t = w + step * inverse * h, t - step * system.share
-    return t, V @ w
+    V, lam = V / e[:, None], np.where(null, 1.0, lam)
+    inverse = V[:, ~null] / lam[~null] @ V[:, ~null].T
+    w, t, h = inverse @ system.z, system.t, system.h
+    # Along null directions N the fit does not change, but the length of w and w_0 = t − h·w do.
+    N = np.linalg.qr(V[:, null])[0]
+    w -= N @ (N.T @ w)
+    w_0, hN = t - h @ w, h @ N
+    hN *= hN @ hN > 1e-16 * (1.0 + h @ h)
+    if system.intercept == "free":
+        return t, w
+    # Sherman and Morrison again, where R⁻¹ is 1/b along N: (inverse h) b/base and N hN/base.
+    norm = system.share + h @ inverse @ h
+    base = b * norm + hN @ hN + (system.intercept == "penalized")
+    step, along = (w_0 * b / base, w_0 / base) if base > 0 else (w_0 / norm, 0.0)
+    return t - step * system.share, w + step * inverse @ h + along * N @ hN
 
 
 class Path:
@@ -262,15 +298,15 @@ class Path:
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score = np.zeros(len(b))
+        D = self.V / system.s[:, None]
         for k in np.flatnonzero(system.a):
-            D = self.V / system.s[:, None]
             G = D.T @ moments.C[k] @ D / moments.n[k]
             delta = system.delta[k] @ self.V
             loss = _quadratic(G, w) + (t + w @ delta - system.y[k]) ** 2
             freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
             freedom -= spent * system.rank_one(b, self._q(inverse))
-            left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-300)
+            left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
             # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1.
             score += np.where(left > 1e-8, system.a[k] * loss / left**2, np.inf)
         return score

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from counterpoise.moments import Labels, Matrix, Moments, Rows, Vector, groups
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.moments import Moments, groups
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
@@ -120,7 +121,8 @@ def require_moderate(estimator: Any, X: Rows, chunk: Moments) -> None:
         Their moments, which are not finite if any of them is not.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        size = np.abs(chunk.anchor + chunk.mean) + np.sqrt(chunk.peak)
+        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
+        size = np.abs(chunk.anchor + chunk.mean) + spread
         fine = (size <= LARGEST).all() and (chunk.N <= HEAVIEST).all()
     if fine:
         return
@@ -244,7 +246,7 @@ def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     new = y if not len(known) else y[~np.isin(y, known)]
     labels = known
     if len(new):
-        check_classification_targets(new)
+        check_classification_targets(y)
         labels = np.concatenate([known, np.unique(new)]) if len(known) else np.unique(new)
     order = np.argsort(labels, kind="stable")
     codes = order[np.searchsorted(labels[order], y)]

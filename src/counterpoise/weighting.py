@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.moments import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 
 ClassWeight = str | Mapping[Any, float] | None
 Costs = Mapping[Any, float] | None
@@ -36,8 +36,8 @@ def targets(c: int) -> Matrix:
 
     Returns
     -------
-    ndarray of shape (q, c)
-        q is 1 for one or two classes and c for more.
+    ndarray of shape (problems, c)
+        One problem for one or two classes, c for more.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
         The classes.
     N : ndarray of shape (c,)
         Their true counts.
-    y : ndarray of shape (q, c)
+    y : ndarray of shape (problems, c)
         Targets of the classes, one row a problem.
     class_weight : "balanced", dict or None
         Weight 1 in all for each side of a problem; a weight for each row by its label; or 1
@@ -68,7 +68,7 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
 
     Returns
     -------
-    ndarray of shape (q, c)
+    ndarray of shape (problems, c)
 
     Examples
     --------
@@ -78,8 +78,8 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     a = _by_label(labels, costs) * N
     if class_weight != "balanced":
         return np.broadcast_to(_by_label(labels, class_weight) * a, y.shape)
-    side: Matrix = (y[:, :, None] == y[:, None, :]) @ N  # N of all classes on the side of k
-    return a / side
+    sides = [side @ N for side in (y > 0, y < 0)]
+    return a / np.where(y > 0, sides[0][:, None], sides[1][:, None])
 
 
 def _by_label(labels: Labels, factors: Any) -> Vector:

@@ -6,7 +6,7 @@ from typing import Any
 
 from counterpoise import validate
 from counterpoise._kernels import AROW as KERNEL
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State
 

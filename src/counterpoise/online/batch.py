@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.moments import Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.online.rule import State
 
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from counterpoise import validate
 from counterpoise._kernels import CW as KERNEL
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State
 

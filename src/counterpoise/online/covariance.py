@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 
 
 def start(d: int, a: float, covariance: str) -> NDArray[np.float64]:

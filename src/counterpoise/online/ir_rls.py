@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoise import validate
 from counterpoise._kernels import IR_RLS as KERNEL
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 from counterpoise.online.rls import weighted_step
 from counterpoise.online.rule import OnlineRule, State
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise._kernels import NR_RLS as KERNEL
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 from counterpoise.online.rule import OnlineRule, State
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from counterpoise import validate
 from counterpoise._kernels import PERCEPTRON as KERNEL
-from counterpoise.moments import Vector
+from counterpoise.arrays import Vector
 from counterpoise.online.rule import OnlineRule, State
 
 

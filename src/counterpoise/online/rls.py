@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoise import validate
 from counterpoise._kernels import RLS as KERNEL
-from counterpoise.moments import Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.online.rule import OnlineRule, State, Weighted
 
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import validate
-from counterpoise.moments import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise import validate
 from counterpoise._kernels import BATCH as KERNEL
-from counterpoise.moments import Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import batch
 from counterpoise.online.rule import OnlineRule, State, Weighted
 

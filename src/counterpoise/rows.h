@@ -1,10 +1,10 @@
-/* The inner loop of learning in bulk: rows of one class, centred, weighted and summed up.
+/* The innermost loops of learning and solving.
 
-   C and not Cython because `restrict` and one clone per instruction set are what make it as
-   fast as a copy. Four rows at a time, so that the sums stay in registers. */
+   C and not Cython because `restrict` and one clone per instruction set are what make them as
+   fast as a copy. */
 
-#ifndef COUNTERPOISE_GATHER_H
-#define COUNTERPOISE_GATHER_H
+#ifndef COUNTERPOISE_ROWS_H
+#define COUNTERPOISE_ROWS_H
 
 #include <math.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 #define ONE_PER_CPU
 #endif
 
-/* R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
+/* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
+   registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed. */
 ONE_PER_CPU static void gather_rows(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
@@ -58,6 +59,53 @@ ONE_PER_CPU static void gather_rows(
             not_zero[j] += x[j] != 0.0 ? w : 0.0;
             not_one[j] += x[j] != 1.0 ? w : 0.0;
         }
+    }
+}
+
+/* C += r r', with the same rounding on both sides of the diagonal. */
+ONE_PER_CPU static void rank_one(
+    const double *restrict r, ptrdiff_t d, double *restrict C, ptrdiff_t stride)
+{
+    for (ptrdiff_t i = 0; i < d; i++) {
+        const double factor = r[i];
+        double *restrict row = C + i * stride;
+        for (ptrdiff_t j = 0; j < d; j++)
+            row[j] += factor * r[j];
+    }
+}
+
+/* Gaussian elimination of a symmetric positive definite K, of which the upper triangle stands in
+   the first d columns of U, with right-hand sides in the others up to `width`. Afterwards column
+   a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Returns whether a pivot vanished. */
+ONE_PER_CPU static int eliminate(
+    double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
+{
+    for (ptrdiff_t i = 0; i < d; i++) {
+        const double *restrict pivot = U + i * stride;
+        if (!(pivot[i] > tiny[i]))
+            return 1;
+        const double inverse = 1.0 / pivot[i];
+        for (ptrdiff_t r = i + 1; r < d; r++) {
+            const double factor = pivot[r] * inverse;
+            double *restrict row = U + r * stride;
+            for (ptrdiff_t j = r; j < width; j++)
+                row[j] -= factor * pivot[j];
+        }
+    }
+    return 0;
+}
+
+/* U[i][j] += alpha C[i][j] + a delta[i] delta[j], upper triangle. */
+ONE_PER_CPU static void add_class(
+    const double *restrict C, ptrdiff_t d, ptrdiff_t stride_C, double alpha, double a,
+    const double *restrict delta, double *restrict U, ptrdiff_t stride)
+{
+    for (ptrdiff_t i = 0; i < d; i++) {
+        const double factor = a * delta[i];
+        const double *restrict c = C + i * stride_C;
+        double *restrict row = U + i * stride;
+        for (ptrdiff_t j = i; j < d; j++)
+            row[j] += alpha * c[j] + factor * delta[j];
     }
 }
 

@@ -1,0 +1,27 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+class Recipe:
+    def __init__(
+        self,
+        b: float,
+        half_life: float | None,
+        factor: NDArray[Any],
+        order: NDArray[Any],
+        balanced: bool,
+        scale: str | None,
+        intercept: str,
+    ) -> None: ...
+
+class Scorer:
+    def __init__(self, recipe: Recipe, moments: Any) -> None: ...
+    def plain(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[Any],
+        delay: int,
+        start: int,
+        stop: int,
+        scores: NDArray[Any],
+    ) -> int: ...
