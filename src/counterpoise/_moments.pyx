@@ -10,10 +10,14 @@ from libc.math cimport sqrt
 
 
 cdef extern from "rows.h" nogil:
-    void gather_rows(
+    double gather_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, const double* centre,
         double* R, double* total, double* not_zero, double* not_one,
+    )
+    double sum_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
+        const double* weight, const double* anchor, double* sum,
     )
 
 
@@ -34,33 +38,43 @@ def gather(
     anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
     the weight of all rows and leaves in ``centre`` their mean about the old centre.
     """
-    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i, j
-    cdef double n = 0.0, omega, about
-    cdef const double* x
+    cdef Py_ssize_t d = X.shape[1], j
+    cdef double n, about
     with nogil:
         for j in range(d):
             centre[j] = 0.0
-        for i in range((m + sample - 1) // sample):
-            x = &X[rows[i * sample], 0]
-            omega = weight[rows[i * sample]]
-            n += omega
-            for j in range(d):
-                centre[j] += omega * (x[j] - anchor[j])
-        for j in range(d):
             mean[j] = 0.0
+        n = sum_rows(
+            &X[0, 0], d, &rows[0], rows.shape[0], sample, &weight[0], &anchor[0], &centre[0]
+        )
+        for j in range(d):
             centre[j] = anchor[j] + centre[j] / n
-        gather_rows(
-            &X[0, 0], d, &rows[0], m, &weight[0], &centre[0], &R[0, 0], &mean[0],
+        n = gather_rows(
+            &X[0, 0], d, &rows[0], rows.shape[0], &weight[0], &centre[0], &R[0, 0], &mean[0],
             &away[0, 0], &away[1, 0],
         )
-        n = 0.0
-        for i in range(m):
-            n += weight[rows[i]]
         for j in range(d):
             about = mean[j] / n
             mean[j] = (centre[j] - anchor[j]) + about
             centre[j] = about
     return n
+
+
+def recentre(double n, const double[::1] about, double[:, :] C):
+    """Move the centre of a scatter by ``about``, if that does not cost more than a bit.
+
+    Returns whether it was done.
+    """
+    cdef Py_ssize_t d = about.shape[0], i, j
+    cdef double* row
+    for i in range(d):
+        if 2.0 * n * about[i] * about[i] > C[i, i]:
+            return False
+    for i in range(d):
+        row = &C[i, 0]
+        for j in range(d):
+            row[j] -= n * (about[i] * about[j])
+    return True
 
 
 cdef double _add(

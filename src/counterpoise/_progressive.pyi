@@ -25,3 +25,19 @@ class Scorer:
         stop: int,
         scores: NDArray[Any],
     ) -> int: ...
+    def learn_rows(
+        self, X: NDArray[Any], codes: NDArray[Any], start: int, stop: int
+    ) -> None: ...
+    def block(
+        self,
+        X: NDArray[Any],
+        codes: NDArray[Any],
+        delay: int,
+        start: int,
+        stop: int,
+        tolerance: float,
+        work: NDArray[Any],
+        scores: NDArray[Any],
+    ) -> int: ...
+
+def workspace(d: int, m: int) -> int: ...

@@ -6,9 +6,9 @@
 at once by conjugate gradients against the true moments.
 """
 
-from libc.math cimport fabs
+from libc.math cimport fabs, sqrt
 from libc.string cimport memset
-from scipy.linalg.cython_blas cimport dgemm, dtrsm
+from scipy.linalg.cython_blas cimport ddot, dgemm, dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 
 from counterpoise._moments cimport Learnt, learn_row
@@ -21,6 +21,220 @@ cdef extern from "rows.h" nogil:
         const double* C, Py_ssize_t d, Py_ssize_t stride_C, double alpha, double a,
         const double* delta, double* U, Py_ssize_t stride
     )
+
+
+cdef double EPS = 2.220446049250313e-16, ZERO = 0.0
+
+
+cdef struct Block:
+    int m, d, D, rows
+    double b
+    double* c           # centre (d), 1 / s_0 (d)
+    double* s
+    double* nu          # class means (2 D)
+    double* n           # simulated counts (2), (2), fading (2), weights of rows by class (2)
+    double* N
+    double* past
+    double* row_alpha
+    double* mean        # simulated means and diagonals (2 d)
+    double* Cjj
+    double* faded       # fading of each row of the block (m)
+    double* weight      # weight of each row in the preconditioner (m)
+    double* alpha       # weights of M_0 and M_1 (m + 1) x 2
+    double* Z           # y_k M_k e_0 (2 D)
+    double* S           # M_0, M_1 and Phi' over each other: (2 D + m) x D, by columns
+    double* P           # R_0^-1 and (R_0^-1 Phi)' over each other: (D + m) x D
+    double* L           # Cholesky factor of 1 / weight + Phi' P Phi: m x m
+    double* PPhi        # D x m
+    double* Phi
+    double* Psi
+    double* W           # weight of row j in model i: m x m
+    double* q           # D x m
+    double* rho
+    double* z
+    double* w
+    double* r           # residual, preconditioned residual, direction, image of the direction
+    double* p
+    double* u
+    double* Au
+    double* T           # (2 D + m) x m
+    double* rp          # r'p of each column, and the level at which it is done (m)
+    double* done
+
+
+cdef void carve(Block* k, double* at) noexcept:
+    """Cut the workspace up; ``workspace(d, m)`` is how long it must be."""
+    cdef int m = k.m, d = k.d, D = k.D
+    k.rows = 2 * D + m
+    k.c = at; at += d
+    k.s = at; at += d
+    k.nu = at; at += 2 * D
+    k.n = at; at += 2
+    k.N = at; at += 2
+    k.past = at; at += 2
+    k.row_alpha = at; at += 2
+    k.mean = at; at += 2 * d
+    k.Cjj = at; at += 2 * d
+    k.faded = at; at += m
+    k.weight = at; at += m
+    k.alpha = at; at += 2 * (m + 1)
+    k.Z = at; at += 2 * D
+    k.S = at; at += k.rows * D
+    k.P = at; at += (D + m) * D
+    k.L = at; at += m * m
+    k.PPhi = at; at += D * m
+    k.Phi = at; at += D * m
+    k.Psi = at; at += D * m
+    k.W = at; at += m * m
+    k.q = at; at += D * m
+    k.rho = at; at += D * m
+    k.z = at; at += D * m
+    k.w = at; at += D * m
+    k.r = at; at += D * m
+    k.p = at; at += D * m
+    k.u = at; at += D * m
+    k.Au = at; at += D * m
+    k.T = at; at += k.rows * m
+    k.rp = at; at += m
+    k.done = at
+
+
+def workspace(Py_ssize_t d, Py_ssize_t m):
+    """Numbers that a block of m steps of d features works with."""
+    cdef Py_ssize_t D = d + 1, rows = 2 * D + m
+    return 14 * D + 12 + 6 * m + rows * (D + m) + (D + m) * D + 2 * m * m + 11 * D * m
+
+
+cdef inline double dot(int n, const double* a, const double* b) noexcept nogil:
+    cdef int one = 1
+    return ddot(&n, <double*> a, &one, <double*> b, &one)
+
+
+cdef inline void product(
+    int rows, int columns, int inner, double alpha, const double* A, int lda,
+    const double* B, int ldb, double beta, double* C, int ldc
+) noexcept nogil:
+    """C = alpha A B + beta C, by columns."""
+    dgemm(
+        b"N", b"N", &rows, &columns, &inner, &alpha, <double*> A, &lda, <double*> B, &ldb, &beta,
+        C, &ldc,
+    )
+
+
+cdef int factorise(Block* k) noexcept nogil:
+    """P = R_0^-1, and the factor that takes the rows of the block in; 1 if R_0 is singular."""
+    cdef int D = k.D, m = k.m, over = k.D + k.m, i, j, info
+    cdef double one = 1.0
+    cdef double* P = k.P
+    for j in range(D):
+        for i in range(D):
+            P[i + j * over] = (
+                k.alpha[0] * k.S[i + j * k.rows] + k.alpha[1] * k.S[D + i + j * k.rows]
+                + k.b * k.q[i] * k.q[j]
+            )
+        P[j + j * over] += k.b * k.rho[j]
+    dpotrf(b"L", &D, P, &over, &info)
+    if info:
+        return 1
+    dpotri(b"L", &D, P, &over, &info)
+    for j in range(D):
+        for i in range(j):
+            P[i + j * over] = P[j + i * over]
+    product(D, m, D, 1.0, P, over, k.Phi, D, 0.0, k.PPhi, D)
+    for i in range(m):
+        for j in range(D):
+            P[D + i + j * over] = k.PPhi[j + i * D]
+    dgemm(b"T", b"N", &m, &m, &D, &one, k.Phi, &D, k.PPhi, &D, &ZERO, k.L, &m)
+    for i in range(m):
+        k.L[i + i * m] += 1.0 / k.weight[i]
+    dpotrf(b"L", &m, k.L, &m, &info)
+    return info != 0
+
+
+cdef void precondition(Block* k, const double* r, double* p) noexcept nogil:
+    """p_i = (R_0 + Phi_i' W Phi_i)^-1 r_i, by the formula of Woodbury, for all i at once."""
+    cdef int D = k.D, m = k.m, over = k.D + k.m, i, j
+    cdef double one = 1.0
+    product(over, m, D, 1.0, k.P, over, r, D, 0.0, k.T, over)
+    for i in range(m):
+        for j in range(i, m):
+            k.T[D + j + i * over] = 0.0
+    dtrsm(b"L", b"L", b"N", b"N", &m, &m, &one, k.L, &m, k.T + D, &over)
+    for i in range(m):
+        for j in range(i, m):
+            k.T[D + j + i * over] = 0.0
+    dtrsm(b"L", b"L", b"T", b"N", &m, &m, &one, k.L, &m, k.T + D, &over)
+    for i in range(m):
+        for j in range(D):
+            p[j + i * D] = k.T[j + i * over]
+    product(D, m, m, -1.0, k.PPhi, D, k.T + D, over, 1.0, p, D)
+
+
+cdef void image(Block* k, const double* u, double* Au) noexcept nogil:
+    """Au_i = R_i u_i for all i at once."""
+    cdef int D = k.D, m = k.m, rows = k.rows, i, j
+    cdef double qu, alpha_0, alpha_1
+    cdef double* t
+    cdef double* q
+    cdef double* rho
+    cdef double* out
+    cdef const double* v
+    product(rows, m, D, 1.0, k.S, rows, u, D, 0.0, k.T, rows)
+    for i in range(m):
+        t = k.T + i * rows + 2 * D
+        for j in range(m):
+            t[j] *= k.W[i * m + j]
+    product(D, m, m, 1.0, k.Phi, D, k.T + 2 * D, rows, 0.0, Au, D)
+    for i in range(m):
+        t = k.T + i * rows
+        q = k.q + i * D
+        rho = k.rho + i * D
+        v = u + i * D
+        out = Au + i * D
+        alpha_0, alpha_1 = k.alpha[2 * i], k.alpha[2 * i + 1]
+        qu = k.b * dot(D, q, v)
+        for j in range(D):
+            out[j] += alpha_0 * t[j] + alpha_1 * t[D + j] + k.b * rho[j] * v[j] + qu * q[j]
+
+
+cdef int gradients(Block* k, double tolerance) noexcept nogil:
+    """Preconditioned conjugate gradients, one column a step, until r'p <= tolerance z'Pz."""
+    cdef int D = k.D, m = k.m, i, j, iteration = 0, open_columns
+    cdef double step, new
+    precondition(k, k.z, k.w)
+    image(k, k.w, k.Au)
+    for i in range(m):
+        k.done[i] = tolerance * dot(D, k.z + i * D, k.w + i * D)
+    for j in range(D * m):
+        k.r[j] = k.z[j] - k.Au[j]
+    precondition(k, k.r, k.p)
+    for i in range(m):
+        k.rp[i] = dot(D, k.r + i * D, k.p + i * D)
+    for j in range(D * m):
+        k.u[j] = k.p[j]
+    while iteration < 60:
+        open_columns = 0
+        for i in range(m):
+            if k.rp[i] > k.done[i]:
+                open_columns += 1
+        if open_columns == 0:
+            break
+        iteration += 1
+        image(k, k.u, k.Au)
+        for i in range(m):
+            new = dot(D, k.u + i * D, k.Au + i * D)
+            step = k.rp[i] / new if k.rp[i] > k.done[i] and new > 0.0 else 0.0
+            for j in range(i * D, (i + 1) * D):
+                k.w[j] += step * k.u[j]
+                k.r[j] -= step * k.Au[j]
+        precondition(k, k.r, k.p)
+        for i in range(m):
+            new = dot(D, k.r + i * D, k.p + i * D)
+            step = new / k.rp[i] if k.rp[i] > 0.0 else 0.0
+            k.rp[i] = new
+            for j in range(i * D, (i + 1) * D):
+                k.u[j] = k.p[j] + step * k.u[j]
+    return iteration
 
 
 cdef class Recipe:
@@ -132,7 +346,7 @@ cdef class Scorer:
                     off = self.mean[k, j] - self.m[j]
                     self.v[j] += self.N[k] / total * (self.C[k, j, j] / self.n[k] + off * off)
         for j in range(d):
-            size = 8.0 * 2.220446049250313e-16 * fabs(self.anchor[j] + self.m[j])
+            size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
             if self.v[j] <= size * size:
                 self.v[j] = 1.0
 
@@ -182,7 +396,7 @@ cdef class Scorer:
             row[i] += b * self.v[i]
             row[d + 1] = self.centre[i] - self.m[i]
             row[d + 2] = (x[i] - self.anchor[i]) - self.centre[i]
-            self.tiny[i] = d * 2.220446049250313e-16 * row[i]
+            self.tiny[i] = d * EPS * row[i]
         if eliminate(U, d, width, width, &self.tiny[0]):
             return 1
         for i in range(d):
@@ -235,3 +449,180 @@ cdef class Scorer:
                 if t >= delay:
                     self.learn(&X[t - delay, 0], codes[t - delay])
         return stop
+
+    def learn_rows(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+    ):
+        """Learn these rows without scoring any."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(start, stop):
+                self.learn(&X[i, 0], codes[i])
+
+    def block(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t delay,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+        double tolerance,
+        double[::1] work,
+        double[:, ::1] scores,
+    ):
+        """Steps ``start`` to ``stop`` of two classes, both seen, at once.
+
+        Model i of the block, before it learns row ``start - delay + i``, solves R_i w_i = z_i with
+
+            R_i = alpha_0 M_0 + alpha_1 M_1 + Phi_i' W_i Phi_i + b (rho_i + q_i q_i')
+
+        where M_k are the second moments of class k at the start of the block, Phi_i the rows of
+        the block learnt so far and W_i their weights. Conjugate gradients for all i at once,
+        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns the number of iterations,
+        or -1 with nothing done where R_0 is singular.
+        """
+        cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
+        cdef Block k
+        cdef Py_ssize_t i
+        cdef int iterations
+        k.m, k.d, k.D = m, d, D
+        k.b = self.recipe.b
+        carve(&k, &work[0])
+        with nogil:
+            self.lay_out(&k, X, codes, start, delay)
+            if factorise(&k):
+                with gil:
+                    return -1
+            iterations = gradients(&k, tolerance)
+            for i in range(m):
+                scores[start + i, 0] = dot(D, k.Psi + i * D, k.w + i * D)
+            for i in range(m):
+                self.learn(&X[start - delay + i, 0], codes[start - delay + i])
+        return iterations
+
+    cdef void lay_out(
+        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
+        Py_ssize_t start, Py_ssize_t delay
+    ) noexcept nogil:
+        """Fill in everything about the block that does not need a product of matrices."""
+        cdef int m = k.m, d = k.d, D = k.D, i, j, c, r, positive
+        cdef double a, n_a, share, off, size
+        cdef double* phi
+        cdef double* M
+        cdef double* column
+        cdef double* alpha
+        positive = <int> self.recipe.order[1]
+        # The centre c_0 and the divisors s_0 at the start of the block.
+        self.weigh()
+        self.scale()
+        a = self.a[0, 0] + self.a[0, 1]
+        for j in range(d):
+            k.c[j] = (self.a[0, 0] * self.mean[0, j] + self.a[0, 1] * self.mean[1, j]) / a
+            k.s[j] = 1.0 / sqrt(self.v[j])
+        # M_k = n_k [[1, nu'], [nu, C / n s s' + nu nu']], stacked over each other and over Phi'.
+        for c in range(2):
+            M = k.S + c * D
+            phi = k.nu + c * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = (self.mean[c, j] - k.c[j]) * k.s[j]
+            for j in range(D):
+                column = M + j * k.rows
+                for i in range(D):
+                    column[i] = self.n[c] * phi[j] * phi[i]
+            for j in range(d):
+                column = M + (j + 1) * k.rows + 1
+                for i in range(d):
+                    column[i] += self.C[c, j, i] * k.s[i] * k.s[j]
+            for j in range(D):
+                k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
+        # Rows learnt in the block, and rows scored.
+        for i in range(m):
+            phi = k.Phi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start - delay + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+            for j in range(D):
+                k.S[2 * D + i + j * k.rows] = phi[j]
+            phi = k.Psi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+        # What changes from step to step: weights, scaling and right-hand side.
+        for c in range(2):
+            k.n[c] = self.n[c]
+            k.N[c] = self.N[c]
+            k.past[c] = 1.0
+            for j in range(d):
+                k.mean[c * d + j] = self.mean[c, j]
+                k.Cjj[c * d + j] = self.C[c, j, j]
+        for j in range(m):
+            k.faded[j] = 1.0
+        for i in range(m + 1):
+            a = k.N[0] + k.N[1]
+            for c in range(2):
+                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c]) / k.n[c]
+                k.alpha[2 * i + c] = size * k.past[c]
+                k.row_alpha[c] = size
+            if i == m:  # the weights that the preconditioner gives the rows of the block
+                for j in range(m):
+                    k.weight[j] = k.row_alpha[codes[start - delay + j]] * k.faded[j]
+                break
+            for j in range(m):
+                k.W[i * m + j] = (
+                    k.row_alpha[codes[start - delay + j]] * k.faded[j] if j < i else 0.0
+                )
+            # rho_i = (s_i / s_0)^2, q_i = [1, (m_i - c_0) / s_0]
+            column = k.q + i * D
+            alpha = k.rho + i * D
+            column[0] = 1.0 if self.recipe.penalized else 0.0
+            alpha[0] = 0.0
+            for j in range(d):
+                if self.recipe.standard:
+                    self.m[j] = (k.N[0] * k.mean[j] + k.N[1] * k.mean[d + j]) / a
+                    self.v[j] = 0.0
+                    for c in range(2):
+                        off = k.mean[c * d + j] - self.m[j]
+                        self.v[j] += k.N[c] / a * (k.Cjj[c * d + j] / k.n[c] + off * off)
+                    size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
+                    if self.v[j] <= size * size:
+                        self.v[j] = 1.0
+                elif self.recipe.minmax:
+                    self.m[j] = self.low[j] - self.anchor[j]
+                    size = self.high[j] - self.low[j]
+                    self.v[j] = size * size if size > 0.0 else 1.0
+                column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
+                alpha[j + 1] = self.v[j] * k.s[j] * k.s[j]
+            # Let the counts and the diagonals learn row i.
+            r = <int> codes[start - delay + i]
+            n_a = self.recipe.gamma * k.n[r]
+            k.n[r] = n_a + 1.0
+            k.N[r] += 1.0
+            k.past[r] *= self.recipe.gamma
+            share = 1.0 / k.n[r]
+            for j in range(d):
+                off = (X[start - delay + i, j] - self.anchor[j]) - k.mean[r * d + j]
+                k.mean[r * d + j] += off * share
+                k.Cjj[r * d + j] = self.recipe.gamma * k.Cjj[r * d + j] + n_a * share * off * off
+                if self.recipe.minmax:
+                    self.low[j] = min(self.low[j], X[start - delay + i, j])
+                    self.high[j] = max(self.high[j], X[start - delay + i, j])
+            if self.recipe.gamma != 1.0:
+                for j in range(i):
+                    if codes[start - delay + j] == r:
+                        k.faded[j] *= self.recipe.gamma
+        # z_i = sum_k alpha_k y_k M_k e_0 + Phi (W_i y)
+        for i in range(m):
+            for j in range(m):
+                k.T[i * k.rows + j] = (
+                    k.W[i * m + j] * (1.0 if codes[start - delay + j] == positive else -1.0)
+                )
+            for j in range(D):
+                k.z[i * D + j] = (
+                    k.alpha[2 * i] * k.Z[j] + k.alpha[2 * i + 1] * k.Z[D + j]
+                )
+        product(D, m, m, 1.0, k.Phi, D, k.T, k.rows, 1.0, k.z, D)

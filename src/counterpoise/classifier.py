@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import probability, validate
+from counterpoise import probability, progressive, validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.moments import REFUSED, Moments, RemovalError
 from counterpoise.scaling import affine
@@ -319,6 +319,57 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         declared = _union(known.declared, more.declared)
         result._learned = _Learned(moments, declared, known.learnt_with)
         return result
+
+    def progressive_scores(
+        self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Test, then train: score each row by the exact model just before it, learning as it goes.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            The rows, in order.
+        y : array-like of shape (n,)
+            Their labels.
+        delay : int, default=0
+            The label of a row arrives this many rows after it. In the end all are learnt.
+        classes : array-like, optional
+            Labels to reckon with beside those in y and those seen before.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+            Scores as of :meth:`decision_function`, with all labels known from the start: 0 while
+            nothing was learnt; a class that has not been seen yet scores −1.
+        """
+        delay = validate.whole(delay, "delay")
+        with validate.all_or_nothing(self):
+            first = "_learned" not in self.__dict__
+            empty, declared = self._take(X, y, classes, np.zeros(np.shape(y)[0] if y is not None else 0))
+            rows, y = validate.rows(self, X, y, accept_sparse=False)
+            validate.require_bounded(self, rows)
+            known = empty if first else self._learned.moments
+            rows_of, labels = validate.group(y, known.labels)
+            self._require_room(len(labels), rows.shape[1])
+            codes = np.empty(len(rows), dtype=np.intp)
+            for k, mine in enumerate(rows_of):
+                codes[mine] = k
+            all_labels = _union(labels, declared)
+            if self.__sklearn_is_fitted__():
+                moments = known.copy().with_labels(all_labels)
+            else:
+                moments = Moments(labels, rows[0].copy(), self.scale == "minmax")
+                moments = moments.with_labels(all_labels)
+
+            def slow(moments: Moments, x: Vector) -> Vector:
+                twin: BalancedRidgeClassifier = clone(self)
+                twin.n_features_in_ = self.n_features_in_
+                twin._learned = _Learned(moments, all_labels, self._learning())
+                return np.atleast_1d(twin.decision_function(x[None])[0])
+
+            scores = progressive.scores(self, moments, all_labels, rows, codes, delay, slow)
+            self._learned = _Learned(moments, declared, self._learning())
+        return scores.ravel() if scores.shape[1] == 1 else scores
 
     # Looking
 

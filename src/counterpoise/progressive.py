@@ -1,23 +1,41 @@
 """Exact scores at every step: what the model thought of each row just before it learnt that row.
 
 Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
-stream is. They are solved one by one, by elimination in a compiled loop.
+stream is. Three paths, one result:
+
+- *plain*: each model is solved anew, by elimination. For few features, several classes, and the
+  first rows of a stream.
+- *blocks*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
+  once by conjugate gradients against the true moments. For many features.
+- *slow*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise._progressive import Recipe, Scorer
-from counterpoise.arrays import Labels, Matrix
+from counterpoise._progressive import Recipe, Scorer, workspace
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.moments import Moments
+
+WIDE = 30  # features from which blocks are faster than elimination, as benchmarks/peers.py measures
+BLOCK = 64  # steps of a block
+TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
+FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 
 
 def scores(
-    model: Any, moments: Moments, classes: Labels, X: Matrix, codes: NDArray[np.intp], delay: int
+    model: Any,
+    moments: Moments,
+    classes: Labels,
+    X: Matrix,
+    codes: NDArray[np.intp],
+    delay: int,
+    slow: Callable[[Moments, Vector], Vector],
 ) -> Matrix:
     """Score each row by the exact model just before it, and let the moments learn it.
 
@@ -35,32 +53,72 @@ def scores(
         The slot of each row's label.
     delay : int
         Rows after which a label arrives.
+    slow : callable
+        Scores of one row by the classifier's own solver, given moments.
 
     Returns
     -------
-    ndarray of shape (n, q)
+    ndarray of shape (n, problems)
         One column for two classes, else one a class; 0 while nothing is known.
     """
+    rows, steps = len(X), len(X) + delay
+    result = np.zeros((rows, 1 if len(classes) <= 2 else len(classes)))
+    scorer = Scorer(_recipe(model, moments, classes), moments)
+    at = 0
+    while at < steps:
+        if model.ridge != "gcv":
+            if _in_blocks(model, moments, X, at, delay):
+                at = _block(scorer, X, codes, delay, at, result)
+                continue
+            at = scorer.plain(X, codes, delay, at, _next(at, rows, steps), result)
+            if at >= steps or at % BLOCK == 0 or at == rows:
+                continue
+        if at < rows and moments.n.any():
+            result[at] = slow(moments, X[at])
+        scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
+        at += 1
+    return result
+
+
+def _recipe(model: Any, moments: Moments, classes: Labels) -> Recipe:
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
     balanced = model.class_weight == "balanced"
     factors = [model.costs or {}, {} if balanced else model.class_weight or {}]
-    factor = np.array([[float(f.get(label, 1.0)) for label in labels] for f in factors]).prod(
-        axis=0
-    )
-    recipe = Recipe(
-        float(model.ridge),
+    factor = np.array([[float(f.get(label, 1.0)) for label in labels] for f in factors])
+    return Recipe(
+        0.0 if model.ridge == "gcv" else float(model.ridge),
         model.half_life,
-        factor,
+        factor.prod(axis=0),
         order,
         balanced,
         model.scale,
         model._intercept(),
     )
-    result = np.zeros((len(X), 1 if len(classes) <= 2 else len(classes)))
-    scorer = Scorer(recipe, moments)
-    steps = len(X) + delay
-    at = scorer.plain(X, codes, delay, 0, steps, result)
-    if at < steps:
-        raise NotImplementedError(at)
-    return result
+
+
+def _next(at: int, rows: int, steps: int) -> int:
+    """Where the plain path stops to ask whether blocks can take over."""
+    return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
+
+
+def _in_blocks(model: Any, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
+    """Whether blocks are possible and pay: see the conditions in the code."""
+    if X.shape[1] < WIDE or len(moments.n) != 2 or not model.fit_intercept or model.ridge == 0:
+        return False
+    if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
+        return False
+    if model.scale is not None:
+        return True
+    origin = moments.anchor + moments.mean[0]
+    return float(model.ridge * (origin @ origin)) < FAR
+
+
+def _block(
+    scorer: Scorer, X: Matrix, codes: NDArray[np.intp], delay: int, at: int, result: Matrix
+) -> int:
+    stop = min(at + BLOCK, len(X))
+    work = np.empty(workspace(X.shape[1], BLOCK))
+    if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result) < 0:
+        raise FloatingPointError("the second moments are not positive definite")
+    return stop

@@ -18,13 +18,15 @@
 
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
-   not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed. */
-ONE_PER_CPU static void gather_rows(
+   not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
+   Returns the sum of the w_i. */
+ONE_PER_CPU static double gather_rows(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, const double *restrict centre,
     double *restrict R, double *restrict total, double *restrict not_zero,
     double *restrict not_one)
 {
+    double n = 0.0;
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
@@ -33,6 +35,7 @@ ONE_PER_CPU static void gather_rows(
         double *restrict r2 = r1 + d, *restrict r3 = r2 + d;
         const double w0 = weight[rows[i]], w1 = weight[rows[i + 1]];
         const double w2 = weight[rows[i + 2]], w3 = weight[rows[i + 3]];
+        n += (w0 + w1) + (w2 + w3);
         const double s0 = sqrt(w0), s1 = sqrt(w1), s2 = sqrt(w2), s3 = sqrt(w3);
         for (ptrdiff_t j = 0; j < d; j++) {
             const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
@@ -52,6 +55,7 @@ ONE_PER_CPU static void gather_rows(
         const double *restrict x = X + rows[i] * d;
         double *restrict r = R + i * d;
         const double w = weight[rows[i]], s = sqrt(w);
+        n += w;
         for (ptrdiff_t j = 0; j < d; j++) {
             const double v = x[j] - centre[j];
             r[j] = s * v;
@@ -60,6 +64,24 @@ ONE_PER_CPU static void gather_rows(
             not_one[j] += x[j] != 1.0 ? w : 0.0;
         }
     }
+    return n;
+}
+
+/* sum += w_i (x_i - anchor) over every `sample`-th of m rows; returns the sum of their w_i. */
+ONE_PER_CPU static double sum_rows(
+    const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
+    ptrdiff_t sample, const double *restrict weight, const double *restrict anchor,
+    double *restrict sum)
+{
+    double n = 0.0;
+    for (ptrdiff_t i = 0; i < m; i += sample) {
+        const double *restrict x = X + rows[i] * d;
+        const double w = weight[rows[i]];
+        n += w;
+        for (ptrdiff_t j = 0; j < d; j++)
+            sum[j] += w * (x[j] - anchor[j]);
+    }
+    return n;
 }
 
 /* C += r r', with the same rounding on both sides of the diagonal. */

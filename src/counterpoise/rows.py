@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise._moments import gather
+from counterpoise._moments import gather, recentre
 from counterpoise.arrays import Matrix, Vector
 
 
@@ -49,16 +49,16 @@ def dense(
     """
     R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
     sample = max(1, min(64, len(rows) // 256))
-    while True:
+    n = gather(X, rows, weight, anchor, sample, about, R, mean, away)
+    if len(rows) == 1:
+        return n
+    np.matmul(R.T, R, out=C)
+    if not recentre(n, about, C):
         away[:] = 0.0
-        n = gather(X, rows, weight, anchor, sample, about, R, mean, away)
-        if len(rows) == 1:
-            return n
+        n = gather(X, rows, weight, anchor, 1, about, R, mean, away)
         np.matmul(R.T, R, out=C)
-        if sample == 1 or not (2.0 * n * about**2 > C.diagonal()).any():
-            C -= np.outer(n * about, about)
-            return n
-        sample = 1
+        C -= np.outer(n * about, about)
+    return n
 
 
 def sparse(
@@ -103,7 +103,7 @@ def sparse(
     if full.size:
         D = X[:, full].toarray()
         k = len(full)
-        mean_D, C_DD, away_D = np.empty(k), np.zeros((k, k)), np.empty((2, k))
+        mean_D, C_DD, away_D = np.empty(k), np.zeros((k, k)), np.zeros((2, k))
         dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, away_D)
         mean[full], away[:, full] = mean_D, away_D
         D -= anchor[full]

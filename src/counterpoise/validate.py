@@ -209,6 +209,25 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
     return np.ascontiguousarray(weight)
 
 
+def whole(value: Any, name: str) -> int:
+    """Raise unless an argument is a whole number that is not negative, and return it.
+
+    Parameters
+    ----------
+    value : object
+        The argument.
+    name : str
+        What it is called.
+
+    Returns
+    -------
+    int
+    """
+    if not (isinstance(value, (int, np.integer)) and value >= 0):
+        raise ValueError(f"{name}={value!r} must be a whole number that is not negative")
+    return int(value)
+
+
 def require_some_weight(weight: Vector) -> None:
     """Raise if all weights are zero.
 

@@ -132,11 +132,10 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
             Scores as of :meth:`decision_function`; a model that knows nothing scores 0.
         """
-        if not (isinstance(delay, (int, np.integer)) and delay >= 0):
-            raise ValueError(f"delay={delay!r} must be a whole number that is not negative")
+        delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self):
             rows, target, weight = self._take(X, y, classes, None)
-            return self._run(rows, target, weight, int(delay)) - self._tau()
+            return self._run(rows, target, weight, delay) - self._tau()
 
     def decision_function(self, X: ArrayLike) -> Vector:
         """Scores: positive for the second of ``classes_``.
