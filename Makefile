@@ -21,8 +21,8 @@ check: $(VENV)/installed-test
 	$(PY) tools/layers.py
 	$(PY) tools/check_docs.py
 
-bench: $(VENV)/installed-test
-	cd benchmarks && $(PY) bulk.py
+bench: $(VENV)/installed-bench
+	cd benchmarks && $(PY) bulk.py && $(PY) online.py
 
 prove: $(VENV)/installed-test
 	cd benchmarks && $(PY) probability.py && $(PY) drift.py

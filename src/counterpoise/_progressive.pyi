@@ -25,9 +25,7 @@ class Scorer:
         stop: int,
         scores: NDArray[Any],
     ) -> int: ...
-    def learn_rows(
-        self, X: NDArray[Any], codes: NDArray[Any], start: int, stop: int
-    ) -> None: ...
+    def learn_rows(self, X: NDArray[Any], codes: NDArray[Any], start: int, stop: int) -> None: ...
     def block(
         self,
         X: NDArray[Any],

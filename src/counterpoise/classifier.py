@@ -344,30 +344,26 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         """
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self):
-            first = "_learned" not in self.__dict__
-            empty, declared = self._take(X, y, classes, np.zeros(np.shape(y)[0] if y is not None else 0))
-            rows, y = validate.rows(self, X, y, accept_sparse=False)
+            rows, target, declared = self._enter(X, y, classes, accept_sparse=False)
             validate.require_bounded(self, rows)
-            known = empty if first else self._learned.moments
-            rows_of, labels = validate.group(y, known.labels)
+            moments = Moments(target[:0], rows[0].copy(), self.scale == "minmax")
+            if self.__sklearn_is_fitted__():
+                moments = self._learned.moments.copy()
+            rows_of, arrived = validate.group(target, moments.labels)
+            labels = _union(arrived, declared)
             self._require_room(len(labels), rows.shape[1])
+            moments = moments.with_labels(arrived).with_labels(labels)
             codes = np.empty(len(rows), dtype=np.intp)
             for k, mine in enumerate(rows_of):
                 codes[mine] = k
-            all_labels = _union(labels, declared)
-            if self.__sklearn_is_fitted__():
-                moments = known.copy().with_labels(all_labels)
-            else:
-                moments = Moments(labels, rows[0].copy(), self.scale == "minmax")
-                moments = moments.with_labels(all_labels)
 
             def slow(moments: Moments, x: Vector) -> Vector:
                 twin: BalancedRidgeClassifier = clone(self)
                 twin.n_features_in_ = self.n_features_in_
-                twin._learned = _Learned(moments, all_labels, self._learning())
+                twin._learned = _Learned(moments, labels, self._learning())
                 return np.atleast_1d(twin.decision_function(x[None])[0])
 
-            scores = progressive.scores(self, moments, all_labels, rows, codes, delay, slow)
+            scores = progressive.scores(self, moments, labels, rows, codes, delay, slow)
             self._learned = _Learned(moments, declared, self._learning())
         return scores.ravel() if scores.shape[1] == 1 else scores
 
@@ -499,20 +495,27 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[Moments, Labels]:
         """Moments of a chunk and labels declared so far; changes nothing that was learnt."""
+        rows, target, declared = self._enter(X, y, classes)
+        return self._moments_of(rows, target, sample_weight), declared
+
+    def _enter(
+        self, X: Any, y: Any, classes: ArrayLike | None, accept_sparse: bool = True
+    ) -> tuple[Rows, Labels, Labels]:
+        """Rows and labels, checked, and labels declared so far."""
         self._check()
         first = "_learned" not in self.__dict__
         validate.require_y(self, y)
-        X, y = validate.rows(self, X, y, reset=first)
+        rows, target = validate.rows(self, X, y, reset=first, accept_sparse=accept_sparse)
         if self.__sklearn_is_fitted__():
             self._require_same_learning()
-        declared = y[:0] if first else self._learned.declared
+        declared = target[:0] if first else self._learned.declared
         if classes is not None:
             more = np.unique(np.asarray(classes))
             assert_all_finite(more, input_name="classes")
             check_classification_targets(more)
             declared = _union(declared, more)
-        validate.require_one_type(y, declared)
-        return self._moments_of(X, y, sample_weight), declared
+        validate.require_one_type(target, declared)
+        return rows, target, declared
 
     def _commit(self, chunk: Moments, declared: Labels) -> None:
         """Let what was learnt take a chunk in; a signal finds it before or after."""
