@@ -6,7 +6,7 @@
 at once by conjugate gradients against the true moments.
 """
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport exp, expm1, fabs, sqrt
 from libc.string cimport memset
 from scipy.linalg.cython_blas cimport ddot, dgemm, dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
@@ -240,14 +240,10 @@ cdef int gradients(Block* k, double tolerance) noexcept nogil:
 cdef class Recipe:
     """What is solved: the options of the classifier, by number."""
 
-    cdef double b, gamma
-    cdef double[::1] factor     # of each slot: its cost or class weight
-    cdef Py_ssize_t[::1] order  # slots in the order of their labels
-    cdef bint balanced, standard, minmax, penalized, constant
-
     def __init__(self, b, half_life, factor, order, balanced, scale, intercept):
         self.b = b
         self.gamma = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
+        self.rate = 0.0 if half_life is None else -0.6931471805599453 / half_life
         self.factor = factor
         self.order = order
         self.balanced = balanced
@@ -260,20 +256,14 @@ cdef class Recipe:
 cdef class Scorer:
     """Moments that learn row by row, and workspace to solve with."""
 
-    cdef Recipe recipe
-    cdef Learnt s
-    cdef Py_ssize_t c, problems
-    cdef double[::1] anchor, n, N, low, high, delta
-    cdef double[:, ::1] mean, peak, a
-    cdef double[:, :, ::1] C, away
-    cdef double[::1] m, v, centre, h, tiny
-    cdef double[:, ::1] U
-    cdef Py_ssize_t width
-
     def __init__(self, Recipe recipe, moments):
+        self.recipe = recipe
+        self.bind(moments)
+
+    cpdef bind(self, moments):
+        """Work on these moments, in place; to be called again when their arrays are replaced."""
         import numpy as np
 
-        self.recipe = recipe
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
         self.low, self.high = moments.low, moments.high
@@ -284,8 +274,9 @@ cdef class Scorer:
         self.width = d + 3
         self.U = np.zeros((d, d + 3))
         self.a = np.zeros((self.problems, self.c))
-        self.s.d = self.s.stride = d
-        self.s.size = d * d
+        self.s.d = d
+        self.s.stride = self.C.strides[1] // sizeof(double)
+        self.s.size = self.C.strides[0] // sizeof(double)
         self.s.anchor = &self.anchor[0]
         self.s.delta = &self.delta[0]
         self.s.n = &self.n[0]
@@ -299,6 +290,14 @@ cdef class Scorer:
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
         learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma)
+
+    cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil:
+        """A row enters with (1 - gamma^omega) / (1 - gamma) and fades the past by gamma^omega."""
+        cdef double rate = self.recipe.rate
+        if omega == 1.0 or rate == 0.0:
+            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma)
+        else:
+            learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
 
     cdef void weigh(self) noexcept nogil:
         """a[q, k], the total weight of class k in problem q."""
@@ -344,7 +343,7 @@ cdef class Scorer:
             if self.N[k] > 0.0:
                 for j in range(d):
                     off = self.mean[k, j] - self.m[j]
-                    self.v[j] += self.N[k] / total * (self.C[k, j, j] / self.n[k] + off * off)
+                    self.v[j] += self.N[k] / total * (self.s.C[k * self.s.size + j * (self.s.stride + 1)] / self.n[k] + off * off)
         for j in range(d):
             size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
             if self.v[j] <= size * size:
@@ -364,23 +363,58 @@ cdef class Scorer:
         return 0
 
     cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil:
+        """Score of x in problem q, without its weights; returns whether it was singular."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double t, share, step, p, zx = 0.0, hx = 0.0
+        cdef double* row
+        if self.reduce(q, x, &t, &share, &step):
+            return 1
+        for i in range(d):
+            row = &self.U[i, 0]
+            p = row[d + 2] / row[i]
+            zx += row[d] * p
+            hx += row[d + 1] * p
+        f[0] = t - step * share + zx + step * hx
+        return 0
+
+    cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
+        """Weights of problem q in the units of the input, and its score at the anchor."""
+        cdef Py_ssize_t d = self.s.d, i, j
+        cdef double t, share, step, sum
+        cdef double* row
+        if self.reduce(q, &self.anchor[0], &t, &share, &step):
+            return 1
+        offset[0] = t - step * share
+        for i in range(d - 1, -1, -1):
+            row = &self.U[i, 0]
+            sum = row[d] + step * row[d + 1]
+            for j in range(i + 1, d):
+                sum -= row[j] * coef[j]
+            coef[i] = sum / row[i]
+            offset[0] -= coef[i] * self.centre[i]
+        return 0
+
+    cdef int reduce(
+        self, Py_ssize_t q, const double* x, double* t, double* share, double* step
+    ) noexcept nogil:
+        """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
         cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
-        cdef double a = 0.0, t = 0.0, y, b = self.recipe.b, p, step
-        cdef double zx = 0.0, hx = 0.0, hz = 0.0, hh = 0.0
+        cdef double a = 0.0, y, b = self.recipe.b, hz = 0.0, hh = 0.0
         cdef double* U = &self.U[0, 0]
         cdef double* row
         j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
         memset(U, 0, d * width * sizeof(double))
+        t[0] = 0.0
         for i in range(d):
             self.centre[i] = 0.0
         for k in range(self.c):
             a += self.a[q, k]
         for k in range(self.c):
             if self.a[q, k] > 0.0:
-                t += self.a[q, k] / a * (1.0 if k == j else -1.0)
+                t[0] += self.a[q, k] / a * (1.0 if k == j else -1.0)
                 for i in range(d):
                     self.centre[i] += self.a[q, k] / a * self.mean[k, i]
-        # K = sum a_k (C_k / n_k + delta delta') + b s^2, and on its right z, h, x, about the centre
+        # K = sum a_k (C_k / n_k + delta delta') + b s^2, about the centre
         for k in range(self.c):
             if self.a[q, k] > 0.0:
                 y = 1.0 if k == j else -1.0
@@ -388,8 +422,8 @@ cdef class Scorer:
                     self.delta[i] = self.mean[k, i] - self.centre[i]
                     U[i * width + d] += self.a[q, k] * y * self.delta[i]
                 add_class(
-                    &self.C[k, 0, 0], d, d, self.a[q, k] / self.n[k], self.a[q, k],
-                    &self.delta[0], U, width,
+                    self.s.C + k * self.s.size, d, self.s.stride, self.a[q, k] / self.n[k],
+                    self.a[q, k], &self.delta[0], U, width,
                 )
         for i in range(d):
             row = U + i * width
@@ -401,20 +435,17 @@ cdef class Scorer:
             return 1
         for i in range(d):
             row = U + i * width
-            p = 1.0 / row[i]
-            zx += row[d] * row[d + 2] * p
-            hx += row[d + 1] * row[d + 2] * p
-            hz += row[d] * row[d + 1] * p
-            hh += row[d + 1] * row[d + 1] * p
+            hz += row[d] * row[d + 1] / row[i]
+            hh += row[d + 1] * row[d + 1] / row[i]
         # The penalty of the constant, as in solve.py: [t, w] - R^-1 q (q.[t, w]) p/(1 + p q.R^-1 q)
-        step = t - hz
+        share[0] = 1.0 / a
+        step[0] = t[0] - hz
         if self.recipe.penalized:
-            step *= b / (1.0 + b * (1.0 / a + hh))
+            step[0] *= b / (1.0 + b * (share[0] + hh))
         elif self.recipe.constant:
-            step = 0.0
+            step[0] = 0.0
         else:
-            step /= 1.0 / a + hh
-        f[0] = t - step / a + zx + step * hx
+            step[0] /= share[0] + hh
         return 0
 
     def plain(
@@ -537,7 +568,7 @@ cdef class Scorer:
             for j in range(d):
                 column = M + (j + 1) * k.rows + 1
                 for i in range(d):
-                    column[i] += self.C[c, j, i] * k.s[i] * k.s[j]
+                    column[i] += self.s.C[c * self.s.size + j * self.s.stride + i] * k.s[i] * k.s[j]
             for j in range(D):
                 k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
         # Rows learnt in the block, and rows scored.
@@ -559,7 +590,7 @@ cdef class Scorer:
             k.past[c] = 1.0
             for j in range(d):
                 k.mean[c * d + j] = self.mean[c, j]
-                k.Cjj[c * d + j] = self.C[c, j, j]
+                k.Cjj[c * d + j] = self.s.C[c * self.s.size + j * (self.s.stride + 1)]
         for j in range(m):
             k.faded[j] = 1.0
         for i in range(m + 1):

@@ -22,7 +22,7 @@ from counterpoise._progressive import Recipe, Scorer, workspace
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.moments import Moments
 
-WIDE = 56  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = 64  # steps of a block
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits

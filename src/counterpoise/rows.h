@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stddef.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
-    defined(__GLIBC__)
-#define ONE_PER_CPU __attribute__((target_clones("avx512f", "avx2", "default")))
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
+    defined(__linux__) && defined(__GLIBC__)
+#define ONE_PER_CPU __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define ONE_PER_CPU
 #endif
@@ -97,12 +97,38 @@ ONE_PER_CPU static void rank_one(
 }
 
 /* Gaussian elimination of a symmetric positive definite K, of which the upper triangle stands in
-   the first d columns of U, with right-hand sides in the others up to `width`. Afterwards column
-   a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Returns whether a pivot vanished. */
+   the first d columns of U, with right-hand sides in the others up to `width`. Afterwards
+   a'K^-1 b = sum_i U[i][a] U[i][b] / U[i][i]. Four pivots at a time, so that a row is loaded and
+   stored once for four of them. Returns whether a pivot vanished. */
 ONE_PER_CPU static int eliminate(
     double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
 {
-    for (ptrdiff_t i = 0; i < d; i++) {
+    ptrdiff_t i = 0;
+    for (; i + 4 <= d; i += 4) {
+        double *restrict p[4] = {U + i * stride, U + (i + 1) * stride, U + (i + 2) * stride,
+                                 U + (i + 3) * stride};
+        double inverse[4];
+        for (int k = 0; k < 4; k++) {
+            if (!(p[k][i + k] > tiny[i + k]))
+                return 1;
+            inverse[k] = 1.0 / p[k][i + k];
+            for (int r = k + 1; r < 4; r++) {
+                const double factor = p[k][i + r] * inverse[k];
+                for (ptrdiff_t j = i + r; j < width; j++)
+                    p[r][j] -= factor * p[k][j];
+            }
+        }
+        const double *restrict p0 = p[0], *restrict p1 = p[1];
+        const double *restrict p2 = p[2], *restrict p3 = p[3];
+        for (ptrdiff_t r = i + 4; r < d; r++) {
+            const double f0 = p0[r] * inverse[0], f1 = p1[r] * inverse[1];
+            const double f2 = p2[r] * inverse[2], f3 = p3[r] * inverse[3];
+            double *restrict row = U + r * stride;
+            for (ptrdiff_t j = r; j < width; j++)
+                row[j] -= (f0 * p0[j] + f1 * p1[j]) + (f2 * p2[j] + f3 * p3[j]);
+        }
+    }
+    for (; i < d; i++) {
         const double *restrict pivot = U + i * stride;
         if (!(pivot[i] > tiny[i]))
             return 1;
