@@ -313,8 +313,8 @@ def test_looking_while_learning_never_leaves_an_old_solution_behind():
     model = BalancedRidgeClassifier().fit(X[:50], y[:50])
     solve = model._solve
 
-    def slow():  # rows arrive while another thread solves
-        solution = solve()
+    def slow(options):  # rows arrive while another thread solves
+        solution = solve(options)
         model.__dict__.pop("_solve")
         model.partial_fit(X[50:], y[50:])
         return solution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import probability, progressive, validate
+from counterpoise import model, probability, progressive, validate
+from counterpoise._events import Events
+from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.model import Options, Solved
 from counterpoise.moments import REFUSED, Moments, RemovalError
-from counterpoise.scaling import affine
-from counterpoise.solve import Solution, System, choose_ridge, inflation, solve
-from counterpoise.weighting import ClassWeight, Costs, targets, totals
+from counterpoise.weighting import ClassWeight, Costs
 
 DOUBTFUL = 1e-8  # an estimated relative error that forget warns about
 
@@ -36,17 +37,23 @@ class _Learned:
     declared: Labels
     learnt_with: tuple[Any, ...]
     version: int = 0
-    solved: tuple[Any, _Solved] | None = None
+    solved: tuple[Any, Solved] | None = None
+    bound: _Bound | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "solved": None, "bound": None}
 
 
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """Scores of every class: one problem for two classes, else one a class."""
+@dataclass(eq=False)
+class _Bound:
+    """Moments open to single rows, as long as these are the moments and these the options."""
 
+    events: Events
+    slots: dict[Any, int]
     classes: Labels
-    seen: NDArray[np.bool_]
-    solution: Solution
-    factor: Vector  # from odds under the weights of training to odds under the stream's
+    moments: Moments
+    signature: tuple[Any, ...]
+    version: int
 
 
 class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
@@ -240,7 +247,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             if error.feature is None:
                 raise
             raise self._too_few_digits(error.feature) from None
-        lost = self._lost(moments)
+        lost = model.lost(moments, self._classes(moments)[1], Options.of(self))
         if lost.max() > REFUSED:
             raise self._too_few_digits(int(lost.argmax()))
         if lost.max() > DOUBTFUL:
@@ -260,21 +267,6 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             "digits: they varied so much more than what remains, or were never learnt; fit a new "
             "model on the rows that remain. Nothing was forgotten"
         )
-
-    def _lost(self, moments: Moments) -> Vector:
-        """Estimated relative error that removals left in the weights of each feature.
-
-        That of the second moments, times what collinear features make of it.
-        """
-        lost = moments.lost()
-        if lost.max() < 1e-14 or not moments.n.any():
-            return lost
-        problems = self._problems(moments)[2]
-        ridge = choose_ridge(problems) if self.ridge == "gcv" else float(self.ridge)
-        for problem in problems:
-            felt = inflation(problem, ridge) * np.diagonal(problem.K())
-            lost = np.maximum(lost, moments.lost() * felt)
-        return lost
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
         """Make one model of two, as if it had seen both streams, this one first.
@@ -363,9 +355,83 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 twin._learned = _Learned(moments, labels, self._learning())
                 return np.atleast_1d(twin.decision_function(x[None])[0])
 
-            scores = progressive.scores(self, moments, labels, rows, codes, delay, slow)
+            scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay, slow)
             self._learned = _Learned(moments, declared, self._learning())
         return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
+        """Learn one row, at once and with little overhead.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+        y : label
+            Its label.
+        w : float, default=1.0
+            Its weight.
+        """
+        bound = self._bound()
+        slot = None if bound is None else bound.slots.get(y)
+        if bound is None or slot is None or not 0.0 <= w <= validate.HEAVIEST:
+            self.partial_fit(np.asarray(x)[None], np.array([y]), sample_weight=[w])
+            return
+        bound.version = self._learned.version = self._learned.version + 1
+        bound.events.learn_array(np.ascontiguousarray(x, dtype=np.float64), slot, w)
+
+    def predict_one(self, x: ArrayLike) -> Any:
+        """Label of one row, by weights that are brought up to date first.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        label
+        """
+        self._require_fitted()
+        row = np.ascontiguousarray(x, dtype=np.float64)
+        bound = self._bound()
+        f = None if bound is None else bound.events.scores_array(row)
+        if bound is None or f is None:
+            return self.predict(row[None])[0]
+        return bound.classes[int(f[0] > 0) if len(f) == 1 else f.index(max(f))]
+
+    def _bound(self) -> _Bound | None:
+        """What was learnt, open to single rows; None where only whole chunks will do."""
+        learned: _Learned | None = self.__dict__.get("_learned")
+        if learned is None:
+            return None
+        bound = learned.bound
+        signature = (
+            self.ridge,
+            self.class_weight,
+            self.costs,
+            self.scale,
+            self.fit_intercept,
+            self.penalize_intercept,
+            self.half_life,
+        )
+        if bound is None or bound.moments is not learned.moments or bound.signature != signature:
+            if not self.__sklearn_is_fitted__() or self.ridge == "gcv":
+                return None
+            self._check()
+            self._require_same_learning()
+            classes, slots = self._classes()
+            if min(slots) < 0 or len(slots) != len(learned.moments.n):
+                return None
+            options = Options.of(self)
+            scorer = Scorer(progressive.recipe(options, learned.moments, classes), learned.moments)
+            events = Events(scorer, list(range(self.n_features_in_)))
+            by_label = dict(zip(classes.tolist(), slots, strict=True))
+            signature = astuple(options)
+            bound = _Bound(events, by_label, classes, learned.moments, signature, learned.version)
+            learned.bound = bound
+        if bound.version != learned.version:
+            bound.version, bound.events.stale = learned.version, True
+        return bound
 
     # Looking
 
@@ -397,13 +463,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         f, solved = self._scores(X)
-        if solved.seen.sum() == 1:
-            best = np.full(len(f), solved.seen.argmax())
-        elif f.shape[1] == 1:
-            best = (f.ravel() > 0).astype(np.intp)
-        else:
-            best = np.where(solved.seen, f, -np.inf).argmax(axis=1)
-        labels: Labels = solved.classes[best]
+        labels: Labels = solved.classes[solved.best(f)]
         return labels
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
@@ -479,16 +539,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
 
     def _check(self) -> None:
         """Raise if a parameter has no meaning."""
-        if self.ridge != "gcv":
-            validate.not_negative(self, "ridge", "or 'gcv'")
-        if self.class_weight != "balanced":
-            validate.factors(self, "class_weight")
-        validate.factors(self, "costs")
-        validate.one_of(self, "scale", ("standard", "minmax", None))
-        validate.flag(self, "fit_intercept")
-        validate.flag(self, "penalize_intercept")
-        if self.half_life is not None:
-            validate.positive(self, "half_life")
+        Options.of(self).check()
         validate.positive(self, "memory_limit")
 
     def _take(
@@ -529,8 +580,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         grown.follow(chunk, self.half_life)
 
     def _learning(self) -> tuple[Any, ...]:
-        """The options that decide what is learnt, and not only how it is looked at."""
-        return self.half_life, self.scale == "minmax"
+        return Options.of(self).learning
 
     def _require_same_learning(self) -> None:
         if self._learned.learnt_with != self._learning():
@@ -565,62 +615,28 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         classes = _union(moments.labels[moments.n > 0], self._learned.declared)
         return classes, [seen.get(label, -1) for label in classes.tolist()]
 
-    def _solved(self) -> _Solved:
+    def _solved(self) -> Solved:
         """Solution of what was learnt so far under the present options."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        key = self._learned.version, repr(self.get_params())
+        options = Options.of(self)
+        key = self._learned.version, options
         cached = self._learned.solved
         if cached is None or cached[0] != key:
             self._check()
             self._require_same_learning()
-            cached = self._learned.solved = key, self._solve()
+            cached = self._learned.solved = key, self._solve(options)
         return cached[1]
 
-    def _intercept(self) -> str:
-        if not self.fit_intercept:
-            return "none"
-        return "penalized" if self.penalize_intercept else "free"
+    def _solve(self, options: Options) -> Solved:
+        return model.solved(self._learned.moments, *self._classes(), options)
 
-    def _problems(self, moments: Moments) -> tuple[Labels, NDArray[np.bool_], list[System], Vector]:
-        """Classes, which of them were seen, one problem for two classes or one a class, factors."""
-        classes, slots = self._classes(moments)
-        seen = np.array(slots) >= 0
-        slot = np.array(slots)[seen]
-        y = targets(len(classes))[:, seen]
-        if len(y) > 1:
-            y = y[seen]
-        a = totals(classes[seen], moments.N[slot], y, self.class_weight, self.costs)
-        m, s = affine(moments, self.scale)
-        systems = []
-        for a_j, y_j in zip(a, y, strict=True):
-            by_slot = np.zeros((2, len(moments.n)))
-            by_slot[:, slot] = a_j, y_j
-            systems.append(System(moments, m, s, by_slot[0], by_slot[1], self._intercept()))
-        return classes, seen, systems, _odds_factor(y, a, moments.N[slot])
-
-    def _solve(self) -> _Solved:
-        classes, seen, systems, factor = self._problems(self._learned.moments)
-        ridge = choose_ridge(systems) if self.ridge == "gcv" else float(self.ridge)
-        solution = solve(systems, ridge)
-        if len(classes) > 2:  # a class declared but not seen scores −1
-            coef = np.zeros((len(classes), self.n_features_in_))
-            offset, by_class = np.full(len(classes), -1.0), np.ones(len(classes))
-            coef[seen], offset[seen], by_class[seen] = solution.coef, solution.offset, factor
-            solution, factor = replace(solution, coef=coef, offset=offset), by_class
-        return _Solved(classes, seen, solution, factor)
-
-    def _scores(self, X: Any) -> tuple[Matrix, _Solved]:
+    def _scores(self, X: Any) -> tuple[Matrix, Solved]:
         self._require_fitted()
         X = validate.rows(self, X)
         validate.require_finite(self, X)
         solved = self._solved()
-        solution = solved.solution
-        base = solution.coef @ solution.anchor
-        if sp.issparse(X) or np.abs(base).max() < 1e3:
-            return X @ solution.coef.T + (solution.offset - base), solved
-        # Far from zero the products would cancel; the differences do not.
-        return (X - solution.anchor) @ solution.coef.T + solution.offset, solved
+        return solved.scores(X), solved
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -646,13 +662,3 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
 def _union(one: Labels, two: Labels) -> Labels:
     validate.require_one_type(two, one)
     return np.union1d(one, two) if len(one) and len(two) else np.unique(two if len(two) else one)
-
-
-def _odds_factor(y: Matrix, a: Matrix, N: Vector) -> Vector:
-    """From odds under the weights of training to odds under the true counts, for each problem."""
-    positive = y > 0
-    weight = [(a * side).sum(axis=1) for side in (positive, ~positive)]
-    count = [side @ N for side in (positive, ~positive)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor: Vector = (count[0] * weight[1]) / (count[1] * weight[0])
-    return factor

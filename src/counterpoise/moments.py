@@ -322,6 +322,8 @@ class Moments:
     def grow(self, d: int) -> Moments:
         """Widen to d features, in place; the new ones were zero in every row so far."""
         more = d - len(self.anchor)
+        if more == 0:
+            return self
         self.anchor = np.append(self.anchor, np.zeros(more))
         self.mean, self.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
         away = np.zeros((len(self.n), 2, more))

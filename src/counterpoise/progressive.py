@@ -13,13 +13,13 @@ stream is. Three paths, one result:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise._progressive import Recipe, Scorer, workspace
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.model import Options
 from counterpoise.moments import Moments
 
 WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
@@ -29,7 +29,7 @@ FAR = 1e4  # squared length, times the ridge, of an origin that would cost block
 
 
 def scores(
-    model: Any,
+    options: Options,
     moments: Moments,
     classes: Labels,
     X: Matrix,
@@ -41,8 +41,8 @@ def scores(
 
     Parameters
     ----------
-    model : BalancedRidgeClassifier
-        Whose options count.
+    options : Options
+        What is solved.
     moments : Moments
         What was learnt before, in slots for all labels to come; changed in place.
     classes : ndarray of shape (c,)
@@ -63,11 +63,11 @@ def scores(
     """
     rows, steps = len(X), len(X) + delay
     result = np.zeros((rows, 1 if len(classes) <= 2 else len(classes)))
-    scorer = Scorer(_recipe(model, moments, classes), moments)
+    scorer = Scorer(recipe(options, moments, classes), moments)
     at = 0
     while at < steps:
-        if model.ridge != "gcv":
-            if _in_blocks(model, moments, X, at, delay):
+        if options.ridge != "gcv":
+            if _in_blocks(options, moments, X, at, delay):
                 at = _block(scorer, X, codes, delay, at, result)
                 continue
             at = scorer.plain(X, codes, delay, at, _next(at, rows, steps), result)
@@ -80,20 +80,36 @@ def scores(
     return result
 
 
-def _recipe(model: Any, moments: Moments, classes: Labels) -> Recipe:
+def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
+    """What the compiled loops solve.
+
+    Parameters
+    ----------
+    options : Options
+        The options.
+    moments : Moments
+        In whose slots the classes are.
+    classes : ndarray of shape (c,)
+        All labels, in the order of the scores.
+
+    Returns
+    -------
+    Recipe
+    """
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
-    balanced = model.class_weight == "balanced"
-    factors = [model.costs or {}, {} if balanced else model.class_weight or {}]
+    balanced = options.class_weight == "balanced"
+    weights = {} if isinstance(options.class_weight, str) else options.class_weight or {}
+    factors = [options.costs or {}, weights]
     factor = np.array([[float(f.get(label, 1.0)) for label in labels] for f in factors])
     return Recipe(
-        0.0 if model.ridge == "gcv" else float(model.ridge),
-        model.half_life,
+        0.0 if options.ridge == "gcv" else float(options.ridge),
+        options.half_life,
         factor.prod(axis=0),
         order,
         balanced,
-        model.scale,
-        model._intercept(),
+        options.scale,
+        options.intercept,
     )
 
 
@@ -102,16 +118,16 @@ def _next(at: int, rows: int, steps: int) -> int:
     return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
 
 
-def _in_blocks(model: Any, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
+def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
     """Whether blocks are possible and pay: see the conditions in the code."""
-    if X.shape[1] < WIDE or len(moments.n) != 2 or not model.fit_intercept or model.ridge == 0:
+    if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept or options.ridge == 0:
         return False
     if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
         return False
-    if model.scale is not None:
+    if options.scale is not None:
         return True
     origin = moments.anchor + moments.mean[0]
-    return float(model.ridge * (origin @ origin)) < FAR
+    return float(options.ridge * (origin @ origin)) < FAR
 
 
 def _block(

@@ -299,6 +299,9 @@ class Path:
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score = np.zeros(len(b))
         D = self.V / system.s[:, None]
+        # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1; and the
+        # rounding of eigenvalues that should be zero counts the more the smaller b is.
+        least = np.maximum(1e-8, 100.0 * len(self.lam) * EPS * self.lam.max() / b)
         for k in np.flatnonzero(system.a):
             G = D.T @ moments.C[k] @ D / moments.n[k]
             delta = system.delta[k] @ self.V
@@ -307,8 +310,7 @@ class Path:
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
             freedom -= spent * system.rank_one(b, self._q(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
-            # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1.
-            score += np.where(left > 1e-8, system.a[k] * loss / left**2, np.inf)
+            score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
         return score
 
 

@@ -369,13 +369,14 @@ def flag(estimator: Any, name: str) -> None:
         raise ValueError(f"{name}={value!r} must be True or False")
 
 
-def factors(estimator: Any, name: str) -> None:
+def factors(estimator: Any, name: str, otherwise: str = "") -> None:
     """Raise unless the parameter is a dict of positive numbers by label, or None."""
     value = getattr(estimator, name)
     if value is None:
         return
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name}={value!r} must be a dict of label: number, or None")
+        wanted = f"{otherwise}, " if otherwise else ""
+        raise ValueError(f"{name}={value!r} must be {wanted}a dict of label: number, or None")
     for label, number in value.items():
         if not (_is_number(number) and number > 0):
             raise ValueError(f"{name}[{label!r}] is {number!r}; it must be a finite number above 0")

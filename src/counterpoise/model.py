@@ -1,0 +1,196 @@
+"""From moments and options to scores: what the scikit-learn and the river face share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise import validate
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.moments import Moments
+from counterpoise.scaling import affine
+from counterpoise.solve import Solution, System, choose_ridge, inflation, solve
+from counterpoise.weighting import ClassWeight, Costs, targets, totals
+
+
+@dataclass(frozen=True)
+class Options:
+    """How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
+
+    Attributes
+    ----------
+    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life
+        See :class:`~counterpoise.BalancedRidgeClassifier`.
+    """
+
+    ridge: float | str = 1e-4
+    class_weight: ClassWeight = "balanced"
+    costs: Costs = None
+    scale: str | None = "standard"
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    half_life: float | None = None
+
+    @classmethod
+    def of(cls, estimator: Any) -> Options:
+        """Options of an estimator that has them as attributes; dicts are copied."""
+        values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
+        for name in ("class_weight", "costs"):
+            if isinstance(values[name], Mapping):
+                values[name] = dict(values[name])
+        return cls(**values)
+
+    def check(self) -> None:
+        """Raise if an option has no meaning."""
+        if self.ridge != "gcv":
+            validate.not_negative(self, "ridge", "or 'gcv'")
+        if self.class_weight != "balanced":
+            validate.factors(self, "class_weight", "'balanced'")
+        validate.factors(self, "costs")
+        validate.one_of(self, "scale", ("standard", "minmax", None))
+        validate.flag(self, "fit_intercept")
+        validate.flag(self, "penalize_intercept")
+        if self.half_life is not None:
+            validate.positive(self, "half_life")
+
+    @property
+    def intercept(self) -> str:
+        """What becomes of the constant: "penalized", "free" or "none"."""
+        if not self.fit_intercept:
+            return "none"
+        return "penalized" if self.penalize_intercept else "free"
+
+    @property
+    def learning(self) -> tuple[Any, ...]:
+        """What decides what is learnt, and not only how it is looked at."""
+        return self.half_life, self.scale == "minmax"
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Scores of every class: one problem for two classes, else one a class.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (c,)
+        The labels.
+    seen : ndarray of shape (c,)
+        Whether a label was ever seen.
+    solution : Solution
+        The weights.
+    factor : ndarray of shape (problems,)
+        From odds under the weights of training to odds under the stream's frequencies.
+    """
+
+    classes: Labels
+    seen: NDArray[np.bool_]
+    solution: Solution
+    factor: Vector
+
+    def scores(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        solution = self.solution
+        base = solution.coef @ solution.anchor
+        if sp.issparse(X) or np.abs(base).max() < 1e3:
+            f: Matrix = X @ solution.coef.T + (solution.offset - base)
+            return f
+        # Far from zero the products would cancel; the differences do not.
+        far: Matrix = (X - solution.anchor) @ solution.coef.T
+        return far + solution.offset
+
+    def best(self, f: Matrix) -> NDArray[np.intp]:
+        """Position of the predicted class of each row of scores."""
+        if self.seen.sum() == 1:
+            return np.full(len(f), self.seen.argmax())
+        if f.shape[1] == 1:
+            return (f.ravel() > 0).astype(np.intp)
+        best: NDArray[np.intp] = np.where(self.seen, f, -np.inf).argmax(axis=1)
+        return best
+
+
+def solved(moments: Moments, classes: Labels, slots: Sequence[int], options: Options) -> Solved:
+    """Solve for every class.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learnt.
+    classes : ndarray of shape (c,)
+        Labels, in the order of the scores.
+    slots : sequence of int
+        The slot of each in the moments, −1 if it was never seen.
+    options : Options
+        How to look.
+
+    Returns
+    -------
+    Solved
+    """
+    seen = np.array(slots) >= 0
+    systems, factor = _problems(moments, slots, options)
+    ridge = choose_ridge(systems) if options.ridge == "gcv" else float(options.ridge)
+    solution = solve(systems, ridge)
+    if len(classes) > 2:  # a class declared but not seen scores −1
+        coef = np.zeros((len(classes), len(moments.anchor)))
+        offset, by_class = np.full(len(classes), -1.0), np.ones(len(classes))
+        coef[seen], offset[seen], by_class[seen] = solution.coef, solution.offset, factor
+        solution, factor = replace(solution, coef=coef, offset=offset), by_class
+    return Solved(classes, seen, solution, factor)
+
+
+def lost(moments: Moments, slots: Sequence[int], options: Options) -> Vector:
+    """Estimated relative error that removals left in the weights of each feature.
+
+    That of the second moments, times what collinear features make of it.
+
+    Parameters
+    ----------
+    moments : Moments
+        What is left.
+    slots : sequence of int
+        The slot of each class, −1 if none of it is left.
+    options : Options
+        How it is looked at.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+    """
+    error = moments.lost()
+    if error.max() < 1e-14 or not moments.n.any():
+        return error
+    systems, _ = _problems(moments, slots, options)
+    ridge = choose_ridge(systems) if options.ridge == "gcv" else float(options.ridge)
+    felt = [inflation(system, ridge) * np.diagonal(system.K()) for system in systems]
+    worst: Vector = np.maximum(error, error * np.max(felt, axis=0))
+    return worst
+
+
+def _problems(
+    moments: Moments, slots: Sequence[int], options: Options
+) -> tuple[list[System], Vector]:
+    """One problem for two classes or one for each that was seen, and their odds factors."""
+    seen = np.array(slots) >= 0
+    slot = np.array(slots)[seen]
+    y = targets(len(slots))[:, seen]
+    if len(y) > 1:
+        y = y[seen]
+    labels, N = moments.labels[slot], moments.N[slot]
+    a = totals(labels, N, y, options.class_weight, options.costs)
+    m, s = affine(moments, options.scale)
+    systems = []
+    for a_j, y_j in zip(a, y, strict=True):
+        by_slot = np.zeros((2, len(moments.n)))
+        by_slot[:, slot] = a_j, y_j
+        systems.append(System(moments, m, s, by_slot[0], by_slot[1], options.intercept))
+    positive = y > 0
+    weight = [(a * side).sum(axis=1) for side in (positive, ~positive)]
+    count = [side @ N for side in (positive, ~positive)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor: Vector = (count[0] * weight[1]) / (count[1] * weight[0])
+    return systems, factor

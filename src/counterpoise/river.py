@@ -1,0 +1,437 @@
+"""The same model for river: dicts in, one event at a time; features and labels may come and go.
+
+Needs the extra ``river``: ``pip install counterpoise[river]``.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from river import base, utils
+
+from counterpoise import model, probability, progressive, validate
+from counterpoise._events import Events
+from counterpoise._progressive import Scorer
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.classifier import DOUBTFUL, PrecisionWarning
+from counterpoise.model import Options, Solved
+from counterpoise.moments import REFUSED, Moments, RemovalError, groups
+from counterpoise.validate import HEAVIEST
+from counterpoise.weighting import ClassWeight, Costs
+
+
+class BalancedRidgeClassifier(base.MiniBatchClassifier):
+    """Ridge classifier with balanced classes, exact at every event of a stream.
+
+    What it has learnt does not depend on the order of events, nor on whether they came through
+    `learn_one` or `learn_many`. A feature that is absent from an event is 0, so features may appear
+    late or go missing; scaling is retroactive and exact, so no scaler is needed before it. Labels
+    may be of any hashable type and appear at any time.
+
+    Parameters
+    ----------
+    ridge
+        Penalty on the squared weights, or "gcv" to choose it by generalised cross-validation.
+    class_weight
+        "balanced", a weight for each label, or None.
+    costs
+        Factors on the class weights by label.
+    scale
+        "standard", "minmax" or None: scaling by everything seen so far.
+    fit_intercept
+        Whether to add a constant feature.
+    penalize_intercept
+        Whether to penalise it like any weight.
+    half_life
+        A row fades to half its weight while its own class receives this much weight.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from counterpoise.river import BalancedRidgeClassifier
+
+    >>> model = BalancedRidgeClassifier()
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.GeometricMean())
+    GeometricMean: 88.63%
+
+    """
+
+    def __init__(
+        self,
+        ridge: float | str = 1e-4,
+        class_weight: ClassWeight = "balanced",
+        costs: Costs = None,
+        scale: str | None = "standard",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        half_life: float | None = None,
+    ) -> None:
+        self.ridge = ridge
+        self.class_weight = class_weight
+        self.costs = costs
+        self.scale = scale
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.half_life = half_life
+        self._options = Options.of(self)
+        self._options.check()
+        self._names: list[Any] = []
+        self._columns: dict[Any, int] = {}
+        self._slots: dict[Any, int] = {}
+        self._moments: Moments | None = None
+        self._events: Events | None = None
+        self._solved: Solved | None = None
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # Learning
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one event.
+
+        Parameters
+        ----------
+        x
+            Its features.
+        y
+            Its label.
+        w
+            Its weight; 0 changes nothing.
+        """
+        slot = self._slots.get(y)
+        if not 0.0 <= w <= HEAVIEST:
+            raise ValueError(f"w={w!r} must be a finite weight that is not negative")
+        events = self._events
+        if slot is None or events is None or not events.learn(x, slot, w):
+            self._widen(x, y, w)
+        self._solved = None
+
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Learn a mini-batch.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of features.
+        y
+            Their labels.
+        w
+            Their weights, or one for all.
+        """
+        rows, names = _matrix(X)
+        self._learn_rows(rows, names, _labels(y), validate.weights(_numbers(w), len(rows)))
+
+    def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one event back, as if it had never been learnt.
+
+        Parameters
+        ----------
+        x
+            Its features.
+        y
+            Its label.
+        w
+            Its weight when it was learnt.
+        """
+        if self.half_life is not None or self.scale == "minmax":
+            raise ValueError(
+                "unlearning is not possible with half_life nor with scale='minmax'; "
+                "use scale='standard'"
+            )
+        strange = [name for name in x if name not in self._columns]
+        if self._moments is None or y not in self._slots or strange:
+            raise ValueError(
+                f"cannot unlearn an event of label {y!r}"
+                + (f" with feature {strange[0]!r}" if strange else "")
+                + ": none was ever learnt"
+            )
+        row = self._row(x)
+        chunk = Moments.of_groups(
+            row[None],
+            [
+                np.zeros(1 if k == self._slots[y] else 0, dtype=np.intp)
+                for k in self._slots.values()
+            ],
+            self._moments.labels,
+            np.array([float(w)]),
+            anchor=self._moments.anchor,
+        )
+        try:
+            moments = self._moments - chunk
+            lost = model.lost(moments, _seen(moments), self._options)
+        except RemovalError as error:
+            if error.feature is None:
+                raise
+            raise self._too_few_digits(error.feature) from None
+        if lost.max() > REFUSED:
+            raise self._too_few_digits(int(lost.argmax()))
+        if lost.max() > DOUBTFUL:
+            warnings.warn(
+                f"feature {self._names[int(lost.argmax())]!r} keeps about "
+                f"{-math.log10(lost.max()):.0f} correct digits",
+                PrecisionWarning,
+                stacklevel=2,
+            )
+        self._replace(moments)
+
+    def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one event, under the name that `river.utils.Rolling` calls."""
+        self.learn_one(x, y, w)
+
+    def revert(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one event back, under the name that `river.utils.Rolling` calls."""
+        self.unlearn_one(x, y, w)
+
+    # Looking
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Most probable label under the weights of training; None before anything was learnt.
+
+        Parameters
+        ----------
+        x
+            Features of an event; those never learnt do not count.
+
+        Returns
+        -------
+        A label.
+        """
+        events = self._events
+        f = None if events is None or self._solved is not None else events.scores(x)
+        if f is not None:
+            return self._moments.labels[  # type: ignore[union-attr]
+                int(f[0] > 0) if len(f) == 1 else f.index(max(f))
+            ]
+        solved = self._solution()
+        if solved is None:
+            return None
+        return solved.classes[solved.best(solved.scores(self._row(x)[None]))[0]]
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Probability of each label under the weights of training.
+
+        Parameters
+        ----------
+        x
+            Features of an event; those never learnt do not count.
+
+        Returns
+        -------
+        A dictionary of probabilities by label.
+        """
+        return self._probabilities(x, stream=False)
+
+    def stream_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """Probability of each label under the stream's own frequencies.
+
+        Parameters
+        ----------
+        x
+            Features of an event; those never learnt do not count.
+
+        Returns
+        -------
+        A dictionary of probabilities by label.
+        """
+        return self._probabilities(x, stream=True)
+
+    def predict_many(self, X: Any) -> Any:
+        """Most probable label of each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of features.
+
+        Returns
+        -------
+        A series of labels.
+        """
+        frame = utils.dataframe.into_frame(X)
+        solved = self._solution()
+        if solved is None:
+            labels = [None] * len(frame)
+        else:
+            labels = solved.classes[solved.best(solved.scores(self._aligned(X)))].tolist()
+        return utils.dataframe.to_native_series(labels, name=None, like=frame)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probability of each label for each row.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of features.
+
+        Returns
+        -------
+        A frame with a column for each label.
+        """
+        frame = utils.dataframe.into_frame(X)
+        solved = self._solution()
+        if solved is None:
+            return utils.dataframe.to_native_frame({}, like=frame)
+        p = probability.probabilities(
+            solved.scores(self._aligned(X)), np.ones_like(solved.factor), solved.seen
+        )
+        columns = dict(zip(solved.classes.tolist(), p.T, strict=True))
+        return utils.dataframe.to_native_frame(columns, like=frame)
+
+    # Within
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_events": None, "_solved": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._replace(self._moments)
+
+    def _widen(self, x: dict[Any, Any], y: Any, w: float) -> None:
+        """Learn an event that brings something new, or one that must wait for its solver."""
+        names = list(x)
+        row = np.array([[_number(name, value) for name, value in x.items()]]).reshape(1, len(x))
+        self._learn_rows(row, names, [y], np.array([float(w)]))
+
+    def _learn_rows(
+        self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
+    ) -> None:
+        if len(labels) != len(rows):
+            raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
+        bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
+        if len(bad):
+            i, j = bad[0]
+            _number(names[j], rows[i, j])
+        if weight is not None and not weight.all():
+            kept = np.flatnonzero(weight)
+            rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
+        if not len(rows):
+            return
+        new_names = [name for name in names if name not in self._columns]
+        all_names = self._names + new_names
+        columns = {name: j for j, name in enumerate(all_names)}
+        known = list(dict.fromkeys([*self._slots, *labels]))
+        slots = {label: k for k, label in enumerate(known)}
+        wide = np.zeros((len(rows), max(len(all_names), 1)))
+        wide[:, [columns[name] for name in names]] = rows
+        moments, anchor = self._moments, None
+        if moments is not None:
+            anchor = np.append(moments.anchor, np.zeros(wide.shape[1] - len(moments.anchor)))
+        chunk = Moments.of_groups(
+            wide,
+            groups(np.array([slots[label] for label in labels], dtype=np.intp), len(known)),
+            _objects(known),
+            weight,
+            self.half_life,
+            self.scale == "minmax",
+            anchor,
+        )
+        if moments is None:
+            moments = chunk
+        else:
+            moments.grow(wide.shape[1]).follow(chunk, self.half_life)
+        self._names, self._columns, self._slots = all_names, columns, slots
+        self._replace(moments)
+
+    def _replace(self, moments: Moments | None) -> None:
+        """Let other moments take their place; event by event access if both solvers agree."""
+        self._moments, self._events, self._solved = moments, None, None
+        if moments is None or self.ridge == "gcv" or len(moments.n) < 2 or not moments.n.all():
+            return
+        recipe = progressive.recipe(self._options, moments, moments.labels)
+        self._events = Events(Scorer(recipe, moments), list(self._names))
+
+    def _solution(self) -> Solved | None:
+        if self._moments is None or not self._moments.n.any():
+            return None
+        if self._solved is None:
+            slots = _seen(self._moments)
+            self._solved = model.solved(self._moments, self._moments.labels, slots, self._options)
+        return self._solved
+
+    def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
+        solved = self._solution()
+        if solved is None:
+            return {}
+        f = solved.scores(self._row(x)[None])
+        factor = solved.factor if stream else np.ones_like(solved.factor)
+        p = probability.probabilities(f, factor, solved.seen)[0]
+        return {
+            label: float(value)
+            for label, value, seen in zip(solved.classes.tolist(), p, solved.seen, strict=True)
+            if seen
+        }
+
+    def _row(self, x: dict[Any, Any]) -> Vector:
+        """Features in the order of their columns; absent is 0, unknown is left out."""
+        row = np.zeros(max(len(self._names), 1))
+        for name, value in x.items():
+            number = _number(name, value)
+            j = self._columns.get(name)
+            if j is not None:
+                row[j] = number
+        return row
+
+    def _aligned(self, X: Any) -> Matrix:
+        rows, names = _matrix(X)
+        bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
+        if len(bad):
+            _number(names[bad[0][1]], rows[tuple(bad[0])])
+        wide = np.zeros((len(rows), max(len(self._names), 1)))
+        for j, name in enumerate(names):
+            if name in self._columns:
+                wide[:, self._columns[name]] = rows[:, j]
+        return wide
+
+    def _too_few_digits(self, feature: int) -> ValueError:
+        return ValueError(
+            f"unlearning this event would leave feature {self._names[feature]!r} with less than "
+            "three correct digits: it varied so much more than what remains, or was never learnt. "
+            "Nothing was unlearnt"
+        )
+
+
+def _seen(moments: Moments) -> list[int]:
+    return [k if n > 0 else -1 for k, n in enumerate(moments.n)]
+
+
+def _number(name: Any, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"feature {name!r} is {value!r}, not a number; encode it first, for example with "
+            "river.preprocessing.OneHotEncoder"
+        ) from None
+    if not abs(number) <= validate.LARGEST:
+        what = "NaN" if math.isnan(number) else f"{number:g}"
+        raise ValueError(
+            f"feature {name!r} is {what}; leave the feature out (absent means 0), or drop the event"
+        )
+    return number
+
+
+def _matrix(X: Any) -> tuple[Matrix, list[Any]]:
+    frame = utils.dataframe.into_frame(X)
+    return np.ascontiguousarray(utils.dataframe.to_numpy(frame)), list(X.columns) if hasattr(
+        X, "iloc"
+    ) else list(frame.columns)
+
+
+def _labels(y: Any) -> list[Any]:
+    return list(y.to_pylist() if hasattr(y, "to_pylist") else y.to_list())
+
+
+def _numbers(w: Any) -> Any:
+    return w.to_numpy() if hasattr(w, "to_numpy") else w
+
+
+def _objects(labels: list[Any]) -> Labels:
+    """An array of labels as they are, tuples included."""
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array

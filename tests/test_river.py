@@ -1,0 +1,279 @@
+"""The river face: river's own checks, and the same model as the scikit-learn face."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from river import checks, compat, compose, datasets, drift, evaluate, metrics, preprocessing, utils
+from samples import assert_close, stream
+
+from counterpoise import BalancedRidgeClassifier as ScikitFace
+from counterpoise.online import AROW, PassiveAggressive
+from counterpoise.river import BalancedRidgeClassifier
+
+CONFIGURATIONS = [
+    BalancedRidgeClassifier(),
+    BalancedRidgeClassifier(ridge="gcv"),
+    BalancedRidgeClassifier(class_weight=None, fit_intercept=False),
+    BalancedRidgeClassifier(scale="minmax", penalize_intercept=False),
+    BalancedRidgeClassifier(scale=None, half_life=50.0),
+    BalancedRidgeClassifier(costs={True: 3.0}),
+]
+CHECKS = [
+    pytest.param(model, check, id=f"{i}-{check.__name__}-{j}")
+    for i, model in enumerate(CONFIGURATIONS)
+    for j, check in enumerate(checks.yield_checks(model))
+]
+
+
+def test_no_check_is_skipped():
+    assert not BalancedRidgeClassifier()._unit_test_skips()
+    names = {check.__name__ for check in checks.yield_checks(BalancedRidgeClassifier())}
+    assert "check_learn_many_matches_learn_one" in names
+
+
+@pytest.mark.parametrize(("model", "check"), CHECKS)
+def test_river_checks(model, check):
+    check(model.clone())
+
+
+def events(rows=300, d=5, classes=2, **options):
+    X, y = stream(rows, d, classes, minority=0.2, **options)
+    names = [f"f{j}" for j in range(d)]
+    return X, y, [dict(zip(names, row, strict=True)) for row in X.tolist()]
+
+
+OPTIONS = [
+    {},
+    {"scale": "minmax"},
+    {"half_life": 40.0},
+    {"class_weight": None, "scale": None},
+    {"costs": {0: 2.0}, "penalize_intercept": False},
+    {"fit_intercept": False},
+    {"ridge": "gcv"},
+]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_events_one_by_one_give_the_scikit_learn_model(options, classes):
+    X, y, xs = events(classes=classes)
+    ours = BalancedRidgeClassifier(**options)
+    for x, label in zip(xs, y.tolist(), strict=True):
+        ours.predict_one(x)
+        ours.learn_one(x, label)
+    theirs = ScikitFace(**options).fit(X, y)
+    assert [ours.predict_one(x) for x in xs] == theirs.predict(X).tolist()
+    p = np.array([[ours.predict_proba_one(x)[k] for k in range(classes)] for x in xs])
+    np.testing.assert_allclose(p, theirs.predict_proba(X), rtol=1e-8, atol=1e-12)
+    p = np.array([[ours.stream_proba_one(x)[k] for k in range(classes)] for x in xs])
+    np.testing.assert_allclose(p, theirs.stream_proba(X), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:-1], ids=str)
+def test_weights_of_events(options):
+    X, y, xs = events()
+    weight = np.random.default_rng(0).uniform(0.0, 3.0, len(y)) * (np.arange(len(y)) % 5 > 0)
+    ours = BalancedRidgeClassifier(**options)
+    for x, label, w in zip(xs, y.tolist(), weight.tolist(), strict=True):
+        ours.learn_one(x, label, w)
+    theirs = ScikitFace(**options).fit(X, y, sample_weight=weight)
+    p = [ours.predict_proba_one(x)[1] for x in xs]
+    np.testing.assert_allclose(p, theirs.predict_proba(X)[:, 1], rtol=1e-8)
+
+
+def test_features_that_come_late_or_go_missing_were_zero():
+    X, y, xs = events(200, 6)
+    rng = np.random.default_rng(0)
+    keep = rng.random(X.shape) < 0.6
+    keep[:50, 3:] = False  # three features nobody has seen yet
+    sparse = [
+        {name: v for (name, v), k in zip(x.items(), row, strict=True) if k}
+        for x, row in zip(xs, keep, strict=True)
+    ]
+    ours = BalancedRidgeClassifier()
+    for x, label in zip(sparse, y.tolist(), strict=True):
+        ours.learn_one(x, label)
+    theirs = ScikitFace().fit(np.where(keep, X, 0.0), y)
+    p = [ours.predict_proba_one(x)[1] for x in sparse]
+    np.testing.assert_allclose(p, theirs.predict_proba(np.where(keep, X, 0.0))[:, 1], rtol=1e-8)
+    assert ours.predict_one({**sparse[0], "never seen": 1e6}) == ours.predict_one(sparse[0])
+
+
+def test_a_new_feature_with_every_event_copies_rarely():
+    model, stores = BalancedRidgeClassifier(), set()
+    for i in range(300):
+        model.learn_one({f"f{i}": 1.0, f"f{i // 2}": 2.0}, i % 2)
+        stores.add(id(model._moments._store))
+    assert len(model._names) == 300
+    assert len(stores) < 40
+
+
+@pytest.mark.parametrize("labels", [("a", "b"), (False, True), ((1, 2), None), (3, "three")])
+def test_labels_of_any_hashable_type(labels):
+    _, y, xs = events()
+    ours = BalancedRidgeClassifier()
+    for x, k in zip(xs, y.tolist(), strict=True):
+        ours.learn_one(x, labels[k])
+    assert {ours.predict_one(x) for x in xs} == set(labels)
+    assert set(ours.predict_proba_one(xs[0])) == set(labels)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda X, n: pd.DataFrame(X, columns=n),
+        lambda X, n: pl.DataFrame(X, schema=n),
+        lambda X, n: pa.table(dict(zip(n, X.T, strict=True))),
+    ],
+    ids=["pandas", "polars", "pyarrow"],
+)
+def test_mini_batches_of_any_frame(frame):
+    X, y, xs = events(200, 4, 3)
+    names = list(xs[0])
+    series = {"DataFrame": pd.Series, "Table": pa.array}.get(type(frame(X, names)).__name__)
+    series = pl.Series if isinstance(frame(X, names), pl.DataFrame) else series
+    one, many = BalancedRidgeClassifier(), BalancedRidgeClassifier()
+    for x, label in zip(xs, y.tolist(), strict=True):
+        one.learn_one(x, label)
+    for i in range(0, 200, 64):
+        many.learn_many(frame(X[i : i + 64], names), series(y[i : i + 64]))
+    predicted, proba = many.predict_many(frame(X, names)), many.predict_proba_many(frame(X, names))
+    home = type(frame(X, names)).__module__.split(".")[0]
+    assert {type(predicted).__module__.split(".")[0], type(proba).__module__.split(".")[0]} == {
+        home
+    }
+    if home != "pandas":
+        predicted, proba = predicted.to_pandas(), proba.to_pandas()
+    assert predicted.tolist() == [one.predict_one(x) for x in xs]
+    for label in range(3):
+        p = [one.predict_proba_one(x)[label] for x in xs]
+        column = label if home == "pandas" else str(label)
+        np.testing.assert_allclose(proba[column], p, rtol=1e-8)
+
+
+def test_unlearning_and_rolling_windows():
+    X, y, xs = events(150, 4)
+    window = utils.Rolling(BalancedRidgeClassifier, window_size=60)
+    for x, label in zip(xs, y.tolist(), strict=True):
+        window.update(x, label)
+    theirs = ScikitFace().fit(X[90:], y[90:])
+    p = [window.predict_proba_one(x)[1] for x in xs]
+    np.testing.assert_allclose(p, theirs.predict_proba(X)[:, 1], rtol=1e-7)
+    with pytest.raises(ValueError, match="none was ever learnt"):
+        window.obj.unlearn_one({"other": 1.0}, 0)
+    with pytest.raises(ValueError, match="half_life"):
+        BalancedRidgeClassifier(half_life=5.0).unlearn_one(xs[0], 0)
+
+
+def test_in_a_pipeline_with_delayed_labels_and_a_drift_detector():
+    model = compose.Pipeline(preprocessing.StandardScaler(), BalancedRidgeClassifier())
+    metric = evaluate.progressive_val_score(
+        datasets.Phishing().take(400), model, metrics.GeometricMean(), delay=20
+    )
+    assert metric.get() > 0.8
+    detector = drift.ADWIN()
+    model = BalancedRidgeClassifier()
+    for x, y in datasets.Phishing().take(200):
+        detector.update(float(model.predict_one(x) != y))
+        if detector.drift_detected:
+            model = model.clone()
+        model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("rule", [AROW(), PassiveAggressive()])
+def test_the_online_rules_come_through_rivers_own_adapter(rule):
+    model = compat.convert_sklearn_to_river(rule, classes=[False, True])
+    metric = evaluate.progressive_val_score(
+        datasets.Phishing().take(300), model, metrics.Accuracy()
+    )
+    assert metric.get() > 0.75
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ({"f0": float("nan")}, "feature 'f0' is NaN"),
+        ({"f0": float("inf")}, "feature 'f0' is inf"),
+        ({"f0": 1.0, "new": float("nan")}, "feature 'new' is NaN"),
+        ({"f0": "text"}, "feature 'f0' is 'text', not a number"),
+        ({"f0": None}, "feature 'f0' is None, not a number"),
+        ({"f0": 1e200}, "feature 'f0' is 1e\\+200"),
+    ],
+)
+def test_bad_events_change_nothing(x, message):
+    _, y, xs = events(50, 3)
+    model = BalancedRidgeClassifier()
+    with pytest.raises(ValueError, match=message):
+        model.learn_one(x, 1)
+    for event, label in zip(xs, y.tolist(), strict=True):
+        model.learn_one(event, label)
+    before = pickle.dumps(model)
+    for action in (
+        lambda: model.learn_one(x, 1),
+        lambda: model.learn_one(x, "new label"),
+        lambda: model.predict_one(x),
+        lambda: model.predict_proba_one(x),
+    ):
+        with pytest.raises(ValueError, match=message):
+            action()
+        assert pickle.dumps(model) == before
+    for w in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="weight"):
+            model.learn_one(xs[0], 1, w)
+    assert pickle.dumps(model) == before
+
+
+def test_copies_go_on_where_they_were():
+    _, y, xs = events(100, 3)
+    model = BalancedRidgeClassifier()
+    for event, label in zip(xs[:60], y[:60].tolist(), strict=True):
+        model.learn_one(event, label)
+    twins = [model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for twin in twins:
+        for event, label in zip(xs[60:], y[60:].tolist(), strict=True):
+            twin.learn_one(event, label)
+    for twin in twins[1:]:
+        np.testing.assert_array_equal(twin._moments.C, model._moments.C)
+
+
+# One row at a time on arrays.
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_rows_one_by_one_on_arrays(options, classes):
+    X, y, _ = events(classes=classes)
+    model = ScikitFace(**options)
+    for i in range(len(y)):
+        if i > 10:
+            assert model.predict_one(X[i]) == model.predict(X[i : i + 1])[0]
+        model.learn_one(X[i], y[i], 1.0 + (i % 3))
+    whole = ScikitFace(**options).fit(X, y, sample_weight=1.0 + np.arange(len(y)) % 3)
+    assert_close(model.coef_, whole.coef_, 1e-9)
+    model.partial_fit(X[:20], y[:20])
+    assert [model.predict_one(x) for x in X] == model.predict(X).tolist()
+    model.set_params(ridge=5.0)
+    assert [model.predict_one(x) for x in X] == model.predict(X).tolist()
+    for bad, message in ((np.full(5, np.nan), "NaN"), (np.ones(4), "features")):
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(bad, y[0])
+        with pytest.raises(ValueError, match=message):
+            model.predict_one(bad)
+
+
+def test_what_is_learnt_does_not_depend_on_who_looked():
+    _, y, xs = events(400, 6)
+    watched, quiet = BalancedRidgeClassifier(), BalancedRidgeClassifier()
+    for i, (x, label) in enumerate(zip(xs, y.tolist(), strict=True)):
+        if i % 3 == 0:
+            watched.predict_one(x)
+            watched.predict_proba_one(x)
+        watched.learn_one(x, label)
+        quiet.learn_one(x, label)
+    np.testing.assert_array_equal(watched._moments.C, quiet._moments.C)
+    np.testing.assert_array_equal(watched._moments.mean, quiet._moments.mean)
