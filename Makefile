@@ -22,7 +22,7 @@ check: $(VENV)/installed-test
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
-	cd benchmarks && $(PY) bulk.py && $(PY) online.py
+	cd benchmarks && $(PY) bulk.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py
 
 prove: $(VENV)/installed-test
 	cd benchmarks && $(PY) probability.py && $(PY) drift.py

@@ -1,8 +1,5 @@
 """Labelled samples to draw from, a batch solver that nobody here wrote, and how close is close."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -10,6 +7,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from counterpoise.datasets import load
 
 settings.register_profile("laws", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("laws")
@@ -82,11 +81,7 @@ def batch_scores(X, y, at, ridge=1e-4, scale="standard", intercept="penalized"):
 
 def data_set(name):
     """One of the paper's sets, if COUNTERPOISE_DATA says where they are."""
-    folder = os.environ.get("COUNTERPOISE_DATA")
-    if not folder:
-        pytest.skip("COUNTERPOISE_DATA does not name the folder of the paper's data sets")
-    path = Path(folder) / f"{name}.csv.gz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not in COUNTERPOISE_DATA")
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
-    return table[:, :-1], table[:, -1].astype(int)
+    try:
+        return load(name)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))

@@ -277,3 +277,19 @@ def test_what_is_learnt_does_not_depend_on_who_looked():
         quiet.learn_one(x, label)
     np.testing.assert_array_equal(watched._moments.C, quiet._moments.C)
     np.testing.assert_array_equal(watched._moments.mean, quiet._moments.mean)
+
+
+def test_a_stream_that_begins_with_one_class_is_learnt_event_by_event():
+    X, y, xs = events(200, 4)
+    order = np.argsort(y, kind="stable")
+    ours, theirs = BalancedRidgeClassifier(), ScikitFace()
+    for i in order[:150]:
+        ours.learn_one(xs[i], int(y[i]))
+        theirs.learn_one(X[i], y[i])
+        if y[i] == 0:
+            assert ours.predict_one(xs[i]) == 0
+            assert theirs.predict_one(X[i]) == 0
+            assert ours._events is not None
+    fitted = ScikitFace().fit(X[order[:150]], y[order[:150]])
+    assert_close(theirs.coef_, fitted.coef_)
+    assert [ours.predict_one(x) for x in xs] == fitted.predict(X).tolist()

@@ -397,6 +397,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         f = None if bound is None else bound.events.scores_array(row)
         if bound is None or f is None:
             return self.predict(row[None])[0]
+        if len(bound.classes) == 1:
+            return bound.classes[0]
         return bound.classes[int(f[0] > 0) if len(f) == 1 else f.index(max(f))]
 
     def _bound(self) -> _Bound | None:

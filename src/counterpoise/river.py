@@ -204,6 +204,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         events = self._events
         f = None if events is None or self._solved is not None else events.scores(x)
         if f is not None:
+            if len(self._slots) == 1:
+                return next(iter(self._slots))
             return self._moments.labels[  # type: ignore[union-attr]
                 int(f[0] > 0) if len(f) == 1 else f.index(max(f))
             ]
@@ -340,7 +342,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def _replace(self, moments: Moments | None) -> None:
         """Let other moments take their place; event by event access if both solvers agree."""
         self._moments, self._events, self._solved = moments, None, None
-        if moments is None or self.ridge == "gcv" or len(moments.n) < 2 or not moments.n.all():
+        if moments is None or self.ridge == "gcv" or not moments.n.all():
             return
         recipe = progressive.recipe(self._options, moments, moments.labels)
         self._events = Events(Scorer(recipe, moments), list(self._names))
