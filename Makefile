@@ -25,7 +25,7 @@ bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py
 
 prove: $(VENV)/installed-test
-	cd benchmarks && $(PY) probability.py && $(PY) drift.py
+	cd benchmarks && $(PY) probability.py && $(PY) events.py && $(PY) drift.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -144,7 +144,7 @@ def capymoa_perceptron():
     def run(s):
         names = [f"f{j}" for j in range(s.X.shape[1])] + ["class"]
         schema = Schema.from_custom(names, target="class", categories={"class": ["0", "1"]})
-        model, guesses = MOAClassifier(schema, moa_learner=Perceptron()), []
+        model, guesses = MOAClassifier(Perceptron(), schema), []
         for x, y in zip(s.X, s.labels, strict=True):
             instance = LabeledInstance.from_array(schema, x, y)
             guesses.append(model.predict(instance))

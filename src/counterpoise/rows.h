@@ -120,7 +120,21 @@ ONE_PER_CPU static int eliminate(
         }
         const double *restrict p0 = p[0], *restrict p1 = p[1];
         const double *restrict p2 = p[2], *restrict p3 = p[3];
-        for (ptrdiff_t r = i + 4; r < d; r++) {
+        ptrdiff_t r = i + 4;
+        for (; r + 2 <= d; r += 2) { /* two rows at a time, for each load of the pivots */
+            const double f0 = p0[r] * inverse[0], f1 = p1[r] * inverse[1];
+            const double f2 = p2[r] * inverse[2], f3 = p3[r] * inverse[3];
+            const double g0 = p0[r + 1] * inverse[0], g1 = p1[r + 1] * inverse[1];
+            const double g2 = p2[r + 1] * inverse[2], g3 = p3[r + 1] * inverse[3];
+            double *restrict row = U + r * stride, *restrict next = row + stride;
+            row[r] -= (f0 * p0[r] + f1 * p1[r]) + (f2 * p2[r] + f3 * p3[r]);
+            for (ptrdiff_t j = r + 1; j < width; j++) {
+                const double q0 = p0[j], q1 = p1[j], q2 = p2[j], q3 = p3[j];
+                row[j] -= (f0 * q0 + f1 * q1) + (f2 * q2 + f3 * q3);
+                next[j] -= (g0 * q0 + g1 * q1) + (g2 * q2 + g3 * q3);
+            }
+        }
+        for (; r < d; r++) {
             const double f0 = p0[r] * inverse[0], f1 = p1[r] * inverse[1];
             const double f2 = p2[r] * inverse[2], f3 = p3[r] * inverse[3];
             double *restrict row = U + r * stride;
