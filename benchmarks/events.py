@@ -79,7 +79,7 @@ if __name__ == "__main__":
             ],
         ),
         f"Relative distance of the moments to those learnt in bulk: {distance(always, bulk):.0e} "
-        f"through dicts, {distance(rows, bulk):.0e} through arrays. Predicting at every event or at "
-        f"every thousandth leaves {'bit-identical' if same else 'DIFFERENT'} moments. "
+        f"through dicts, {distance(rows, bulk):.0e} through arrays. Predicting at every event or "
+        f"at every thousandth leaves {'bit-identical' if same else 'DIFFERENT'} moments. "
         f"{rate:,.0f} events per second through dicts, making the dicts included.",
     )

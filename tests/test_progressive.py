@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import data_set, stream
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, progressive
 
 OPTIONS = [
     {},
@@ -129,6 +129,42 @@ def test_ridge_zero_falls_back_where_the_system_is_singular():
     with pytest.warns(UserWarning, match="collinear"):
         expected = [refitted(X, y, t, options)[0] for t in range(60)]
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("ridge") != "gcv"], ids=str)
+def test_every_option_in_blocks(options, monkeypatch):
+    """Blocks for narrow rows too, so that every option meets them."""
+    monkeypatch.setattr(progressive, "WIDE", 1)
+    X, y = stream(400, 6, minority=0.15, seed=4)
+    if options.get("scale", 0) is None:
+        X = X / X.std(axis=0)
+    assert_progressive(X, y, options, rows=range(0, 400, 3))
+    assert_progressive(X, y, options, delay=5, rows=range(0, 400, 9))
+
+
+def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
+    monkeypatch.setattr(progressive, "WIDE", 1)
+    monkeypatch.setattr(progressive, "TOLERANCE", 0.0)
+    X, y = stream(300, 6, minority=0.15)
+    assert_progressive(X, y, {"scale": "minmax"}, rows=range(0, 300, 7))
+
+
+def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
+    for wide in (1, 1000):
+        monkeypatch.setattr(progressive, "WIDE", wide)
+        X, y = stream(3000, 5, minority=0.01, seed=2)
+        y[:2000] = 0
+        y[[2000, 2100, 2900]] = 1
+        assert_progressive(X, y, rows=range(1990, 3000, 13))
+
+
+def test_singular_at_the_start_of_a_block():
+    """Ridge 0 and a feature that is constant until row 64: the slow path takes every such step."""
+    X, y = stream(140, 2, minority=0.3)
+    X = np.column_stack([X, np.where(np.arange(140) < 70, 1.0, X[:, 0] ** 2)])
+    with pytest.warns(UserWarning, match="collinear"):
+        scores = BalancedRidgeClassifier(ridge=0.0).progressive_scores(X, y)
+    assert abs(scores[139] - refitted(X, y, 139, {"ridge": 0.0})[0]) < 1e-6
 
 
 def test_bad_input_changes_nothing():

@@ -19,7 +19,7 @@ cdef class Scorer:
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away
-    cdef double[::1] m, v, centre, h, tiny
+    cdef double[::1] m, v, centre, tiny
     cdef double[:, ::1] U
 
     cpdef bind(self, moments)

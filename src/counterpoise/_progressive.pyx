@@ -38,6 +38,8 @@ cdef struct Block:
     double* row_alpha
     double* mean        # simulated means and diagonals (2 d)
     double* Cjj
+    double* low         # simulated extremes (d)
+    double* high
     double* faded       # fading of each row of the block (m)
     double* weight      # weight of each row in the preconditioner (m)
     double* alpha       # weights of M_0 and M_1 (m + 1) x 2
@@ -75,6 +77,8 @@ cdef void carve(Block* k, double* at) noexcept:
     k.row_alpha = at; at += 2
     k.mean = at; at += 2 * d
     k.Cjj = at; at += 2 * d
+    k.low = at; at += d
+    k.high = at; at += d
     k.faded = at; at += m
     k.weight = at; at += m
     k.alpha = at; at += 2 * (m + 1)
@@ -198,8 +202,11 @@ cdef void image(Block* k, const double* u, double* Au) noexcept nogil:
 
 
 cdef int gradients(Block* k, double tolerance) noexcept nogil:
-    """Preconditioned conjugate gradients, one column a step, until r'p <= tolerance z'Pz."""
-    cdef int D = k.D, m = k.m, i, j, iteration = 0, open_columns
+    """Preconditioned conjugate gradients, one column a step, until r'p <= tolerance z'Pz.
+
+    Returns how many columns did not get there.
+    """
+    cdef int D = k.D, m = k.m, i, j, iteration, open_columns = m
     cdef double step, new
     precondition(k, k.z, k.w)
     image(k, k.w, k.Au)
@@ -212,14 +219,13 @@ cdef int gradients(Block* k, double tolerance) noexcept nogil:
         k.rp[i] = dot(D, k.r + i * D, k.p + i * D)
     for j in range(D * m):
         k.u[j] = k.p[j]
-    while iteration < 60:
+    for iteration in range(60):
         open_columns = 0
         for i in range(m):
             if k.rp[i] > k.done[i]:
                 open_columns += 1
         if open_columns == 0:
             break
-        iteration += 1
         image(k, k.u, k.Au)
         for i in range(m):
             new = dot(D, k.u + i * D, k.Au + i * D)
@@ -234,7 +240,7 @@ cdef int gradients(Block* k, double tolerance) noexcept nogil:
             k.rp[i] = new
             for j in range(i * D, (i + 1) * D):
                 k.u[j] = k.p[j] + step * k.u[j]
-    return iteration
+    return open_columns
 
 
 cdef class Recipe:
@@ -270,7 +276,7 @@ cdef class Scorer:
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
-        self.delta, self.m, self.v, self.centre, self.h, self.tiny = np.zeros((6, d))
+        self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
         self.width = d + 3
         self.U = np.zeros((d, d + 3))
         self.a = np.zeros((self.problems, self.c))
@@ -513,27 +519,25 @@ cdef class Scorer:
 
         where M_k are the second moments of class k at the start of the block, Phi_i the rows of
         the block learnt so far and W_i their weights. Conjugate gradients for all i at once,
-        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns the number of iterations,
-        or -1 with nothing done where R_0 is singular.
+        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns whether that succeeded; if
+        not, nothing was learnt.
         """
         cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
         cdef Block k
         cdef Py_ssize_t i
-        cdef int iterations
         k.m, k.d, k.D = m, d, D
         k.b = self.recipe.b
         carve(&k, &work[0])
         with nogil:
             self.lay_out(&k, X, codes, start, delay)
-            if factorise(&k):
+            if factorise(&k) or gradients(&k, tolerance):
                 with gil:
-                    return -1
-            iterations = gradients(&k, tolerance)
+                    return False
             for i in range(m):
                 scores[start + i, 0] = dot(D, k.Psi + i * D, k.w + i * D)
             for i in range(m):
                 self.learn(&X[start - delay + i, 0], codes[start - delay + i])
-        return iterations
+        return True
 
     cdef void lay_out(
         self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
@@ -593,6 +597,10 @@ cdef class Scorer:
                 k.Cjj[c * d + j] = self.s.C[c * self.s.size + j * (self.s.stride + 1)]
         for j in range(m):
             k.faded[j] = 1.0
+        if self.recipe.minmax:
+            for j in range(d):
+                k.low[j] = self.low[j]
+                k.high[j] = self.high[j]
         for i in range(m + 1):
             a = k.N[0] + k.N[1]
             for c in range(2):
@@ -623,8 +631,8 @@ cdef class Scorer:
                     if self.v[j] <= size * size:
                         self.v[j] = 1.0
                 elif self.recipe.minmax:
-                    self.m[j] = self.low[j] - self.anchor[j]
-                    size = self.high[j] - self.low[j]
+                    self.m[j] = k.low[j] - self.anchor[j]
+                    size = k.high[j] - k.low[j]
                     self.v[j] = size * size if size > 0.0 else 1.0
                 column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
                 alpha[j + 1] = self.v[j] * k.s[j] * k.s[j]
@@ -640,8 +648,8 @@ cdef class Scorer:
                 k.mean[r * d + j] += off * share
                 k.Cjj[r * d + j] = self.recipe.gamma * k.Cjj[r * d + j] + n_a * share * off * off
                 if self.recipe.minmax:
-                    self.low[j] = min(self.low[j], X[start - delay + i, j])
-                    self.high[j] = max(self.high[j], X[start - delay + i, j])
+                    k.low[j] = min(k.low[j], X[start - delay + i, j])
+                    k.high[j] = max(k.high[j], X[start - delay + i, j])
             if self.recipe.gamma != 1.0:
                 for j in range(i):
                     if codes[start - delay + j] == r:

@@ -67,12 +67,16 @@ def scores(
     at = 0
     while at < steps:
         if options.ridge != "gcv":
+            stop = _next(at, rows, steps)
             if _in_blocks(options, moments, X, at, delay):
-                at = _block(scorer, X, codes, delay, at, result)
+                work = np.empty(workspace(X.shape[1], stop - at))
+                if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
+                    at = stop
+                    continue
+            at = scorer.plain(X, codes, delay, at, stop, result)
+            if at == stop:
                 continue
-            at = scorer.plain(X, codes, delay, at, _next(at, rows, steps), result)
-            if at >= steps or at % BLOCK == 0 or at == rows:
-                continue
+        # What is left is a step that only the classifier's own solver can take.
         if at < rows and moments.n.any():
             result[at] = slow(moments, X[at])
         scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
@@ -114,7 +118,7 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
 
 
 def _next(at: int, rows: int, steps: int) -> int:
-    """Where the plain path stops to ask whether blocks can take over."""
+    """Where a block ends, and the plain path stops to ask whether blocks can take over."""
     return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
 
 
@@ -128,13 +132,3 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
         return True
     origin = moments.anchor + moments.mean[0]
     return float(options.ridge * (origin @ origin)) < FAR
-
-
-def _block(
-    scorer: Scorer, X: Matrix, codes: NDArray[np.intp], delay: int, at: int, result: Matrix
-) -> int:
-    stop = min(at + BLOCK, len(X))
-    work = np.empty(workspace(X.shape[1], BLOCK))
-    if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result) < 0:
-        raise FloatingPointError("the second moments are not positive definite")
-    return stop
