@@ -1,11 +1,13 @@
 """The online rules: reference values of every step, kernel = loop of step, and their own laws."""
 
+import inspect
 import json
 from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import assert_close
@@ -15,6 +17,7 @@ from sklearn.linear_model import Perceptron as ScikitPerceptron
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.online import (
@@ -329,7 +332,18 @@ def test_running_counts_and_known_totals_of_acog_differ_and_agree_in_the_end():
 CHECKED = [rule for rule, _ in RULES if not (isinstance(rule, ACOG) and rule.class_totals)]
 
 
-@parametrize_with_checks(CHECKED)
+def expected_failures(rule):
+    if parse_version(sklearn.__version__) >= parse_version("1.7"):
+        return {}
+    why = "before 1.7 the check gave binary estimators other labels for repeated rows"
+    return {"check_sample_weight_equivalence_on_dense_data": why} if weighted(rule) else {}
+
+
+def weighted(rule):
+    return "sample_weight" in inspect.signature(rule.fit).parameters
+
+
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
