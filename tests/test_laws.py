@@ -112,9 +112,9 @@ def test_scaling_is_a_smaller_weight(sample, gamma):
 def test_growing_is_a_feature_that_was_zero(sample, more):
     X, y = sample
     wide = np.pad(X, ((0, 0), (0, more)))
-    assert_same(Moments.of(X, y).grow(3 + more), Moments.of(wide, y))
+    assert_same(Moments.of(X, y).with_features(3 + more), Moments.of(wide, y))
     assert_same(
-        Moments.of(X, y).grow(3 + more) + Moments.of(wide + 1.0, y),
+        Moments.of(X, y).with_features(3 + more) + Moments.of(wide + 1.0, y),
         Moments.of(*concatenated((wide, y), (wide + 1.0, y))),
     )
 
@@ -123,7 +123,7 @@ def test_growing_feature_by_feature_copies_rarely():
     moments = Moments.of(np.ones((4, 1)), [0, 0, 1, 1])
     stores = set()
     for d in range(2, 200):
-        moments.grow(d)
+        moments = moments.with_features(d)
         stores.add(id(moments._store))
         assert moments.C.shape == (2, d, d)
     assert len(stores) < 20

@@ -141,7 +141,8 @@ def test_reference_values_through_the_step(name, stream):
 def begun(rule, d):
     """A rule that knows its labels and its width, and nothing else."""
     rule.classes_, rule.n_features_in_ = np.array([-1.0, 1.0]), d
-    rule._state = rule._start(d + rule.fit_intercept)
+    rule._state = rule._begin(d + rule.fit_intercept)
+    rule._state.tau = rule._tau()
     return rule
 
 
@@ -437,3 +438,45 @@ def test_rows_that_would_overflow_are_refused():
     with pytest.raises(ValueError, match="StandardScaler"):
         rule.partial_fit(X * 1e90, y)
     np.testing.assert_array_equal(rule.coef_, before)
+
+
+@pytest.mark.parametrize("change", [{"covariance": "diagonal"}, {"fit_intercept": False}])
+def test_parameters_that_shape_the_state_cannot_change(change):
+    X, y = noisy(50, 40)
+    rule = AROW().fit(X, y)
+    before = rule.coef_, rule.intercept_
+    rule.set_params(**change)
+    np.testing.assert_array_equal(rule.intercept_, before[1])
+    with pytest.raises(ValueError, match="cannot change once"):
+        rule.partial_fit(X, y)
+    rule.fit(X, y)
+
+
+def test_a_threshold_belongs_to_the_weights_that_were_learnt_for_it():
+    X, y = noisy(50, 3)
+    rule = TER(ridge=1.0).fit(X, y)
+    before = rule.decision_function(X)
+    np.testing.assert_array_equal(rule.set_params(tau=0.5).decision_function(X), before)
+
+
+def test_first_order_and_diagonal_rules_are_small():
+    X = np.ones((2, 100_000))
+    for rule in (Perceptron(), PassiveAggressive(), AROW(covariance="diagonal")):
+        assert rule.fit(X, [0, 1]).coef_.shape == (1, 100_000)
+
+
+def test_a_singular_second_moment_is_an_error_not_nan():
+    X = np.random.default_rng(0).standard_normal((50, 1)) + 1e4
+    X, y = np.column_stack([X, X]), np.arange(50) % 2
+    rule = TER(ridge=1e-12)
+    for action in (rule.progressive_scores, rule.fit):
+        with pytest.raises(ValueError, match="larger ridge"):
+            action(X, y)
+    assert not rule.__sklearn_is_fitted__()
+
+
+def test_a_delay_longer_than_the_stream():
+    X, y = noisy(50, 3)
+    rule = RLS()
+    assert not rule.progressive_scores(X, y, delay=2**63 - 1).any()
+    np.testing.assert_array_equal(rule.coef_, RLS().fit(X, y).coef_)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import Counter, OrderedDict
 
 import numpy as np
 import pandas as pd
@@ -293,3 +294,66 @@ def test_a_stream_that_begins_with_one_class_is_learnt_event_by_event():
     fitted = ScikitFace().fit(X[order[:150]], y[order[:150]])
     assert_close(theirs.coef_, fitted.coef_)
     assert [ours.predict_one(x) for x in xs] == fitted.predict(X).tolist()
+
+
+def test_empty_events_and_dicts_of_other_kinds():
+    model = BalancedRidgeClassifier()
+    model.learn_one({}, "x")
+    assert model.predict_one({"a": 1.0}) == "x"
+    model.learn_one({"a": 1.0}, "y")
+    model.learn_one(OrderedDict(a=2.0), "x")
+    assert model.predict_one(Counter(a=1)) in ("x", "y")
+    theirs = ScikitFace().fit([[0.0], [1.0], [2.0]], ["x", "y", "x"])
+    p = theirs.predict_proba([[1.5]])[0]
+    assert model.predict_proba_one({"a": 1.5})["y"] == pytest.approx(p[1])
+
+
+def test_mini_batches_of_odd_kinds():
+    model = BalancedRidgeClassifier()
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.0, 1.0, 0.0]})
+    for labels in (["x", "y", "x"], np.array(["x", "y", "x"])):
+        model.learn_many(frame, labels)
+    before = pickle.dumps(model)
+    for bad, labels, message in (
+        (frame.assign(b=["u", "v", "w"]), ["x"] * 3, "feature 'b' is 'u', not a number"),
+        (frame.assign(b=[1.0, np.nan, 2.0]), ["x"] * 3, "feature 'b' is NaN"),
+        (frame, ["x", float("nan"), "y"], "label is NaN"),
+        (frame, ["x", "y"], "do not match"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.learn_many(bad, labels)
+        assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match="feature 'a' is inf"):
+        model.learn_one({"a": 10**400}, "x")
+
+
+def test_unlearning_with_a_weight_that_is_none():
+    _, y, xs = events(50, 3)
+    model = BalancedRidgeClassifier()
+    for x, label in zip(xs, y.tolist(), strict=True):
+        model.learn_one(x, label)
+    before = pickle.dumps(model)
+    for w in (float("nan"), -5.0):
+        with pytest.raises(ValueError, match="weight"):
+            model.unlearn_one(xs[0], int(y[0]), w)
+    assert pickle.dumps(model) == before
+
+
+def test_shallow_copies_are_independent():
+    X, y, xs = events(50, 3)
+    model = ScikitFace().fit(X, y)
+    coef = model.coef_
+    copy.copy(model).learn_one(X[0], y[0])
+    np.testing.assert_array_equal(model.coef_, coef)
+    events_model = BalancedRidgeClassifier()
+    events_model.learn_one(xs[0], 0)
+    copy.copy(events_model).learn_one(xs[1], 1)
+    assert events_model.predict_one(xs[1]) == 0
+
+
+def test_complex_rows_are_refused():
+    X, y, _ = events(50, 3)
+    model = ScikitFace().fit(X, y)
+    for action in (lambda: model.learn_one(1j * X[0], y[0]), lambda: model.predict_one(1j * X[0])):
+        with pytest.raises(ValueError, match=r"[Cc]omplex"):
+            action()

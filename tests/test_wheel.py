@@ -28,10 +28,10 @@ def wheel(tmp_path_factory):
 
 
 def test_every_module_is_in_the_wheel(wheel, tmp_path):
-    """In an environment that has the wheel and what it needs, and not these sources."""
+    """In an environment that has the wheel, what it needs and its extras, and not these sources."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", str(wheel)]
+    install = [python, "-m", "pip", "install", "-q", f"{wheel}[river]"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     code = "\n".join(f"import {name}" for name in MODULES) + "\nprint(counterpoise.__file__)"

@@ -3,12 +3,14 @@
 """One event at a time: a row is learnt at once, weights are solved when somebody looks."""
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from libc.math cimport fabs, isfinite
+from libc.math cimport fabs
 from libc.string cimport memset
 
 from counterpoise._progressive cimport Scorer
 
-cdef double LARGEST = 1e100
+from counterpoise import validate
+
+cdef double LARGEST = validate.LARGEST
 
 
 cdef class Events:
@@ -20,6 +22,7 @@ cdef class Events:
     cdef Scorer scorer
     cdef dict columns
     cdef list names
+    cdef Py_ssize_t count
     cdef double[::1] x, offset
     cdef double[:, ::1] coef
     cdef public bint stale
@@ -29,6 +32,7 @@ cdef class Events:
 
         self.scorer = scorer
         self.names = names
+        self.count = len(names)
         self.columns = {name: j for j, name in enumerate(names)}
         self.x = np.zeros(scorer.s.d)
         self.coef = np.zeros((scorer.problems, scorer.s.d))
@@ -42,14 +46,12 @@ cdef class Events:
         cdef double number
         memset(&self.x[0], 0, d * sizeof(double))
         for name, value in row.items():
-            if PyFloat_CheckExact(value):
+            if PyFloat_CheckExact(value) and fabs(PyFloat_AS_DOUBLE(value)) <= LARGEST:
                 number = PyFloat_AS_DOUBLE(value)
             else:
-                number = convert(name, value)
-            if not fabs(number) <= LARGEST:
-                raise ValueError(refusal(name, number))
+                number = validate.number(name, value)
             # Features mostly come in the order of the columns: then no look-up is needed.
-            if not (j < d and self.names[j] is name):
+            if not (j < self.count and self.names[j] is name):
                 column = self.columns.get(name)
                 if column is None:
                     known = False
@@ -119,23 +121,5 @@ cdef class Events:
             raise ValueError(f"a row has {row.shape[0]} features, expected {self.x.shape[0]}")
         for j in range(row.shape[0]):
             if not fabs(row[j]) <= LARGEST:
-                raise ValueError(refusal(j, row[j]))
+                validate.number(j, row[j])
         return 0
-
-
-cdef double convert(name, value) except? -1.0:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"feature {name!r} is {value!r}, not a number; encode it first, for example with "
-            "river.preprocessing.OneHotEncoder"
-        ) from None
-
-
-def refusal(name, double number):
-    """What to say of a number that cannot be learnt."""
-    if isfinite(number):
-        return f"feature {name!r} is {number:g}, beyond {LARGEST:g}: its square would overflow"
-    what = "NaN" if number != number else f"{number}"
-    return f"feature {name!r} is {what}; leave the feature out (absent means 0), or drop the event"

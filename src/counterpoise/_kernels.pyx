@@ -8,7 +8,7 @@ learn the row whose label has just arrived. State comes last and is changed in p
 matrices only the lower triangle is kept up to date within the loop.
 """
 
-from libc.math cimport fmax, fmin, sqrt
+from libc.math cimport NAN, fmax, fmin, sqrt
 from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsymv, dsyr
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
@@ -272,6 +272,10 @@ cdef void nr_rls(Rule* r, const double* x, double y, double f, double omega) noe
     for i in range(d):
         M[i * d + i] += 1.0
     dgesv(&d, &d, M, &d, pivots, A, &d, &info)
+    if info:
+        for i in range(d):
+            r.w[i] = NAN
+        return
     # G^-1 = P + P (I - A)^-1 A
     for i in range(dd):
         M[i] = P[i]
@@ -319,6 +323,10 @@ cdef void batch(Rule* r, const double* x, double y, double f, double omega) noex
                     R[i * d + j] += weight * r.S[k * dd + i * d + j]
             add(d, weight * target, r.z + k * d, r.w)
     dpotrf(b"U", &d, R, &d, &info)
+    if info:
+        for i in range(d):
+            r.w[i] = NAN
+        return
     i = 1
     dpotrs(b"U", &d, &i, R, &d, r.w, &d, &info)
 

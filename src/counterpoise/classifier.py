@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -355,6 +356,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
                 twin._learned = _Learned(moments, labels, self._learning())
                 return np.atleast_1d(twin.decision_function(x[None])[0])
 
+            delay = min(delay, len(rows))
             scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay, slow)
             self._learned = _Learned(moments, declared, self._learning())
         return scores.ravel() if scores.shape[1] == 1 else scores
@@ -371,13 +373,14 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         w : float, default=1.0
             Its weight.
         """
-        bound = self._bound()
+        bound, row = self._bound(), np.asarray(x)
         slot = None if bound is None else bound.slots.get(y)
-        if bound is None or slot is None or not 0.0 <= w <= validate.HEAVIEST:
-            self.partial_fit(np.asarray(x)[None], np.array([y]), sample_weight=[w])
+        plain = 0.0 <= w <= validate.HEAVIEST and row.dtype.kind in "fiub"
+        if bound is None or slot is None or not plain:
+            self.partial_fit(row[None], np.array([y]), sample_weight=[w])
             return
         bound.version = self._learned.version = self._learned.version + 1
-        bound.events.learn_array(np.ascontiguousarray(x, dtype=np.float64), slot, w)
+        bound.events.learn_array(np.ascontiguousarray(row, dtype=np.float64), slot, w)
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Label of one row, by weights that are brought up to date first.
@@ -392,9 +395,10 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         label
         """
         self._require_fitted()
-        row = np.ascontiguousarray(x, dtype=np.float64)
-        bound = self._bound()
-        f = None if bound is None else bound.events.scores_array(row)
+        bound, row = self._bound(), np.asarray(x)
+        f = None
+        if bound is not None and row.dtype.kind in "fiub":
+            f = bound.events.scores_array(np.ascontiguousarray(row, dtype=np.float64))
         if bound is None or f is None:
             return self.predict(row[None])[0]
         if len(bound.classes) == 1:
@@ -528,6 +532,9 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
     def ridge_(self) -> float:
         """The ridge that was used."""
         return self._solved().solution.ridge
+
+    def __copy__(self) -> BalancedRidgeClassifier:
+        return copy.deepcopy(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__ and bool(self._learned.moments.n.any())

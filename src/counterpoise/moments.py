@@ -319,21 +319,37 @@ class Moments:
         result.away *= gamma[:, None, None]
         return result
 
-    def grow(self, d: int) -> Moments:
-        """Widen to d features, in place; the new ones were zero in every row so far."""
+    def with_features(self, d: int) -> Moments:
+        """Widen to d features, the new ones zero in every row so far: itself if it has as many.
+
+        The scatter is copied at geometrically spaced sizes only; in between the wider value takes
+        over the room of this one, which must not be used any more.
+
+        Parameters
+        ----------
+        d : int
+            How many.
+
+        Returns
+        -------
+        Moments
+        """
         more = d - len(self.anchor)
         if more == 0:
             return self
-        self.anchor = np.append(self.anchor, np.zeros(more))
-        self.mean, self.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
+        result = object.__new__(Moments)
+        for name in ("labels", "n", "N", "C", "_store", "low", "high"):
+            setattr(result, name, getattr(self, name))
+        result.anchor = np.append(self.anchor, np.zeros(more))
+        result.mean, result.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
         away = np.zeros((len(self.n), 2, more))
         away[:, 1] = self.n[:, None]
-        self.away = np.concatenate([self.away, away], axis=2)
+        result.away = np.concatenate([self.away, away], axis=2)
         if self.low.size:
             edge = np.full(more, 0.0 if self.n.any() else np.inf)
-            self.low, self.high = np.append(self.low, edge), np.append(self.high, -edge)
-        self._reserve(len(self.labels), d)
-        return self
+            result.low, result.high = np.append(self.low, edge), np.append(self.high, -edge)
+        result._reserve(len(self.labels), d)
+        return result
 
     def copy(self) -> Moments:
         """Return an independent copy."""
@@ -345,6 +361,8 @@ class Moments:
 
     def with_labels(self, labels: Labels) -> Moments:
         """Make slots for these labels: itself if it has them, else an equal value with more slots.
+
+        That may take over the room of this one, which must then not be used any more.
 
         Parameters
         ----------

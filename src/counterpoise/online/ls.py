@@ -63,5 +63,8 @@ class LS(Weighted, OnlineRule):
         s.w[:] = batch.solve(s, self.ridge, 0.0, 1.0, balanced=False)
         self._replace(s)
 
+    def _work(self, d: int) -> int:
+        return d * d
+
     def _kernel(self) -> tuple[Any, list[float]]:
         return KERNEL, [self.ridge, 0.0, 1.0, 0.0]

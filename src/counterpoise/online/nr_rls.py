@@ -84,5 +84,8 @@ class NRRLS(OnlineRule):
         s.w[:] = P @ (s.z[0] + s.z[1])
         return True
 
+    def _work(self, d: int) -> int:
+        return 3 * d + 2 * d * d
+
     def _kernel(self) -> tuple[Any, list[float]]:
         return KERNEL, [float(self.symmetrize)]

@@ -38,6 +38,10 @@ class State:
         Counts of the negative and the positive class.
     stored : ndarray of shape (2, room, d)
         Rows of each class, where a rule keeps them.
+    tau : float
+        The threshold that the weights were learnt for.
+    made_for : tuple
+        The parameters that decided the shapes of these arrays.
     """
 
     w: Vector
@@ -45,6 +49,8 @@ class State:
     z: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     n: Vector = field(default_factory=lambda: np.zeros(2))
     stored: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    tau: float = 0.0
+    made_for: tuple[Any, ...] = ()
 
 
 class OnlineRule(ClassifierMixin, BaseEstimator):
@@ -70,6 +76,10 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
     def _tau(self) -> float:
         """Score at which the prediction changes."""
         return 0.0
+
+    def _work(self, d: int) -> int:
+        """Numbers that the compiled loop works with."""
+        return d
 
     # What a user calls.
 
@@ -130,12 +140,13 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,)
-            Scores as of :meth:`decision_function`; a model that knows nothing scores 0.
+            Scores as of :meth:`decision_function`; a model that knows nothing scores 0 (or −tau
+            where there is a threshold).
         """
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self):
             rows, target, weight = self._take(X, y, classes, None)
-            return self._run(rows, target, weight, delay) - self._tau()
+            return self._run(rows, target, weight, min(delay, len(rows))) - self._tau()
 
     def decision_function(self, X: ArrayLike) -> Vector:
         """Scores: positive for the second of ``classes_``.
@@ -181,8 +192,8 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
     def intercept_(self) -> Vector:
         """Score at the origin, of shape (1,)."""
         self._require_learnt()
-        constant = self._state.w[-1] if self.fit_intercept else 0.0
-        return np.array([constant - self._tau()])
+        constant = self._state.w[-1] if self._state.made_for[0] else 0.0
+        return np.array([constant - self._state.tau])
 
     @property
     def covariance_(self) -> NDArray[np.float64]:
@@ -252,7 +263,12 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
         validate.require_bounded(self, X)
         rows = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
         if first:
-            self._state = self._start(rows.shape[1])
+            self._state = self._begin(rows.shape[1])
+        elif self._state.made_for != self._shape():
+            raise ValueError(
+                "fit_intercept and covariance cannot change once rows were learnt; fit again, or "
+                "use a clone"
+            )
         target = np.where(positive, 1.0, -1.0)
         return rows, target, np.ones(len(X)) if weight is None else weight
 
@@ -269,15 +285,25 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
             delay,
             scores,
             np.array([*parameters, 0.0]),
-            np.empty(3 * d + 2 * d * d),
+            np.empty(self._work(d)),
             s.stored.reshape(-1),
             s.w,
             s.S.reshape(-1),
             s.z.reshape(-1),
             s.n,
         )
+        if not np.isfinite(scores).all():
+            raise _too_large()
         self._replace(s)
         return scores
+
+    def _begin(self, d: int) -> State:
+        s = self._start(d)
+        s.made_for = self._shape()
+        return s
+
+    def _shape(self) -> tuple[Any, ...]:
+        return self.fit_intercept, getattr(self, "covariance", None)
 
     def _before(self, s: State, target: Vector) -> State:
         """Make room for rows of these targets, where a rule stores rows."""
@@ -285,10 +311,8 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
 
     def _replace(self, s: State) -> None:
         if not (np.isfinite(s.w).all() and np.isfinite(s.S).all()):
-            raise ValueError(
-                "these rows make the weights overflow; scale the features, for example with "
-                "sklearn.preprocessing.StandardScaler"
-            )
+            raise _too_large()
+        s.tau = self._tau()
         self._state = s
 
     def _require_fitted(self) -> None:
@@ -349,6 +373,13 @@ class Weighted:
         self
         """
         return self._partial_fit(X, y, classes, sample_weight)  # type: ignore[attr-defined]
+
+
+def _too_large() -> ValueError:
+    return ValueError(
+        "these rows make the weights overflow, or a second moment singular; scale the features, "
+        "for example with sklearn.preprocessing.StandardScaler, or take a larger ridge"
+    )
 
 
 def _two_labels(y: Labels, classes: Any) -> Labels:

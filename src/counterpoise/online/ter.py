@@ -77,5 +77,8 @@ class TER(Weighted, OnlineRule):
         s.w[:] = batch.solve(s, self.ridge, self.tau, self.eta, balanced=True)
         self._replace(s)
 
+    def _work(self, d: int) -> int:
+        return d * d
+
     def _kernel(self) -> tuple[Any, list[float]]:
         return KERNEL, [self.ridge, self.tau, self.eta, 1.0]
