@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import padasip
 import report
+from online import numpy_rls
 from river import linear_model, optim, preprocessing
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
@@ -170,6 +171,7 @@ LEARNERS = {
     "river BayesianLinearRegression": regression(linear_model.BayesianLinearRegression),
     "scikit-learn SGDClassifier, row by row": scikit_single,
     "padasip FilterRLS": padasip_rls,
+    "NumPy rank-one RLS, a plain loop": lambda s: (numpy_rls(s.X, s.y) > 0).astype(int),
     "Vowpal Wabbit from Python, text": vw_lines,
     "Vowpal Wabbit's driver, text file": vw_file,
     "CapyMOA Perceptron (Java)": capymoa_perceptron(),
