@@ -218,7 +218,6 @@ def picture(speed):
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(report.RESULTS / "peers.svg", metadata={"Date": None})
-    figure.savefig("/tmp/peers.png", dpi=110) if "--png" in sys.argv else None
 
 
 if __name__ == "__main__":
