@@ -1,7 +1,5 @@
+from counterpoise._blocks cimport Block
 from counterpoise._moments cimport Learnt
-
-
-cdef struct Block
 
 
 cdef class Recipe:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise._progressive import Recipe, Scorer, workspace
+from counterpoise._blocks import workspace
+from counterpoise._progressive import Recipe, Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.model import Options
 from counterpoise.moments import Moments
