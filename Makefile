@@ -6,7 +6,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test check docs bench prove clean
+.PHONY: demo test check bench prove clean
 
 demo: $(VENV)/installed-cli
 	$(PY) examples/demo.py

@@ -213,6 +213,13 @@ def test_too_many_features_for_the_memory():
     refuses(lambda: small.partial_fit(X, y + 2), "classes of 3 features need", small)
 
 
+def test_single_rows():
+    model = BalancedRidgeClassifier().fit(X, y)
+    model.learn_one(X[0], y[0])
+    for row, label, w in ((NAN[17], y[0], 1.0), (X[0, :2], y[0], 1.0), (X[0], y[0], -1.0)):
+        refuses(lambda a=(row, label, w): model.learn_one(*a), "NaN|features|negative", model)
+
+
 def test_asking_before_learning():
     model = BalancedRidgeClassifier()
     for name in ("coef_", "intercept_", "classes_", "class_count_", "ridge_"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -20,14 +19,8 @@ from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.model import Options, Solved
-from counterpoise.moments import REFUSED, Moments, RemovalError
+from counterpoise.moments import Moments
 from counterpoise.weighting import ClassWeight, Costs
-
-DOUBTFUL = 1e-8  # an estimated relative error that forget warns about
-
-
-class PrecisionWarning(UserWarning):
-    """Forgetting has cost digits that may be missed."""
 
 
 @dataclass(eq=False)
@@ -42,7 +35,7 @@ class _Learned:
     bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "solved": None, "bound": None}
+        return {**self.__dict__, "version": 0, "solved": None, "bound": None}
 
 
 @dataclass(eq=False)
@@ -242,32 +235,10 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         self._require_same_learning()
         rows, labels = validate.rows(self, X, y)
         chunk = self._moments_of(rows, labels, sample_weight)
-        try:
-            moments = self._learned.moments - chunk
-        except RemovalError as error:
-            if error.feature is None:
-                raise
-            raise self._too_few_digits(error.feature) from None
-        lost = model.lost(moments, self._classes(moments)[1], Options.of(self))
-        if lost.max() > REFUSED:
-            raise self._too_few_digits(int(lost.argmax()))
-        if lost.max() > DOUBTFUL:
-            warnings.warn(
-                f"{self._name(int(lost.argmax()))} keeps about {-np.log10(lost.max()):.0f} correct "
-                "digits: what was forgotten varied so much more than what remains",
-                PrecisionWarning,
-                stacklevel=2,
-            )
+        moments = model.without(self._learned.moments, chunk, Options.of(self), self._name)
         declared, learnt_with = self._learned.declared, self._learned.learnt_with
         self._learned = _Learned(moments, declared, learnt_with)
         return self
-
-    def _too_few_digits(self, feature: int) -> ValueError:
-        return ValueError(
-            f"forgetting these rows would leave {self._name(feature)} with less than three correct "
-            "digits: they varied so much more than what remains, or were never learnt; fit a new "
-            "model on the rows that remain. Nothing was forgotten"
-        )
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
         """Make one model of two, as if it had seen both streams, this one first.
@@ -349,15 +320,8 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             codes = np.empty(len(rows), dtype=np.intp)
             for k, mine in enumerate(rows_of):
                 codes[mine] = k
-
-            def slow(moments: Moments, x: Vector) -> Vector:
-                twin: BalancedRidgeClassifier = clone(self)
-                twin.n_features_in_ = self.n_features_in_
-                twin._learned = _Learned(moments, labels, self._learning())
-                return np.atleast_1d(twin.decision_function(x[None])[0])
-
             delay = min(delay, len(rows))
-            scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay, slow)
+            scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay)
             self._learned = _Learned(moments, declared, self._learning())
         return scores.ravel() if scores.shape[1] == 1 else scores
 
@@ -615,11 +579,11 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         validate.require_moderate(self, X, chunk)
         return chunk
 
-    def _classes(self, moments: Moments | None = None) -> tuple[Labels, list[int]]:
+    def _classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
         if "_learned" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        moments = self._learned.moments if moments is None else moments
+        moments = self._learned.moments
         seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
         classes = _union(moments.labels[moments.n > 0], self._learned.declared)
         return classes, [seen.get(label, -1) for label in classes.tolist()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,10 +13,16 @@ from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.moments import Moments
+from counterpoise.moments import REFUSED, Moments, RemovalError
 from counterpoise.scaling import affine
 from counterpoise.solve import Solution, System, choose_ridge, inflation, solve
 from counterpoise.weighting import ClassWeight, Costs, targets, totals
+
+DOUBTFUL = 1e-8  # an estimated relative error that a removal warns about
+
+
+class PrecisionWarning(UserWarning):
+    """Forgetting has cost digits that may be missed."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,59 @@ def lost(moments: Moments, slots: Sequence[int], options: Options) -> Vector:
     felt = [inflation(system, ridge) * np.diagonal(system.K()) for system in systems]
     worst: Vector = np.maximum(error, error * np.max(felt, axis=0))
     return worst
+
+
+def without(
+    moments: Moments, chunk: Moments, options: Options, name: Callable[[int], str]
+) -> Moments:
+    """Moments without the rows of a chunk, if enough digits are left.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learnt; it stays as it is.
+    chunk : Moments
+        What is to be taken back.
+    options : Options
+        How the rest is looked at.
+    name : callable
+        What to call a feature, given its position.
+
+    Returns
+    -------
+    Moments
+
+    Warns
+    -----
+    PrecisionWarning
+        If the estimated relative error passes 1e-8; above 1e-3 it is an error instead.
+    """
+    try:
+        left = moments - chunk
+    except RemovalError as refused:
+        if refused.feature is None:
+            raise
+        raise _too_few_digits(name(refused.feature)) from None
+    error = lost(left, [k if n > 0 else -1 for k, n in enumerate(left.n)], options)
+    worst, feature = float(error.max()), name(int(error.argmax()))
+    if worst > REFUSED:
+        raise _too_few_digits(feature)
+    if worst > DOUBTFUL:
+        warnings.warn(
+            f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was forgotten "
+            "varied so much more than what remains",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+    return left
+
+
+def _too_few_digits(feature: str) -> ValueError:
+    return ValueError(
+        f"forgetting this would leave {feature} with less than three correct digits: it varied so "
+        "much more than what remains, or was never learnt; fit a new model on the rows that "
+        "remain. Nothing was forgotten"
+    )
 
 
 def _problems(

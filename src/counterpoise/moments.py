@@ -215,7 +215,8 @@ class Moments:
     def follow(self, other: Moments, half_life: float | None = None) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
-        A signal finds the state before or after, never between.
+        Of labels that have slots, a signal finds the state before or after, never between; for
+        others call :meth:`with_labels` first.
         """
         self._require_alike(other)
         grown = self.with_labels(other.labels)

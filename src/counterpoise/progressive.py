@@ -12,16 +12,15 @@ stream is. Three paths, one result:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise._blocks import workspace
 from counterpoise._progressive import Recipe, Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.model import Options
+from counterpoise.model import Options, solved
 from counterpoise.moments import Moments
+from counterpoise.weighting import by_label
 
 WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = 64  # steps of a block
@@ -36,7 +35,6 @@ def scores(
     X: Matrix,
     codes: NDArray[np.intp],
     delay: int,
-    slow: Callable[[Moments, Vector], Vector],
 ) -> Matrix:
     """Score each row by the exact model just before it, and let the moments learn it.
 
@@ -54,8 +52,6 @@ def scores(
         The slot of each row's label.
     delay : int
         Rows after which a label arrives.
-    slow : callable
-        Scores of one row by the classifier's own solver, given moments.
 
     Returns
     -------
@@ -79,10 +75,18 @@ def scores(
                 continue
         # What is left is a step that only the classifier's own solver can take.
         if at < rows and moments.n.any():
-            result[at] = slow(moments, X[at])
+            result[at] = _slow(options, moments, classes, X[at])
         scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
         at += 1
     return result
+
+
+def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
+    """Scores of one row by the classifier's own solver."""
+    slot = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
+    slots = [slot.get(label, -1) for label in classes.tolist()]
+    f: Vector = solved(moments, classes, slots, options).scores(x[None])[0]
+    return f
 
 
 def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
@@ -104,13 +108,13 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
     balanced = options.class_weight == "balanced"
-    weights = {} if isinstance(options.class_weight, str) else options.class_weight or {}
-    factors = [options.costs or {}, weights]
-    factor = np.array([[float(f.get(label, 1.0)) for label in labels] for f in factors])
+    factor = by_label(moments.labels, options.costs)
+    if not balanced:
+        factor = factor * by_label(moments.labels, options.class_weight)
     return Recipe(
         0.0 if options.ridge == "gcv" else float(options.ridge),
         options.half_life,
-        factor.prod(axis=0),
+        factor,
         order,
         balanced,
         options.scale,

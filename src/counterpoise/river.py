@@ -6,8 +6,6 @@ Needs the extra ``river``: ``pip install counterpoise[river]``.
 from __future__ import annotations
 
 import copy
-import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,8 @@ from counterpoise import model, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.classifier import DOUBTFUL, PrecisionWarning
 from counterpoise.model import Options, Solved
-from counterpoise.moments import REFUSED, Moments, RemovalError, groups
+from counterpoise.moments import Moments, groups
 from counterpoise.validate import HEAVIEST
 from counterpoise.weighting import ClassWeight, Costs
 
@@ -172,22 +169,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             np.array([float(w)]),
             anchor=self._moments.anchor,
         )
-        try:
-            moments = self._moments - chunk
-            lost = model.lost(moments, _seen(moments), self._options)
-        except RemovalError as error:
-            if error.feature is None:
-                raise
-            raise self._too_few_digits(error.feature) from None
-        if lost.max() > REFUSED:
-            raise self._too_few_digits(int(lost.argmax()))
-        if lost.max() > DOUBTFUL:
-            warnings.warn(
-                f"feature {self._names[int(lost.argmax())]!r} keeps about "
-                f"{-math.log10(lost.max()):.0f} correct digits",
-                PrecisionWarning,
-                stacklevel=2,
-            )
+        moments = model.without(
+            self._moments, chunk, self._options, lambda j: f"feature {self._names[j]!r}"
+        )
         self._replace(moments, self._names, self._columns, self._slots)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -413,13 +397,6 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]
         return wide
-
-    def _too_few_digits(self, feature: int) -> ValueError:
-        return ValueError(
-            f"unlearning this event would leave feature {self._names[feature]!r} with less than "
-            "three correct digits: it varied so much more than what remains, or was never learnt. "
-            "Nothing was unlearnt"
-        )
 
 
 def _seen(moments: Moments) -> list[int]:

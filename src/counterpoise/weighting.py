@@ -75,13 +75,26 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     >>> totals(np.array([0, 1]), np.array([90.0, 10.0]), targets(2), "balanced", {1: 2.0}).tolist()
     [[1.0, 2.0]]
     """
-    a = _by_label(labels, costs) * N
+    a = by_label(labels, costs) * N
     if class_weight != "balanced":
-        return np.broadcast_to(_by_label(labels, class_weight) * a, y.shape)
+        return np.broadcast_to(by_label(labels, class_weight) * a, y.shape)
     sides = [side @ N for side in (y > 0, y < 0)]
     return a / np.where(y > 0, sides[0][:, None], sides[1][:, None])
 
 
-def _by_label(labels: Labels, factors: Any) -> Vector:
+def by_label(labels: Labels, factors: Any) -> Vector:
+    """Factor of each label.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    factors : dict or None
+        Factors by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+    """
     factors = factors or {}
     return np.array([float(factors.get(label, 1.0)) for label in labels.tolist()])
