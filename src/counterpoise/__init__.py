@@ -1,8 +1,33 @@
 """Exact online classification of imbalanced streams."""
 
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.model import PrecisionWarning
-from counterpoise.moments import Moments
+from __future__ import annotations
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from counterpoise.version import VERSION
+
+if TYPE_CHECKING:
+    from counterpoise.classifier import BalancedRidgeClassifier
+    from counterpoise.model import PrecisionWarning
+    from counterpoise.moments import Moments
+
+__version__ = VERSION
 __all__ = ["BalancedRidgeClassifier", "Moments", "PrecisionWarning"]
+
+_HOMES = {
+    "BalancedRidgeClassifier": "classifier",
+    "Moments": "moments",
+    "PrecisionWarning": "model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: the command line must start at once."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"counterpoise.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,4 +8,5 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Labels = NDArray[Any]
+Flags = NDArray[np.bool_]
 Rows = Any  # a C-ordered float64 matrix, or a CSR one

@@ -14,11 +14,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import model, probability, progressive, validate
+from counterpoise import model, packing, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.model import Options, Solved
+from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.moments import Moments
 from counterpoise.weighting import ClassWeight, Costs
 
@@ -50,7 +51,7 @@ class _Bound:
     version: int
 
 
-class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
+class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes, exact at every moment of a stream.
 
     After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
@@ -139,6 +140,7 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
         self.half_life = half_life
         self.memory_limit = memory_limit
 
+    n_features_in_: int
     _learned: _Learned
 
     # Learning
@@ -578,6 +580,48 @@ class BalancedRidgeClassifier(ClassifierMixin, BaseEstimator):
             chunk = Moments.of_groups(X, rows_of, labels, weight, self.half_life, extremes, anchor)
         validate.require_moderate(self, X, chunk)
         return chunk
+
+    def _widen(self, d: int) -> None:
+        """Make room for features that were zero in every row so far."""
+        if "_learned" not in self.__dict__ or d == self.n_features_in_:
+            return
+        moments = self._learned.moments
+        self._require_room(len(moments.n), d)
+        self._learned.moments = moments.with_features(d)
+        self._learned.version += 1
+        self.n_features_in_ = d
+
+    def _contents(self) -> Contents:
+        if "_learned" not in self.__dict__:
+            self._require_fitted()
+        self._require_same_learning()
+        arrays, facts = packing.pack(self._learned.moments)
+        facts["declared"] = packing.plain_labels(self._learned.declared)
+        names = getattr(self, "feature_names_in_", None)
+        lists = {} if names is None else {"names": [str(name) for name in names]}
+        options = packing.plain_options(self.get_params())
+        return Contents(type(self).__name__, options, arrays, facts, lists=lists)
+
+    @classmethod
+    def _of(cls, contents: Contents) -> BalancedRidgeClassifier:
+        result = cls(**packing.options_of(contents.options, cls().get_params()))
+        try:
+            result._check()
+        except ValueError as error:
+            raise ModelFileError(f"has an option that is impossible: {error}") from None
+        require(
+            set(contents.facts) == {"labels", "declared", "features", "extremes"}, "strange facts"
+        )
+        extremes, fading = result.scale == "minmax", result.half_life is not None
+        moments = packing.unpack(contents, extremes, fading)
+        declared = packing.labels_of(contents.facts["declared"])
+        _union(declared, moments.labels)
+        result.n_features_in_ = len(moments.anchor)
+        names = packing.names_of(contents, result.n_features_in_)
+        if names is not None:
+            result.feature_names_in_ = names
+        result._learned = _Learned(moments, declared, result._learning())
+        return result
 
     def _classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""

@@ -57,7 +57,7 @@ def dense(
         away[:] = 0.0
         n = gather(X, rows, weight, anchor, 1, about, R, mean, away)
         np.matmul(R.T, R, out=C)
-        C -= np.outer(n * about, about)
+        C -= n * np.outer(about, about)
     return n
 
 
@@ -98,7 +98,7 @@ def sparse(
     mean[thin] = mu - anchor[thin]
     away[0, thin] = weight @ (S != 0)
     away[1, thin] = n - weight @ (S == 1)
-    C[np.ix_(thin, thin)] = (S.T @ WS).toarray() - n * np.outer(mu, mu)
+    C[np.ix_(thin, thin)] = _symmetric((S.T @ WS).toarray() - n * np.outer(mu, mu))
 
     if full.size:
         D = X[:, full].toarray()
@@ -114,3 +114,9 @@ def sparse(
         C[np.ix_(thin, full)] = cross
         C[np.ix_(full, thin)] = cross.T
     return n
+
+
+def _symmetric(A: Matrix) -> Matrix:
+    """A matrix whose triangles differ by rounding at most, made of the lower one."""
+    lower: Matrix = np.tril(A)
+    return lower + np.tril(A, -1).T

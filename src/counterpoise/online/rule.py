@@ -18,8 +18,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import validate
+from counterpoise import packing, validate
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.modelfile import Contents, ModelFileError, Saved, require
+
+ARRAYS = ("w", "S", "z", "n", "stored")
 
 
 @dataclass(eq=False)
@@ -53,7 +56,7 @@ class State:
     made_for: tuple[Any, ...] = ()
 
 
-class OnlineRule(ClassifierMixin, BaseEstimator):
+class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     """A binary linear classifier that learns row by row."""
 
     fit_intercept: bool
@@ -296,6 +299,59 @@ class OnlineRule(ClassifierMixin, BaseEstimator):
             raise _too_large()
         self._replace(s)
         return scores
+
+    def _contents(self) -> Contents:
+        self._require_fitted()
+        s = self._state
+        if s.made_for != self._shape():
+            raise ValueError("fit_intercept and covariance cannot change once rows were learnt")
+        arrays = {name: getattr(s, name) for name in ARRAYS}
+        facts = {
+            "classes": packing.plain_labels(self.classes_),
+            "features": self.n_features_in_,
+            "tau": float(s.tau),
+        }
+        names = getattr(self, "feature_names_in_", None)
+        lists = {} if names is None else {"names": [str(name) for name in names]}
+        options = packing.plain_options(self.get_params())
+        return Contents(type(self).__name__, options, arrays, facts, lists=lists)
+
+    @classmethod
+    def _of(cls, contents: Contents) -> Any:
+        result = cls(**packing.options_of(contents.options, cls().get_params()))
+        try:
+            validate.flag(result, "fit_intercept")
+            result._check()
+        except ValueError as error:
+            raise ModelFileError(f"has an option that is impossible: {error}") from None
+        facts, arrays = contents.facts, contents.arrays
+        require(set(facts) == {"classes", "features", "tau"}, "strange facts")
+        d, tau = facts["features"], facts["tau"]
+        require(type(d) is int and 1 <= d <= arrays["w"].size, "a wrong number of features")
+        require(type(tau) is float and bool(np.isfinite(tau)), "a wrong threshold")
+        result.classes_ = packing.labels_of(facts["classes"])
+        two = len(result.classes_) == 2 and np.array_equal(
+            np.sort(result.classes_), result.classes_
+        )
+        require(two, "classes that are not two in order")
+        s = result._begin(d + bool(result.fit_intercept))
+        require(set(arrays) == set(ARRAYS), "the wrong tensors")
+        for name in ARRAYS:
+            start, found = getattr(s, name), arrays[name]
+            fits = found.shape == start.shape
+            if name == "stored" and start.ndim == 3:  # has as much room as was needed
+                fits = found.ndim == 3 and found.shape[::2] == start.shape[::2]
+            require(fits, f"a tensor {name!r} of shape {found.shape}")
+            setattr(s, name, found)
+        room = s.stored.shape[1] if s.stored.ndim == 3 else np.inf
+        require(bool((s.n >= 0).all() and (s.n <= room).all()), "impossible counts")
+        s.tau = tau
+        result.n_features_in_ = d
+        names = packing.names_of(contents, d)
+        if names is not None:
+            result.feature_names_in_ = names
+        result._state = s
+        return result
 
     def _begin(self, d: int) -> State:
         s = self._start(d)

@@ -1,0 +1,169 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Where the records of a text stream end, however its bytes arrive.
+
+Each class walks over one kind of text and remembers where it stands between two pieces, so that
+``take`` finds the same ends however the stream is cut into pieces.
+"""
+
+from libc.string cimport memchr
+
+
+cdef class Lines:
+    """Records that are lines: blank ones, and those that begin with #, do not count.
+
+    Attributes
+    ----------
+    unfinished : bool
+        Whether bytes have come since the last record ended.
+    """
+
+    cdef bint begun, comment
+
+    @property
+    def unfinished(self):
+        return self.begun
+
+    def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
+        """Walk on from ``start`` until ``wanted`` records have ended or the piece is used up.
+
+        Returns the position after the last byte walked over and the number of records.
+        """
+        cdef Py_ssize_t i = start, n = data.shape[0], found = 0
+        cdef unsigned char c
+        with nogil:
+            while i < n and found < wanted:
+                c = data[i]
+                i += 1
+                if c == b"\n":
+                    found += self.begun
+                    self.begun = self.comment = False
+                elif not self.begun and not self.comment:
+                    self.comment = c == b"#"
+                    self.begun = not self.comment and c > b" "
+        return i, found
+
+
+cdef class Cells:
+    """Records of delimited text, where a field that begins with a quote may hold line ends.
+
+    Parameters
+    ----------
+    delimiter : int
+        The byte between two fields.
+    """
+
+    cdef unsigned char delimiter
+    cdef bint begun, in_quotes, after_quote, field_start
+
+    def __init__(self, unsigned char delimiter):
+        self.delimiter = delimiter
+        self.field_start = True
+
+    @property
+    def unfinished(self):
+        return self.begun
+
+    @property
+    def quote_open(self):
+        return self.in_quotes
+
+    def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
+        """As for :class:`Lines`."""
+        cdef Py_ssize_t i = start, n = data.shape[0], found = 0
+        cdef unsigned char c
+        cdef const unsigned char* p
+        cdef const unsigned char* newline
+        if i >= n or wanted <= 0:
+            return i, found
+        p = &data[0]
+        with nogil:
+            if not (
+                self.in_quotes or self.after_quote
+                or memchr(p + i, b'"', n - i) != NULL or memchr(p + i, b"\r", n - i) != NULL
+            ):
+                while i < n and found < wanted:
+                    newline = <const unsigned char*>memchr(p + i, b"\n", n - i)
+                    if newline == NULL:
+                        self.begun = True
+                        self.field_start = p[n - 1] == self.delimiter
+                        i = n
+                        break
+                    found += self.begun or newline > p + i
+                    self.begun = False
+                    self.field_start = True
+                    i = newline - p + 1
+            else:
+                while i < n and found < wanted:
+                    c = p[i]
+                    i += 1
+                    if self.in_quotes:
+                        if c == b'"':
+                            self.in_quotes = False
+                            self.after_quote = True
+                        continue
+                    if c == b'"' and (self.field_start or self.after_quote):
+                        self.in_quotes = self.begun = True
+                        self.field_start = self.after_quote = False
+                        continue
+                    self.after_quote = False
+                    if c == b"\n" or c == b"\r":
+                        found += self.begun
+                        self.begun = False
+                        self.field_start = True
+                    else:
+                        self.begun = True
+                        self.field_start = c == self.delimiter
+        return i, found
+
+
+cdef class Objects:
+    """Records that are lines of JSON.
+
+    Attributes
+    ----------
+    too_deep : bool
+        Whether brackets were nested deeper than 64, which parsers may not survive.
+    """
+
+    cdef bint begun, in_string, escaped, deep
+    cdef Py_ssize_t depth
+
+    @property
+    def unfinished(self):
+        return self.begun
+
+    @property
+    def too_deep(self):
+        return self.deep
+
+    def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
+        """As for :class:`Lines`; stops at the end of a record that is too deep."""
+        cdef Py_ssize_t i = start, n = data.shape[0], found = 0
+        cdef unsigned char c
+        with nogil:
+            while i < n and found < wanted:
+                c = data[i]
+                i += 1
+                if c == b"\n":
+                    found += self.begun
+                    self.begun = self.in_string = self.escaped = False
+                    self.depth = 0
+                    if self.deep:
+                        break
+                elif self.escaped:
+                    self.escaped = False
+                elif c == b'"':
+                    self.in_string = not self.in_string
+                    self.begun = True
+                elif self.in_string:
+                    self.escaped = c == b"\\"
+                elif c == b"{" or c == b"[":
+                    self.begun = True
+                    self.depth += 1
+                    self.deep = self.deep or self.depth > 64
+                elif c == b"}" or c == b"]":
+                    self.begun = True
+                    self.depth -= 1
+                elif c > b" ":
+                    self.begun = True
+        return i, found

@@ -1,0 +1,308 @@
+"""counterpoise learn: from files to a model file."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from counterpoise.cli import options as opt
+
+Names = list[str]
+
+
+def learn(
+    files: opt.Files,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Model file to make or go on with.", metavar="FILE")
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
+    ] = None,
+    drop: Annotated[
+        Names | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")
+    ] = None,
+    keep: Annotated[
+        Names | None, typer.Option(help="The only columns to learn from.", metavar="COLUMNS")
+    ] = None,
+    numeric: Annotated[
+        Names | None, typer.Option(help="Columns that are numbers.", metavar="COLUMNS")
+    ] = None,
+    categorical: Annotated[
+        Names | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
+    ] = None,
+    time: Annotated[
+        Names | None, typer.Option(help="Columns of dates, learnt as seconds.", metavar="COLUMNS")
+    ] = None,
+    hash: Annotated[  # noqa: A002
+        Names | None,
+        typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the hashes.")] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Missing values: error, drop or indicate.", metavar="RULE"),
+    ] = None,
+    ridge: Annotated[
+        str | None, typer.Option(help="Penalty, or gcv to choose it.", metavar="NUMBER")
+    ] = None,
+    class_weight: Annotated[
+        Names | None,
+        typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
+    ] = None,
+    cost: Annotated[
+        Names | None,
+        typer.Option(help="Factor on the weight of a class.", metavar="LABEL=FACTOR"),
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="standard, minmax or none.", metavar="NAME")
+    ] = None,
+    intercept: Annotated[
+        str | None, typer.Option(help="penalized, free or none.", metavar="NAME")
+    ] = None,
+    half_life: Annotated[
+        float | None, typer.Option(help="Rows of a class until one has faded to half.")
+    ] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="Bytes that the moments may take.", metavar="BYTES")
+    ] = None,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Rows between two saves.", metavar="N")
+    ] = 1_000_000,
+    chunk_rows: Annotated[
+        int | None, typer.Option(help="Rows learnt at a time; 8192 by default.", metavar="N")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Append progressive metrics to this file.", metavar="FILE.jsonl"),
+    ] = None,
+    metrics_every: Annotated[
+        int, typer.Option(help="Rows between two lines of metrics.", metavar="N")
+    ] = 10_000,
+    allow_overlap: Annotated[
+        bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
+    ] = False,
+    stdin_name: Annotated[
+        str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
+    ] = None,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Learn the rows of files that were not learnt yet, each one exactly once.
+
+    The same command after a crash, or when files have grown, goes on where the model file stands.
+    Options are stored in it and need not be repeated.
+
+    Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
+    """
+    reading = opt.reading(format, delimiter, no_header)
+    for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
+        if value < 1:
+            raise opt.bad(f"--{name}-every", "must be 1 or more")
+    if chunk_rows is not None and chunk_rows < 1:
+        raise opt.bad("--chunk-rows", "must be 1 or more")
+    columns = _columns(label, weight, drop, keep, numeric, categorical, time, hash, seed, missing)
+    parameters = _parameters(ridge, class_weight, cost, scale, intercept, half_life, memory_limit)
+
+    from counterpoise import streams
+    from counterpoise.cli.app import say
+    from counterpoise.learner import Learner, locked
+    from counterpoise.learner import learn as learn_inputs
+
+    paths = streams.expanded(files)
+    if "label" not in columns and all(
+        (format or streams.format_of(path)) == "libsvm" for path in paths
+    ):
+        columns["label"] = streams.libsvm.LABEL
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stopped.append(number))
+    with locked(model):
+        learner = Learner(model, columns, parameters, chunk_rows)
+        inputs = [
+            (
+                streams.source(path, **reading, stdin_name=stdin_name),
+                learner.key(path, stdin_name),
+            )
+            for path in paths
+        ]
+        with _Watch(learner, metrics, metrics_every) as watch:
+            new = learn_inputs(
+                learner, inputs, checkpoint_every, lambda: bool(stopped), watch, allow_overlap
+            )
+            watch.end()
+        for source, key in inputs:
+            if key in new:
+                say(_told(source.name, new[key], learner.records.get(key)))
+        if learner.model is None:
+            raise streams.DataError("there was no row to learn; no model was written")
+        if watch.total.g_mean() is not None:
+            say(f"progressive G-mean {watch.total.g_mean():.4f}")
+        say(f"{model}: {_counts(learner.model)}")
+    if stopped:
+        say("stopped; the same command goes on from here")
+        sys.exit(128 + stopped[0])
+
+
+class _Watch:
+    """Looks at each chunk before it is learnt: progress on a terminal, metrics to a file."""
+
+    def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
+        from counterpoise.cli.progress import Progress
+        from counterpoise.monitor import Confusion, MetricsFile
+
+        self.learner, self.progress = learner, Progress()
+        self.total = Confusion()
+        self.file = None if metrics is None else MetricsFile(metrics, every, learner.rows)
+        self._rows = learner.rows
+
+    def __enter__(self) -> _Watch:
+        self.progress.__enter__()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.progress.__exit__()
+
+    def __call__(self, source: Any, chunk: Any, encoded: Any) -> None:
+        from counterpoise.monitor import Confusion, score
+
+        if self.file is not None:
+            self.file.wrote(self._rows)
+        model = self.learner.model
+        if (self.file or self.progress.shown) and encoded.X.shape[0]:
+            seen = Confusion()
+            score(model, self._rows, encoded, seen)
+            self.total.merge(seen)
+            if self.file is not None:
+                self.file.window.merge(seen)
+        self._rows += chunk.rows
+        self.progress.advance(chunk.rows)
+        if self.progress.due:
+            says = f", {_counts(model)}" if model.__sklearn_is_fitted__() else ""
+            if self.total.g_mean() is not None:
+                says += f", G-mean {self.total.g_mean():.4f}"
+            self.progress.show(source.name, source.done(), says)
+
+    def end(self) -> None:
+        if self.file is not None:
+            self.file.wrote(self._rows, last=True)
+
+
+def _told(name: str, rows: int, record: Any) -> str:
+    dropped = (
+        f", of which {record.dropped:,} with missing values were dropped"
+        if record and record.dropped
+        else ""
+    )
+    if not rows and record is None:
+        return f"{name} has no rows"
+    if not rows:
+        return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before"
+    if rows == record.mark.rows:
+        return f"{name}: {rows:,} rows{dropped}"
+    return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{dropped}"
+
+
+def _counts(model: Any) -> str:
+    pairs = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
+    shown = [f"{label}: {count:,.10g}" for label, count in pairs]
+    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
+
+
+def _columns(
+    label: str | None,
+    weight: str | None,
+    drop: Names | None,
+    keep: Names | None,
+    numeric: Names | None,
+    categorical: Names | None,
+    time: Names | None,
+    hashed: Names | None,
+    seed: int | None,
+    missing: str | None,
+) -> dict[str, Any]:
+    """Fields of Columns that somebody has named."""
+    result: dict[str, Any] = {}
+    if label is not None:
+        result["label"] = label
+    if weight is not None:
+        result["weight"] = weight
+    lists = {
+        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
+    }  # fmt: skip
+    result |= {name: opt.names(value) for name, value in lists.items() if value}
+    if hashed:
+        result["hashed"] = opt.by_name("--hash", hashed, int, "N")
+        if any(n < 1 for n in result["hashed"].values()):
+            raise opt.bad("--hash", "the number of buckets must be 1 or more")
+    if seed is not None:
+        if not 0 <= seed < 2**32:
+            raise opt.bad("--seed", "must be a whole number below 2**32")
+        result["seed"] = seed
+    if missing is not None:
+        if missing not in ("error", "drop", "indicate"):
+            raise opt.bad("--missing", f"{missing!r} is not error, drop or indicate")
+        result["missing"] = missing
+    told = [
+        *opt.names(numeric),
+        *opt.names(categorical),
+        *opt.names(time),
+        *result.get("hashed", {}),
+    ]
+    twice = [name for name in told if told.count(name) > 1]
+    if twice:
+        raise opt.bad(
+            "--numeric",
+            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time and --hash",
+        )
+    if drop and keep:
+        raise opt.bad("--keep", "cannot go with --drop")
+    return result
+
+
+def _parameters(
+    ridge: str | None,
+    class_weight: Names | None,
+    cost: Names | None,
+    scale: str | None,
+    intercept: str | None,
+    half_life: float | None,
+    memory_limit: float | None,
+) -> dict[str, Any]:
+    """Parameters of the classifier that somebody has named."""
+    result: dict[str, Any] = {}
+    if ridge is not None:
+        try:
+            result["ridge"] = ridge if ridge == "gcv" else float(ridge)
+        except ValueError:
+            raise opt.bad("--ridge", f"{ridge!r} is neither a number nor gcv") from None
+    if class_weight:
+        words = {"balanced": "balanced", "none": None}
+        given = opt.names(class_weight)
+        result["class_weight"] = (
+            words[given[0]]
+            if len(given) == 1 and given[0] in words
+            else opt.by_name("--class-weight", given, float, "WEIGHT")
+        )
+    if cost:
+        result["costs"] = opt.by_name("--cost", opt.names(cost), float, "FACTOR")
+    if scale is not None:
+        if scale not in ("standard", "minmax", "none"):
+            raise opt.bad("--scale", f"{scale!r} is not standard, minmax or none")
+        result["scale"] = None if scale == "none" else scale
+    if intercept is not None:
+        if intercept not in ("penalized", "free", "none"):
+            raise opt.bad("--intercept", f"{intercept!r} is not penalized, free or none")
+        result["fit_intercept"] = intercept != "none"
+        result["penalize_intercept"] = intercept != "free"
+    if half_life is not None:
+        result["half_life"] = half_life
+    if memory_limit is not None:
+        result["memory_limit"] = memory_limit
+    return result

@@ -1,0 +1,116 @@
+"""counterpoise predict: from a model file and rows to predictions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from counterpoise.cli import options as opt
+
+OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    files: opt.Files,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="File to write; standard output by default.", metavar="FILE"
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="csv, tsv, jsonl or parquet; by default as the output is named, or csv."),
+    ] = None,
+    id: Annotated[  # noqa: A002
+        list[str] | None,
+        typer.Option("--id", help="Columns to carry along.", metavar="COLUMNS"),
+    ] = None,
+    with_input: Annotated[
+        bool, typer.Option("--with-input", help="Carry all columns along.")
+    ] = False,
+    positive: Annotated[
+        str | None,
+        typer.Option(help="Class that alerts are about; the rarest by default.", metavar="LABEL"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Alert where its balanced probability is at least this.", metavar="P"),
+    ] = None,
+    alert_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Alert where it is among this share of the highest of late.", metavar="SHARE"
+        ),
+    ] = None,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Predict the rows of files, in order and in constant memory.
+
+    For each row: the predicted class, its score, and for each class the probability under balanced
+    classes and under the stream's own frequencies. Rows from standard input come out as they come.
+
+    Example: counterpoise predict fraud.safetensors today.csv --id payment > scored.csv
+    """
+    reading = opt.reading(format, delimiter, no_header)
+    kind = _kind(output, to)
+    if threshold is not None and alert_rate is not None:
+        raise opt.bad("--alert-rate", "cannot go with --threshold")
+    for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
+        if value is not None and not 0.0 < value < 1.0:
+            raise opt.bad(f"--{name}", "must be between 0 and 1")
+    if output is None and kind == "parquet" and sys.stdout.isatty():
+        raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
+
+    from counterpoise import streams
+    from counterpoise.cli.app import say
+    from counterpoise.cli.progress import Progress
+    from counterpoise.learner import stored_model
+    from counterpoise.predictions import Predictor, Sink
+    from counterpoise.predictions import predict as predictions
+
+    paths = streams.expanded(files)
+    carry = None if with_input else list(opt.names(id))
+    predictor = Predictor(stored_model(model), positive, threshold, alert_rate, carry)
+    if output is not None and output in paths:
+        raise opt.bad("--output", f"{output} is also an input")
+    sink, whole = Sink(output, kind), False
+    try:
+        with Progress(
+            sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
+        ) as progress:
+            for path in paths:
+                source = streams.source(path, **reading, live=path == "-")
+                for table in predictions(predictor, source, with_input):
+                    sink.write(table)
+                    progress.advance(table.num_rows)
+                    if progress.due:
+                        progress.show(source.name, source.done(), "")
+        whole = True
+    finally:
+        sink.close(whole)
+    if predictor.skipped:
+        rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
+        say(f"{rows} have missing values and no prediction")
+    for name, count in predictor.unknown.items():
+        cells = f"{count:,} cells" if count > 1 else "one cell"
+        say(f"column {name!r}: {cells} of categories that were never learnt count as none of them")
+
+
+def _kind(output: str | None, to: str | None) -> str:
+    if to is not None:
+        if to not in OUTPUTS:
+            raise opt.bad("--to", f"{to!r} is not one of {', '.join(OUTPUTS)}")
+        return to
+    if output is None:
+        return "csv"
+    ending = output.rsplit(".", 1)[-1].lower()
+    kind = {"pq": "parquet", "ndjson": "jsonl", "json": "jsonl", "tab": "tsv"}.get(ending, ending)
+    if kind not in OUTPUTS:
+        raise opt.bad("--output", f"the name {output!r} does not tell the format; say it with --to")
+    return kind

@@ -1,0 +1,460 @@
+"""Learning into a file, each row exactly once, whatever happens on the way.
+
+A model file says of each input how many of its rows were learnt and what their hash was. Chunks end
+where the rows say, never where somebody stopped, so that a run that was killed and started again
+ends with the bytes of one that was not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from counterpoise import modelfile
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import MOST, Columns, Encoded, Encoding, Feature
+from counterpoise.modelfile import ModelFileError, require
+from counterpoise.packing import options_of, plain_options
+from counterpoise.streams import Chunk, DataError, Mark, Source
+from counterpoise.streams.ahead import ahead
+
+CHUNK_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was learnt from one input.
+
+    Attributes
+    ----------
+    mark : Mark
+        How far it was read.
+    first : str
+        Hash of its first chunk, by which it is known if it comes back under another name.
+    dropped : int
+        Rows that were left out because values are missing.
+    """
+
+    mark: Mark = field(default_factory=Mark)
+    first: str = ""
+    dropped: int = 0
+
+
+class Learner:
+    """A model, how columns become its features, and what it has learnt from where.
+
+    Parameters
+    ----------
+    path : str
+        The model file; it need not exist.
+    columns : mapping
+        What is wanted of the columns: those fields of Columns that somebody has named.
+    options : mapping
+        Parameters of the classifier that somebody has named; the keys of dicts by label are text.
+    chunk_rows : int, optional
+        Rows learnt at a time.
+
+    Attributes
+    ----------
+    model : BalancedRidgeClassifier or None
+        None while nothing was learnt.
+    encoding : Encoding
+        How columns become features.
+    records : dict of str to Record
+        By path, relative to the folder of the model file.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        columns: Mapping[str, Any],
+        options: Mapping[str, Any],
+        chunk_rows: int | None = None,
+    ) -> None:
+        self.path = path
+        self.model: BalancedRidgeClassifier | None = None
+        self.records: dict[str, Record] = {}
+        self._options = dict(options)
+        if os.path.exists(path):
+            self._resume(columns, options, chunk_rows)
+        else:
+            if not columns.get("label"):
+                raise DataError("say which column holds the labels, with --label COLUMN")
+            self.encoding = Encoding(Columns(**columns))
+            self.chunk_rows = chunk_rows or CHUNK_ROWS
+            BalancedRidgeClassifier(**self._options)._check()
+
+    @property
+    def rows(self) -> int:
+        """Rows read so far, those dropped included."""
+        return sum(record.mark.rows for record in self.records.values())
+
+    def key(self, path: str, stdin_name: str | None = None) -> str:
+        """What an input is called in the records.
+
+        Parameters
+        ----------
+        path : str
+            Its path, or ``-``.
+        stdin_name : str, optional
+            Name of standard input.
+
+        Returns
+        -------
+        str
+            The path relative to the folder of the model.
+        """
+        if path == "-":
+            return f"- {stdin_name}" if stdin_name else "-"
+        folder = os.path.dirname(os.path.realpath(self.path))
+        return os.path.relpath(os.path.realpath(path), folder)
+
+    def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
+        """Read what is new in an input.
+
+        Parameters
+        ----------
+        source : Source
+            The input.
+        key : str
+            Its name in the records.
+        stop : callable
+            Asked whether to end, at chunk ends and while nothing comes.
+
+        Yields
+        ------
+        Chunk
+        """
+        mark = self.records.get(key, Record()).mark
+        self._kinds = {**self.encoding.columns.told, **self.encoding.kinds}
+        wanted = self.encoding.columns.wanted
+        yield from ahead(source.chunks(self.chunk_rows, mark, self._kinds, wanted), stop=stop)
+
+    def encode(self, chunk: Chunk, key: str, allow_overlap: bool = False) -> Encoded:
+        """Make rows of features of a chunk, and the model ready for them.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The rows.
+        key : str
+            Name of their input in the records.
+        allow_overlap : bool, default=False
+            Whether the input may begin like another one that was learnt.
+
+        Returns
+        -------
+        Encoded
+        """
+        if key not in self.records and not allow_overlap:
+            self._require_unknown(chunk)
+        encoded, self._next = self.encoding.learn(chunk)
+        self._prepare(chunk, encoded, self._next)
+        return encoded
+
+    def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
+        """Learn a chunk that was just encoded.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The rows.
+        key : str
+            Name of their input in the records.
+        encoded : Encoded
+            The same as rows of features.
+        """
+        if encoded.X.shape[0] and self.model is not None:
+            self.model.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
+        self.encoding = self._next
+        self._kinds.update(self.encoding.kinds)
+        known = self.records.get(key, Record(first=chunk.mark.hash))
+        dropped = known.dropped + int((~encoded.kept).sum())
+        self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
+
+    def save(self) -> None:
+        """Write the model file."""
+        if self.model is not None:
+            modelfile.save(self.path, self._contents())
+
+    # Within
+
+    def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
+        """Make the model ready to look at these rows, and to learn them."""
+        if not encoded.X.shape[0]:
+            return
+        d = len(encoding.features)
+        if not d:
+            raise DataError(f"{chunk.source}: no column is left to learn from")
+        if self.model is None:
+            self.model = BalancedRidgeClassifier(**_typed(self._options, encoding.labels))
+        known = self.model.classes_.tolist() if hasattr(self.model, "_learned") else []
+        if len({*known, *np.unique(encoded.y).tolist()}) > MOST:
+            raise DataError(
+                f"{chunk.source}: column {encoding.columns.label!r} has more than {MOST:,} "
+                "different labels; is it the right one?"
+            )
+        self.model._widen(d)
+
+    def _require_unknown(self, chunk: Chunk) -> None:
+        for other, record in self.records.items():
+            if record.first == chunk.mark.hash:
+                raise DataError(
+                    f"{chunk.source} begins with the same rows as {other}, which was learnt "
+                    "before; if they are to be learnt again, say --allow-overlap"
+                )
+
+    def _contents(self) -> modelfile.Contents:
+        assert self.model is not None
+        features = [list(feature) for feature in self.encoding.features]
+        inputs = {
+            key: {**asdict(record.mark), "first": record.first, "dropped": record.dropped}
+            for key, record in self.records.items()
+        }
+        stream = {
+            "encoding": self.encoding.plain(),
+            "chunk_rows": self.chunk_rows,
+            "inputs": inputs,
+            "order": list(self.records),
+        }
+        return replace(self.model._contents(), stream=stream, lists={"features": features})
+
+    def _resume(
+        self, columns: Mapping[str, Any], options: Mapping[str, Any], chunk_rows: int | None
+    ) -> None:
+        stored = stored_model(self.path)
+        self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
+        self.chunk_rows = stored.chunk_rows
+        before = {**asdict(self.encoding.columns), **self.model.get_params()}
+        before["chunk_rows"] = self.chunk_rows
+        now = {**columns, **_typed(options, self.encoding.labels)}
+        if chunk_rows is not None:
+            now["chunk_rows"] = chunk_rows
+        for name, value in now.items():
+            if value != before[name]:
+                raise DataError(
+                    f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {_shown(value)}, but "
+                    f"{self.path} was learnt with {_shown(before[name])}; leave the option out, or "
+                    "learn into a new file"
+                )
+
+
+OPTIONS = {"hashed": "--hash", "costs": "--cost", "fit_intercept": "--intercept"}
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file that was learnt from a stream holds.
+
+    Attributes
+    ----------
+    model : BalancedRidgeClassifier
+        The model, without names of features.
+    encoding : Encoding
+        How columns become features.
+    records : dict of str to Record
+        What was learnt from where.
+    chunk_rows : int
+        Rows learnt at a time.
+    """
+
+    model: BalancedRidgeClassifier
+    encoding: Encoding
+    records: dict[str, Record]
+    chunk_rows: int
+
+
+def stored_model(path: str) -> Stored:
+    """Load a file that was learnt from a stream.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    Stored
+    """
+    contents = modelfile.load(path)
+    try:
+        if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
+            raise ModelFileError(
+                f"holds a {contents.kind} saved from Python, which does not say how columns become "
+                "features; use it from Python, or learn a model with counterpoise learn"
+            )
+        model = BalancedRidgeClassifier._of(replace(contents, stream=None, lists={}))
+        try:
+            stored = _stream(contents, model)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            raise ModelFileError(f"has a stream section of the wrong form ({error!r})") from None
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} {error}") from None
+    return stored
+
+
+def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Stored:
+    """The part of a file that is about the stream, checked."""
+    stream: dict[str, Any] = contents.stream or {}
+    require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
+    chunk_rows = stream["chunk_rows"]
+    require(type(chunk_rows) is int and chunk_rows > 0, "a wrong chunk size")
+    features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
+    kinds = {"number", "category", "bucket", "missing"}
+    require(all(f.kind in kinds for f in features), "features of an unknown kind")
+    require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
+    plain = stream["encoding"]
+    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
+    values = plain["columns"]
+    require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
+    for name in ("drop", "keep", "numeric", "categorical", "time"):
+        values[name] = tuple(map(_text, values[name]))
+    buckets = values["hashed"].values()
+    require(all(type(n) is int and n > 0 for n in buckets), "a wrong number of buckets")
+    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
+    require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
+    _text(values["label"])
+    require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
+    known = {"number", "text", "time", "hash"}
+    require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
+    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
+    require(hashed <= set(values["hashed"]), "a hashed column without buckets")
+    require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
+    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    return Stored(model, encoding, records, chunk_rows)
+
+
+def _record(plain: dict[str, Any]) -> Record:
+    wanted = {f.name for f in fields(Mark)} | {"first", "dropped"}
+    require(set(plain) == wanted, "a strange record of an input")
+    for name in ("rows", "size", "dropped"):
+        require(type(plain[name]) is int and plain[name] >= 0, f"a wrong number of {name}")
+    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
+    mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
+    return Record(mark, _text(plain["first"]), plain["dropped"])
+
+
+def _text(value: Any) -> str:
+    require(isinstance(value, str), "something that is not text where text belongs")
+    result: str = value
+    return result
+
+
+def _typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    """Options with the keys of dicts by label as the labels are."""
+    result = dict(options)
+    for name in ("class_weight", "costs"):
+        value = result.get(name)
+        if isinstance(value, Mapping) and labels == "int":
+            try:
+                result[name] = {int(key): number for key, number in value.items()}
+            except ValueError:
+                raise DataError(
+                    f"{OPTIONS.get(name, '--class-weight')} names {list(value)}, but labels are "
+                    "whole numbers"
+                ) from None
+    return options_of(plain_options(result), result)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value)) or "nothing"
+    return "none" if value is None else str(value)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Keep others from writing a file: a lock beside it, which goes when its owner does.
+
+    Parameters
+    ----------
+    path : str
+        The model file.
+    """
+    lock = f"{os.path.realpath(path)}.lock"
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            current = os.stat(lock).st_ino == os.fstat(descriptor).st_ino
+        except FileNotFoundError:
+            current = False
+        except OSError:
+            os.close(descriptor)
+            raise DataError(
+                f"{path} is being written by another process; wait until it has ended"
+            ) from None
+        if current:
+            break
+        os.close(descriptor)  # its owner has just removed it
+    try:
+        modelfile.discard_temporary(path)
+        yield
+    finally:
+        os.unlink(lock)
+        os.close(descriptor)
+
+
+def learn(
+    learner: Learner,
+    inputs: Iterable[tuple[Source, str]],
+    checkpoint_every: int,
+    stop: Callable[[], bool],
+    watch: Callable[[Source, Chunk, Encoded], None],
+    allow_overlap: bool = False,
+) -> dict[str, int]:
+    """Learn what is new in several inputs, saving now and then, and at the end.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who learns.
+    inputs : iterable of (Source, str)
+        The inputs, and what they are called in the records.
+    checkpoint_every : int
+        Rows between two saves, rounded up to whole chunks.
+    stop : callable
+        Whether to save and end now.
+    watch : callable
+        Told of each chunk before it is learnt.
+    allow_overlap : bool, default=False
+        Learn an input that begins like another one that was learnt.
+
+    Returns
+    -------
+    dict of str to int
+        New rows of each input.
+    """
+    new: dict[str, int] = {}
+    unsaved, threads = 0, ThreadpoolController().select(user_api="blas")
+    for source, key in inputs:
+        if stop():
+            break
+        new[key] = 0
+        for chunk in learner.chunks(source, key, stop):
+            encoded = learner.encode(chunk, key, allow_overlap)
+            watch(source, chunk, encoded)
+            # One thread: others parse meanwhile, and no bit depends on the number of cores.
+            with threads.limit(limits=1):
+                learner.learn(chunk, key, encoded)
+            new[key] += chunk.rows
+            unsaved += chunk.rows
+            if unsaved >= checkpoint_every:
+                learner.save()
+                unsaved = 0
+    if unsaved:
+        learner.save()
+    return new

@@ -1,0 +1,346 @@
+"""The model as one safetensors file: numbers and strings in a closed schema, never code.
+
+The file holds named tensors and, as safetensors metadata, exactly one key: canonical JSON (sorted
+keys, no white space, no time stamp) with a SHA-256 over itself and the tensors. The same model
+gives the same bytes. ``docs/file-format.md`` describes it for other languages.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from counterpoise.version import VERSION
+
+KEY = "counterpoise"
+SCHEMA = 1
+DTYPES = {"F64": np.float64, "U8": np.uint8}
+
+
+class ModelFileError(ValueError):
+    """A file that does not hold a model that can be trusted."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the estimator.
+    options : dict
+        Its parameters.
+    arrays : dict of str to ndarray
+        Float64 tensors.
+    facts : dict
+        Other values that JSON can hold.
+    stream : dict, optional
+        How columns become features, and how far each input was learnt.
+    lists : dict of str to list
+        Long lists of strings, kept as tensors of bytes.
+    """
+
+    kind: str
+    options: dict[str, Any]
+    arrays: dict[str, Any]
+    facts: dict[str, Any]
+    stream: dict[str, Any] | None = None
+    lists: dict[str, list[Any]] = field(default_factory=dict)
+
+
+# Writing
+
+
+def save(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Write a file: wholly, or not at all.
+
+    It is written under a temporary name in the same directory, brought to the disk, and renamed.
+
+    Parameters
+    ----------
+    path : path
+        Where to; an older file is replaced.
+    contents : Contents
+        What to write.
+    """
+    path = os.path.realpath(path)
+    data = to_bytes(contents)
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+    try:
+        mode = os.stat(path).st_mode & 0o777
+    except FileNotFoundError:
+        mode = None
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise type(error)(
+                error.errno,
+                f"{_reason(error)}; the model was not saved and any older file is as it was",
+                path,
+            ) from None
+        raise
+    _sync(folder)
+
+
+def discard_temporary(path: str | os.PathLike[str]) -> None:
+    """Remove what a killed process may have left of a file; nobody else may be writing it.
+
+    Parameters
+    ----------
+    path : path
+        The model.
+    """
+    folder, name = os.path.split(os.path.realpath(path))
+    for entry in os.listdir(folder or "."):
+        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
+            os.unlink(os.path.join(folder, entry))
+
+
+def to_bytes(contents: Contents) -> bytes:
+    """Bytes of a file.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it is to hold.
+
+    Returns
+    -------
+    bytes
+    """
+    tensors = {k: np.ascontiguousarray(v, dtype=np.float64) for k, v in contents.arrays.items()}
+    for name, values in contents.lists.items():
+        tensors[name] = np.frombuffer(_canonical(values), dtype=np.uint8)
+    header = {
+        "schema": SCHEMA,
+        "library": VERSION,
+        "kind": contents.kind,
+        "options": contents.options,
+        "facts": contents.facts,
+        "stream": contents.stream,
+    }
+    header["sha256"] = _checksum(header, tensors)
+    metadata = {KEY: _canonical(header).decode()}
+    data: bytes = safetensors.numpy.save(tensors, metadata)
+    return data
+
+
+def _sync(folder: str) -> None:
+    """Bring the rename to the disk too, where directories can be opened."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+# Reading
+
+
+def load(path: str | os.PathLike[str]) -> Contents:
+    """Read a file, trusting nothing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    Contents
+
+    Raises
+    ------
+    ModelFileError
+        If it is damaged, or not a model of this library.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return from_bytes(data)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)} {error}") from None
+
+
+def from_bytes(data: bytes) -> Contents:
+    """Contents of a file given as bytes.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+
+    Returns
+    -------
+    Contents
+    """
+    try:
+        entries = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    except Exception as error:
+        raise ModelFileError(f"is not a whole safetensors file ({error})") from None
+    if list(metadata) != [KEY]:
+        raise ModelFileError("is a safetensors file, but not a model of counterpoise")
+    header = _strict(metadata[KEY])
+    if not isinstance(header, dict) or _canonical(header).decode() != metadata[KEY]:
+        raise ModelFileError("has a header that is not canonical JSON")
+    if header.get("schema") != SCHEMA:
+        raise ModelFileError(
+            f"has schema {header.get('schema')!r}, and this version reads schema {SCHEMA}; "
+            "install the version that wrote it, or a later one"
+        )
+    wanted = {"schema", "library", "kind", "options", "facts", "stream", "sha256"}
+    if set(header) != wanted:
+        raise ModelFileError(f"has a header with the wrong fields: {sorted(set(header) ^ wanted)}")
+    tensors = {name: _tensor(name, entry) for name, entry in sorted(entries.items())}
+    claimed = header.pop("sha256")
+    if _checksum(header, tensors) != claimed:
+        raise ModelFileError("is damaged: its checksum does not match")
+    for name, types in (("kind", str), ("options", dict), ("facts", dict), ("library", str)):
+        require(isinstance(header[name], types), f"{name} of the wrong type")
+    require(header["stream"] is None or isinstance(header["stream"], dict), "stream")
+    arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
+    for name, array in arrays.items():
+        require(bool(np.isfinite(array).all()), f"{name} that is not finite")
+    lists = {}
+    for name, array in tensors.items():
+        if name not in arrays:
+            require(array.ndim == 1, f"{name} that is not a list")
+            lists[name] = _strict(array.tobytes())
+            require(isinstance(lists[name], list), f"{name} that is not a list")
+            require(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
+    return Contents(
+        header["kind"], header["options"], arrays, header["facts"], header["stream"], lists
+    )
+
+
+def require(condition: bool, what: str) -> None:
+    """Raise, about the file as a whole, unless a condition holds.
+
+    Parameters
+    ----------
+    condition : bool
+        What must hold.
+    what : str
+        What is wrong if not, to follow "has".
+    """
+    if not condition:
+        raise ModelFileError(f"has {what}: it was not written by this library, or was changed")
+
+
+def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
+    require(entry["dtype"] in DTYPES, f"a tensor {name!r} of type {entry['dtype']}")
+    array = np.frombuffer(bytes(entry["data"]), DTYPES[entry["dtype"]])
+    return array.reshape(entry["shape"]).copy()
+
+
+def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
+    """SHA-256 over the header, then name, type, shape and bytes of each tensor by name."""
+    whole = hashlib.sha256(_canonical(header))
+    for name, array in sorted(tensors.items()):
+        kind = "F64" if array.dtype == np.float64 else "U8"
+        whole.update(_canonical([name, kind, list(array.shape)]))
+        whole.update(np.ascontiguousarray(array).data)
+    return whole.hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode()
+
+
+def _strict(text: str | bytes) -> Any:
+    """JSON without surprises: no NaN, no key twice."""
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(constant)
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(items)) < len(items):
+            raise ValueError("a key occurs twice")
+        return dict(items)
+
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=pairs)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"has a header that cannot be read ({error})") from None
+
+
+class Saved:
+    """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
+
+    def _contents(self) -> Contents:
+        raise NotImplementedError
+
+    @classmethod
+    def _of(cls, contents: Contents) -> Any:
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save as a safetensors file, which holds numbers and strings and never code.
+
+        Parameters
+        ----------
+        path : path
+            Where to. An older file is replaced, or left as it was if anything goes wrong.
+        """
+        save(path, self._contents())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Load what :meth:`save` has written, bit-identical, and go on learning if you like.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is not trusted: whatever is not a whole and possible model is refused.
+
+        Returns
+        -------
+        The estimator.
+        """
+        contents = load(path)
+        if contents.kind != cls.__name__:
+            raise ModelFileError(
+                f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
+                f"{contents.kind}.load"
+            )
+        try:
+            return cls._of(contents)
+        except ModelFileError as error:
+            raise ModelFileError(f"{os.fspath(path)} {error}") from None

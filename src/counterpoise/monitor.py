@@ -1,0 +1,177 @@
+"""Progressive metrics: each row is predicted before it is learnt.
+
+Rows are scored in pieces, each as long as what precedes it but no longer than a chunk, by a model
+that has learnt all that precedes the piece. Looking changes nothing that is learnt.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import Encoded
+
+FIRST = 16  # rows of the first piece, which nobody can score
+
+
+class Confusion:
+    """Counts of what was predicted for what was true.
+
+    Attributes
+    ----------
+    counts : dict of (label, label) to int
+        True and predicted label.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[Any, Any], int] = {}
+
+    def add(self, true: Labels, predicted: Labels) -> None:
+        """Count rows.
+
+        Parameters
+        ----------
+        true, predicted : ndarray of shape (n,)
+            Their labels.
+        """
+        pairs, times = np.unique(np.stack([true, predicted]), axis=1, return_counts=True)
+        for one, other, count in zip(*pairs.tolist(), times.tolist(), strict=True):
+            self.counts[one, other] = self.counts.get((one, other), 0) + count
+
+    def merge(self, other: Confusion) -> None:
+        """Add the counts of another.
+
+        Parameters
+        ----------
+        other : Confusion
+            Whose.
+        """
+        for pair, count in other.counts.items():
+            self.counts[pair] = self.counts.get(pair, 0) + count
+
+    @property
+    def scored(self) -> int:
+        """Rows counted."""
+        return sum(self.counts.values())
+
+    def recall(self) -> dict[Any, float]:
+        """Share of the rows of each class that were found."""
+        total: dict[Any, int] = {}
+        for (true, _), count in sorted(self.counts.items()):
+            total[true] = total.get(true, 0) + count
+        return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
+
+    def g_mean(self) -> float | None:
+        """Geometric mean of the recalls; None unless there are two classes at least."""
+        recall = list(self.recall().values())
+        return float(np.prod(recall) ** (1.0 / len(recall))) if len(recall) > 1 else None
+
+    def plain(self) -> dict[str, Any]:
+        """The metrics as JSON can hold them."""
+        recall = self.recall()
+        confusion: dict[str, dict[str, int]] = {}
+        for (true, predicted), count in sorted(self.counts.items()):
+            confusion.setdefault(str(true), {})[str(predicted)] = count
+        balanced = sum(recall.values()) / len(recall) if len(recall) > 1 else None
+        return {
+            "scored": self.scored,
+            "g_mean": self.g_mean(),
+            "balanced_accuracy": balanced,
+            "recall": {str(label): value for label, value in recall.items()},
+            "confusion": confusion,
+        }
+
+
+def score(model: BalancedRidgeClassifier, before: int, rows: Encoded, into: Confusion) -> None:
+    """Predict rows before they are learnt.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier
+        The model, which stays as it is.
+    before : int
+        Rows that it has learnt.
+    rows : Encoded
+        The rows.
+    into : Confusion
+        Where to count them.
+    """
+    n = rows.X.shape[0]
+    if before >= n:
+        into.add(rows.y, model.predict(rows.X))
+        return
+    ahead, at = copy.deepcopy(model), 0
+    while at < n:
+        piece = slice(at, min(n, at + max(before + at, FIRST)))
+        X, y = rows.X[piece], rows.y[piece]
+        if ahead.__sklearn_is_fitted__():
+            into.add(y, ahead.predict(X))
+        weight = None if rows.weight is None else rows.weight[piece]
+        ahead.partial_fit(X, y, sample_weight=weight)
+        at = piece.stop
+
+
+class MetricsFile:
+    """JSON lines, one for every so many rows.
+
+    Parameters
+    ----------
+    path : str
+        The file, which may exist: lines about rows that were not saved are cut off.
+    every : int
+        Rows between two lines, rounded up to whole chunks.
+    rows : int
+        Rows learnt so far.
+    """
+
+    def __init__(self, path: str, every: int, rows: int) -> None:
+        self.path, self.every, self.rows = path, every, rows
+        self.window = Confusion()
+        self._written = rows
+        if os.path.exists(path):
+            self._cut(rows)
+
+    def wrote(self, rows: int, last: bool = False) -> bool:
+        """Write a line if one is due.
+
+        Parameters
+        ----------
+        rows : int
+            Rows learnt so far.
+        last : bool, default=False
+            Whether one is due in any case.
+
+        Returns
+        -------
+        bool
+        """
+        due = rows // self.every > self._written // self.every
+        if not (due or (last and rows > self._written)):
+            return False
+        line = json.dumps({"rows": rows, **self.window.plain()}) + "\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+        self.window, self._written = Confusion(), rows
+        return True
+
+    def _cut(self, rows: int) -> None:
+        keep = 0
+        with open(self.path, "rb") as file:
+            for line in file:
+                try:
+                    known = line.endswith(b"\n") and json.loads(line)["rows"] <= rows
+                except (ValueError, KeyError, TypeError):
+                    known = False
+                if not known:
+                    break
+                keep += len(line)
+        os.truncate(self.path, keep)

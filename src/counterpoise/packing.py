@@ -1,0 +1,284 @@
+"""Moments, labels and options as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels
+from counterpoise.modelfile import Contents, ModelFileError, require
+from counterpoise.moments import Moments
+from counterpoise.validate import HEAVIEST, LARGEST
+
+INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
+
+
+def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learnt.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    facts : dict
+    """
+    c, d = moments.mean.shape
+    rows, columns = np.tril_indices(d)
+    arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
+    arrays["C"] = np.empty((c, len(rows)))
+    for k in range(c):
+        arrays["C"][k] = moments.C[k][rows, columns]
+    seen = bool(np.isfinite(moments.low).all())
+    if moments.low.size and seen:
+        arrays |= {"low": moments.low, "high": moments.high}
+    return arrays, {
+        "labels": plain_labels(moments.labels),
+        "features": d,
+        "extremes": bool(moments.low.size),
+    }
+
+
+def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
+    """Moments of a file, checked as if a stranger had written it.
+
+    Parameters
+    ----------
+    contents : Contents
+        What the file holds.
+    extremes : bool
+        Whether minimum and maximum must be there.
+    fading : bool
+        Whether weights may have faded.
+
+    Returns
+    -------
+    Moments
+    """
+    facts, arrays = contents.facts, contents.arrays
+    labels = labels_of(facts.get("labels"))
+    d, c = facts.get("features"), len(labels)
+    if not (isinstance(d, int) and not isinstance(d, bool) and d >= 1):
+        raise ModelFileError(f"has {d!r} features")
+    shapes = {
+        "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),
+        "C": (c, d * (d + 1) // 2),
+    }  # fmt: skip
+    require(facts.get("extremes") is extremes, "extremes that do not go with its scale")
+    if extremes and "low" in arrays:
+        shapes |= {"low": (d,), "high": (d,)}
+    found = {name: array.shape for name, array in arrays.items()}
+    require(found == shapes, f"tensors {found}, expected {shapes}")
+    moments = Moments(labels, arrays["anchor"], extremes)
+    for name in ("n", "N", "mean", "peak", "away", "low", "high"):
+        if name in arrays:
+            setattr(moments, name, arrays[name])
+    rows, columns = np.tril_indices(d)
+    for k in range(c):
+        moments.C[k][rows, columns] = arrays["C"][k]
+        moments.C[k][columns, rows] = arrays["C"][k]
+    _require_possible(moments, fading)
+    return moments
+
+
+def _require_possible(moments: Moments, fading: bool) -> None:
+    """Raise unless rows could have left these moments."""
+    n, N, d = moments.n, moments.N, len(moments.anchor)
+    require(bool((n >= 0).all() and (N >= 0).all()), "counts below zero")
+    require(bool((N <= HEAVIEST).all() and (n <= HEAVIEST).all()), "counts that are too large")
+    same = np.abs(n - N) <= 1e-9 * np.maximum(n, N)
+    require(bool((same if not fading else (n > 0) <= (N > 0)).all()), "counts that disagree")
+    place = np.abs(moments.anchor + moments.mean)
+    require(bool((place <= 4 * LARGEST).all()), "means that are too large")
+    C_jj = np.einsum("kjj->kj", moments.C)
+    peak = moments.peak
+    require(bool((peak >= 0).all() and (peak >= C_jj * (1 - 1e-9)).all()), "peaks below variances")
+    require(bool((peak <= 16 * LARGEST**2 * HEAVIEST).all()), "variances that are too large")
+    away = moments.away
+    most = n[:, None, None] * (1 + 1e-9)
+    require(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
+    nothing = n == 0
+    for array in (moments.mean, C_jj, peak, away):
+        require(not array[nothing].any(), "moments of a class that was never seen")
+    for C, at_most in zip(moments.C, peak, strict=True):
+        root = np.sqrt(np.where(at_most > 0, at_most, 1.0))
+        scaled = C / root / root[:, None]
+        require(bool((np.abs(scaled) <= 1 + 1e-6).all()), "a scatter that is impossible")
+        scaled[np.diag_indices(d)] += INDEFINITE * d
+        try:
+            np.linalg.cholesky(scaled)
+        except np.linalg.LinAlgError:
+            require(False, "a scatter that is not positive semidefinite")
+    if moments.low.size and n.any():
+        require(bool(np.isfinite(moments.low).all()), "no extremes")
+        require(bool((moments.low <= moments.high).all()), "minima above maxima")
+        mean, margin = moments.anchor + moments.mean[n > 0], 1e-6 * (1 + np.abs(moments.anchor))
+        inside = (mean >= moments.low - margin) & (mean <= moments.high + margin)
+        require(bool(inside.all()), "means beyond the extremes")
+
+
+def plain_labels(labels: Labels) -> dict[str, Any]:
+    """Labels with their type, as JSON can hold them.
+
+    Parameters
+    ----------
+    labels : ndarray
+        Numbers, truth values or text.
+
+    Returns
+    -------
+    dict
+    """
+    kind = labels.dtype.kind
+    name = {"U": "text", "O": "object", "b": "bool"}.get(kind, labels.dtype.name)
+    values = labels.tolist()
+    if kind not in "UObiuf" or not all(isinstance(v, (str, bool, int, float)) for v in values):
+        raise TypeError(f"labels of type {labels.dtype} cannot be saved; use text or numbers")
+    return {"type": name, "values": values}
+
+
+def labels_of(plain: Any) -> Labels:
+    """Labels from what :func:`plain_labels` made of them.
+
+    Parameters
+    ----------
+    plain : dict
+        Their type and values.
+
+    Returns
+    -------
+    ndarray
+    """
+    require(isinstance(plain, dict) and set(plain) == {"type", "values"}, "labels without type")
+    kind, values = plain["type"], plain["values"]
+    numbers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    numbers += ["float16", "float32", "float64"]
+    types = {"text": (str,), "object": (str, bool, int, float), "bool": (bool,)}
+    types |= dict.fromkeys(numbers, (int, float))
+    require(kind in types and isinstance(values, list), "labels of an unknown type")
+    require(all(isinstance(v, types[kind]) for v in values), "labels that are not of their type")
+    require(len({(type(v) is str, v) for v in values}) == len(values), "a label twice")
+    dtype = {"text": np.str_, "object": object}.get(kind, kind)
+    try:
+        labels: Labels = np.array(values, dtype=dtype)
+    except (OverflowError, ValueError):
+        labels = np.empty(0)
+    require(labels.tolist() == values, "labels that do not fit their type")
+    return labels
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator as JSON can hold them; a dict by label becomes pairs.
+
+    Parameters
+    ----------
+    options : mapping
+        Names and values.
+
+    Returns
+    -------
+    dict
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, Mapping):
+            pairs = [[plain(key), plain(number)] for key, number in value.items()]
+            return {"by label": sorted(pairs, key=lambda pair: (str(type(pair[0])), pair[0]))}
+        return value
+
+    return {name: plain(value) for name, value in options.items()}
+
+
+def options_of(plain: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator from what :func:`plain_options` made of them.
+
+    Parameters
+    ----------
+    plain : mapping
+        What the file says.
+    known : mapping
+        The parameters that the estimator has.
+
+    Returns
+    -------
+    dict
+    """
+    require(set(plain) == set(known), f"options {sorted(plain)}, expected {sorted(known)}")
+    result = {}
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            pairs = value.get("by label")
+            good = set(value) == {"by label"} and isinstance(pairs, list)
+            good = good and all(
+                isinstance(p, list)
+                and len(p) == 2
+                and isinstance(p[0], (str, bool, int, float))
+                and isinstance(p[1], (int, float))
+                for p in pairs or []
+            )
+            require(good, f"option {name!r} of the wrong form")
+            value = dict(pairs or [])
+        require(
+            value is None or isinstance(value, (str, bool, int, float, dict)),
+            f"option {name!r} of the wrong type",
+        )
+        result[name] = value
+    return result
+
+
+def feature_name(column: str, kind: str, value: str) -> str:
+    """What to call a feature that was made of a column.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    kind : str
+        "number", "category", "bucket" or "missing".
+    value : str
+        The category, or the number of the bucket.
+
+    Returns
+    -------
+    str
+    """
+    if kind == "number":
+        return column
+    if kind == "missing":
+        return f"{column} is missing"
+    return f"{column}{'=' if kind == 'category' else '#'}{value}"
+
+
+def names_of(contents: Contents, d: int) -> Labels | None:
+    """Names of the features, if the file has them.
+
+    Parameters
+    ----------
+    contents : Contents
+        What the file holds.
+    d : int
+        How many features there are.
+
+    Returns
+    -------
+    ndarray of shape (d,), or None
+    """
+    if "features" in contents.lists:
+        features = contents.lists["features"]
+        good = all(isinstance(f, list) and len(f) == 3 for f in features)
+        require(good and all(isinstance(part, str) for f in features for part in f), "features")
+        names = [feature_name(*feature) for feature in features]
+    elif "names" in contents.lists:
+        names = contents.lists["names"]
+    else:
+        return None
+    good = len(names) == d and all(isinstance(name, str) for name in names)
+    require(good, "names that do not fit its features")
+    return np.array(names, dtype=object)

@@ -1,0 +1,126 @@
+"""Streams in: CSV, TSV, JSON lines, LIBSVM, Parquet and Arrow, in chunks and constant memory.
+
+Needs the extra ``cli``: ``pip install 'counterpoise[cli]'``.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+
+from counterpoise.streams.chunk import Chunk, DataError, Mark, Source
+from counterpoise.streams.columnar import ColumnarSource
+from counterpoise.streams.delimited import Delimited
+from counterpoise.streams.jsonlines import JsonLines
+from counterpoise.streams.libsvm import LibSVM
+from counterpoise.streams.text import Dialect, TextSource
+
+__all__ = ["FORMATS", "Chunk", "DataError", "Mark", "Source", "expanded", "format_of", "source"]
+
+FORMATS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "libsvm": (".libsvm", ".svm", ".svmlight"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+}
+COMPRESSED = (".gz", ".zst", ".zstd")
+
+
+def expanded(paths: list[str]) -> list[str]:
+    """Paths with patterns replaced by the files that they match, sorted.
+
+    Parameters
+    ----------
+    paths : list of str
+        Files, patterns with ``*``, ``?`` or ``[``, and ``-`` for standard input.
+
+    Returns
+    -------
+    list of str
+        Each one once.
+    """
+    result: list[str] = []
+    for path in paths:
+        if path == "-" or os.path.exists(path) or not glob.has_magic(path):
+            result.append(path)
+            continue
+        found = sorted(glob.glob(path, recursive=True))
+        if not found:
+            raise DataError(f"no file matches {path}")
+        result += found
+    return list(dict.fromkeys(result))
+
+
+def format_of(path: str) -> str:
+    """Format that the name of a file stands for.
+
+    Parameters
+    ----------
+    path : str
+        The file, or ``-``.
+
+    Returns
+    -------
+    str
+        One of FORMATS; standard input is CSV unless somebody says otherwise.
+    """
+    if path == "-":
+        return "csv"
+    name = path.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    for found, endings in FORMATS.items():
+        if name.endswith(endings):
+            return found
+    known = " ".join(ending for endings in FORMATS.values() for ending in endings)
+    raise DataError(
+        f"{path}: the name does not tell the format (known are {known}, with or without .gz or "
+        ".zst); say it with --format"
+    )
+
+
+def source(
+    path: str,
+    format: str | None = None,  # noqa: A002 - as the option is called
+    delimiter: str | None = None,
+    header: bool = True,
+    live: bool = False,
+    stdin_name: str | None = None,
+) -> Source:
+    """Open one input, whose rows come out in chunks.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    format : str, optional
+        One of FORMATS; by default what the name says.
+    delimiter : str, optional
+        Of CSV; by default a comma, or a tab for TSV.
+    header : bool, default=True
+        Whether CSV begins with the names of the columns.
+    live : bool, default=False
+        Deliver rows as they arrive, without waiting for a whole chunk.
+    stdin_name : str, optional
+        What to call standard input.
+
+    Returns
+    -------
+    Source
+    """
+    name = path
+    if path == "-":
+        name = f"standard input {stdin_name!r}" if stdin_name else "standard input"
+    kind = format or format_of(path)
+    if kind in ("parquet", "arrow"):
+        return ColumnarSource(path, name, kind == "parquet")
+    dialects: dict[str, Callable[[], Dialect]] = {
+        "csv": lambda: Delimited(delimiter or ",", header),
+        "tsv": lambda: Delimited(delimiter or "\t", header),
+        "jsonl": JsonLines,
+        "libsvm": LibSVM,
+    }
+    return TextSource(path, name, dialects[kind](), live)

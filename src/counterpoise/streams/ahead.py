@@ -1,0 +1,107 @@
+"""Reading ahead: a thread reads, a few more parse, and results come out in order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ahead(
+    items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
+) -> Iterator[Item]:
+    """Run an iterator in a thread of its own.
+
+    Parameters
+    ----------
+    items : iterator
+        What to run.
+    depth : int, default=2
+        How many results may wait.
+    stop : callable
+        Asked a few times a second whether to end, also while nothing comes.
+
+    Yields
+    ------
+    What the iterator yields; an exception comes out where it belongs.
+    """
+    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
+    over = threading.Event()
+
+    def put(kind: str, value: Any) -> bool:
+        while not over.is_set():
+            try:
+                waiting.put((kind, value), timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def run() -> None:
+        try:
+            for item in items:
+                if not put("item", item):
+                    return
+        except BaseException as error:
+            put("error", error)
+        else:
+            put("end", None)
+
+    # A daemon: it may be waiting for standard input when everybody else has gone home.
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        while not stop():
+            try:
+                kind, value = waiting.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if kind == "error":
+                raise value
+            if kind == "end":
+                return
+            yield value
+    finally:
+        over.set()
+
+
+def mapped(
+    function: Callable[[Item], Result], items: Iterator[Item], workers: int = 2
+) -> Iterator[Result]:
+    """Apply a function to items in a few threads, in order.
+
+    Parameters
+    ----------
+    function : callable
+        What to apply.
+    items : iterator
+        To what.
+    workers : int, default=2
+        How many threads.
+
+    Yields
+    ------
+    Results, in the order of the items. If taking an item fails, those before it come first.
+    """
+    pending: deque[Future[Result]] = deque()
+    failed: Exception | None = None
+    with ThreadPoolExecutor(workers) as pool:
+        while True:
+            try:
+                pending.append(pool.submit(function, next(items)))
+            except StopIteration:
+                break
+            except Exception as error:
+                failed = error
+                break
+            if len(pending) > workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    if failed is not None:
+        raise failed

@@ -1,0 +1,151 @@
+"""What every reader delivers: a chunk of rows as columns, and how far the input was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from counterpoise.arrays import Flags
+
+
+class DataError(ValueError):
+    """Input that cannot be used; the message says where, what was found, and what to do."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far an input was read.
+
+    Attributes
+    ----------
+    rows : int
+        Rows so far, header not counted.
+    size : int
+        Bytes so far, after decompression, of inputs that are text; else 0.
+    hash : str
+        XXH3 (128 bits) of what was read so far: of these bytes, or of the values of the columns.
+    cut : bool
+        Whether the last row had no line end, so that the next byte must be one.
+    """
+
+    rows: int = 0
+    size: int = 0
+    hash: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive rows of one input.
+
+    Attributes
+    ----------
+    source : str
+        What to call the input in messages.
+    first : int
+        Number of the first row within the input, from 1.
+    rows : int
+        How many.
+    columns : dict of str to pyarrow.Array
+        The columns that were asked for.
+    offered : tuple of str
+        All columns of a table.
+    mark : Mark
+        How far the input was read when these rows were.
+    cells : bool
+        Whether text is to be understood as numbers where it can be, as in CSV.
+    table : bool
+        Whether each row has every column, so that one that is not here is lacking; else 0 is meant.
+    absent : dict of str to ndarray of bool
+        Rows that do not have the column, where some do.
+    entries : CSR matrix of shape (rows, m), optional
+        Features that have numbers instead of names: column j is feature j + 1.
+    """
+
+    source: str
+    first: int
+    rows: int
+    columns: dict[str, pa.Array]
+    mark: Mark
+    cells: bool = False
+    table: bool = True
+    offered: tuple[str, ...] = ()
+    absent: dict[str, Flags] = field(default_factory=dict)
+    entries: Any = None
+
+    def error(self, row: int, message: str) -> DataError:
+        """Build an error about one row of this chunk.
+
+        Parameters
+        ----------
+        row : int
+            Its position in the chunk, from 0.
+        message : str
+            What is wrong, and what to do.
+
+        Returns
+        -------
+        DataError
+        """
+        return DataError(f"{self.source}, row {self.first + row}: {message}")
+
+
+class Source(Protocol):
+    """One input that can be read from any mark on."""
+
+    name: str
+
+    def chunks(
+        self,
+        rows: int,
+        after: Mark,
+        kinds: Mapping[str, str],
+        wanted: Callable[[str], bool],
+    ) -> Iterator[Chunk]:
+        """Read what follows a mark, having checked that what precedes it is as it was.
+
+        Parameters
+        ----------
+        rows : int
+            Rows of each chunk but the last.
+        after : Mark
+            Where to begin.
+        kinds : mapping of str to str
+            What is known of the columns, as it becomes known.
+        wanted : callable
+            Whether a column is of interest, by name.
+        """
+        ...
+
+    def done(self) -> tuple[int, int]:
+        """Bytes read of the file as it lies on the disk, and its size or 0 if that is unknown."""
+        ...
+
+
+def changed(name: str, mark: Mark) -> DataError:
+    """Error about an input that does not begin as it did.
+
+    Parameters
+    ----------
+    name : str
+        The input.
+    mark : Mark
+        How far it was read.
+
+    Returns
+    -------
+    DataError
+    """
+    if name == "standard input" or name.startswith("standard input "):
+        remedy = (
+            "replay it from its start, or give other data a name of its own with --stdin-name NAME"
+        )
+    else:
+        remedy = "restore the file, or give the new data under another name"
+    return DataError(
+        f"{name} has changed: the {mark.rows:,} rows learnt from it before are not as they were; "
+        f"{remedy}"
+    )

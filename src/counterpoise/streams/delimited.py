@@ -1,0 +1,175 @@
+"""CSV and TSV: whole records through pyarrow's reader, numbers as numbers, all else as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from counterpoise._records import Cells
+from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.streams.text import Piece
+
+
+class Delimited:
+    """Text with a delimiter between fields, and quotes around those that need them.
+
+    Parameters
+    ----------
+    delimiter : str, default=","
+        One character of ASCII.
+    header : bool, default=True
+        Whether the first record names the columns; else they are ``column 1``, ``column 2``, ...
+    """
+
+    def __init__(self, delimiter: str = ",", header: bool = True) -> None:
+        self.delimiter, self.header = delimiter, header
+        self.names: list[str] = []
+
+    def records(self) -> Cells:
+        """Return a walker over records."""
+        return Cells(ord(self.delimiter))
+
+    def begin(self, name: str, header: bytes) -> None:
+        """Take the names of the columns from the header.
+
+        Parameters
+        ----------
+        name : str
+            The input.
+        header : bytes
+            Its first record.
+        """
+        cells = self._fields(header, name)
+        self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
+        twice = [cell for cell in self.names if self.names.count(cell) > 1]
+        if twice:
+            raise DataError(f"{name}: two columns are called {twice[0]!r}; rename one of them")
+
+    def check(self, records: Any, name: str, row: int) -> None:
+        """Nothing can be wrong before parsing."""
+
+    def parse(
+        self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Chunk:
+        """Columns of whole records.
+
+        Parameters
+        ----------
+        piece : Piece
+            The records.
+        name : str
+            The input.
+        kinds : mapping of str to str
+            What is known of the columns: those known to be numbers are parsed as numbers.
+        wanted : callable
+            Whether a column is of interest, by name.
+
+        Returns
+        -------
+        Chunk
+        """
+        if not self.names:
+            cells = self._fields(piece.data, name)
+            self.names = [f"column {j + 1}" for j in range(len(cells))]
+        columns = [column for column in self.names if wanted(column)] or self.names
+        types = {c: pa.float64() if kinds.get(c) == "number" else pa.string() for c in columns}
+        try:
+            table = self._read(piece.data, name, piece.first, columns, types)
+        except _ConversionError:
+            as_bytes = dict.fromkeys(columns, pa.binary())
+            table = self._read(piece.data, name, piece.first, columns, as_bytes)
+            table = pa.table({c: _decoded(table[c], c, name, piece.first) for c in columns})
+        if table.num_rows != piece.rows:
+            raise DataError(
+                f"{name}, rows {piece.first} to {piece.first + piece.rows - 1}: quotes and line "
+                "ends do not fit together; put quotes around whole fields only"
+            )
+        found = {c: _joined(table[c]) for c in columns}
+        offered = tuple(self.names)
+        return Chunk(name, piece.first, piece.rows, found, piece.mark, cells=True, offered=offered)
+
+    def _fields(self, data: bytes, name: str) -> list[str]:
+        """Fields of the first record."""
+        try:
+            text = io.StringIO(data.decode(), newline="")
+            return next(filter(None, csv.reader(text, delimiter=self.delimiter)), [])
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{name}: the header is not UTF-8 text; convert the file, for example with "
+                "iconv -f LATIN1 -t UTF-8"
+            ) from None
+        except csv.Error as error:
+            raise DataError(f"{name}: the header cannot be read ({error})") from None
+
+    def _read(
+        self, data: bytes, name: str, first: int, columns: list[str], types: Mapping[str, Any]
+    ) -> pa.Table:
+        broken: list[Any] = []
+
+        def note(row: Any) -> str:
+            broken.append(row)
+            return "error"
+
+        try:
+            return pa.csv.read_csv(
+                pa.BufferReader(data),
+                pa.csv.ReadOptions(
+                    use_threads=False,
+                    block_size=min(len(data) + 1, 2**31 - 1),
+                    column_names=self.names,
+                ),
+                pa.csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=types, include_columns=columns, strings_can_be_null=True
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if broken:
+                row = broken[0]
+                raise DataError(
+                    f"{name}, row {first - 1 + (row.number or 1)}: {row.actual_columns} fields, "
+                    f"expected {row.expected_columns}: {_shown(row.text)}"
+                ) from None
+            if "conversion error" in str(error):
+                raise _ConversionError from None
+            raise DataError(f"{name}, after row {first - 1}: {_first_line(error)}") from None
+
+
+class _ConversionError(Exception):
+    """A cell is not what its column is said to hold."""
+
+
+def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:
+    """Text of a column read as bytes."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        for i, cell in enumerate(column.to_pylist()):
+            try:
+                (cell or b"").decode()
+            except UnicodeDecodeError:
+                raise DataError(
+                    f"{source}, row {first + i}, column {name!r}: {cell!r} is not UTF-8 text; "
+                    "convert the file, for example with iconv -f LATIN1 -t UTF-8"
+                ) from None
+        raise
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _shown(text: str, most: int = 60) -> str:
+    return repr(text if len(text) <= most else text[:most] + "...")
+
+
+def _first_line(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error).split("\n")[0])[:200]

@@ -1,0 +1,176 @@
+"""JSON lines: whole lines through pyarrow's reader, or one by one where that will not do.
+
+A field that a row does not have is 0; ``null`` is a missing value. pyarrow's reader does not tell
+the two apart, so lines are taken one by one where the word occurs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from counterpoise._records import Objects
+from counterpoise.arrays import Flags
+from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.streams.text import Piece
+
+TYPES = {"number": pa.float64(), "text": pa.string(), "hash": pa.string()}
+
+
+class JsonLines:
+    """One JSON object a line."""
+
+    header = False
+
+    def records(self) -> Objects:
+        """Return a walker over records."""
+        return Objects()
+
+    def begin(self, name: str, header: bytes) -> None:
+        """There is no header."""
+
+    def check(self, records: Any, name: str, row: int) -> None:
+        """Raise if a line is nested too deeply to be parsed.
+
+        Parameters
+        ----------
+        records : Objects
+            The walker.
+        name : str
+            The input.
+        row : int
+            Number of the last row that it found.
+        """
+        if records.too_deep:
+            raise DataError(f"{name}, row {max(row, 1)}: nested deeper than 64 brackets")
+
+    def parse(
+        self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Chunk:
+        """Columns of whole lines.
+
+        Parameters
+        ----------
+        piece : Piece
+            The lines.
+        name : str
+            The input.
+        kinds : mapping of str to str
+            What is known of the columns.
+        wanted : callable
+            Whether a column is of interest, by name.
+
+        Returns
+        -------
+        Chunk
+        """
+        table = None if b"null" in piece.data or b"NaN" in piece.data else _read(piece, kinds)
+        absent: dict[str, Flags] = {}
+        columns: dict[str, pa.Array] = {}
+        if table is None:
+            columns, absent = _one_by_one(piece, name, wanted)
+        else:
+            for column in filter(wanted, table.column_names):
+                columns[column] = table[column].combine_chunks()
+                if columns[column].null_count:
+                    absent[column] = columns[column].is_null().to_numpy(zero_copy_only=False)
+        return Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False, absent=absent)
+
+
+def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
+    """Table of the lines, or None if pyarrow will not read them, or not as whole lines."""
+    schema = pa.schema([(c, TYPES[kind]) for c, kind in list(kinds.items()) if kind in TYPES])
+    try:
+        piece.data.decode()
+        table = pa.json.read_json(
+            pa.BufferReader(piece.data),
+            pa.json.ReadOptions(use_threads=False, block_size=min(len(piece.data) + 1, 2**31 - 1)),
+            pa.json.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
+        return None
+    whole = table.num_columns and table.num_rows == piece.rows
+    simple = not any(
+        pa.types.is_temporal(field.type) or pa.types.is_nested(field.type)
+        for field in table.schema
+    )
+    return table if whole and simple else None
+
+
+def _one_by_one(
+    piece: Piece, name: str, wanted: Callable[[str], bool]
+) -> tuple[dict[str, pa.Array], dict[str, Flags]]:
+    """Columns of the lines, and which rows lack which column."""
+    values: dict[str, list[Any]] = {}
+    absent: dict[str, Flags] = {}
+    row = 0
+    for line in piece.data.split(b"\n"):
+        if not line.strip():
+            continue
+        for column, value in _object(line, name, piece.first + row).items():
+            if not wanted(column):
+                continue
+            if column not in values:
+                values[column] = [None] * piece.rows
+                absent[column] = np.ones(piece.rows, dtype=bool)
+            values[column][row] = value
+            absent[column][row] = False
+        row += 1
+    where = name, piece.first
+    return {c: _column(c, v, *where) for c, v in values.items()}, absent
+
+
+def _object(line: bytes, name: str, row: int) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode(), object_pairs_hook=_pairs)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}, row {row}: not a JSON object: {str(error)[:100]}") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{name}, row {row}: a JSON object is expected, not {str(value)[:40]!r}")
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {twice!r} occurs twice")
+    return result
+
+
+def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
+    """Numbers if all values are, booleans if all are, else text."""
+    kinds = {type(value) for value in values if value is not None}
+    for i, value in enumerate(values):
+        if isinstance(value, (dict, list)):
+            raise DataError(
+                f"{name}, row {first + i}, column {column!r}: nested values cannot be learnt; "
+                f"flatten them first, or leave the column out with --drop {column}"
+            )
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds <= {int, float}:
+        try:
+            return pa.array([None if v is None else float(v) for v in values], pa.float64())
+        except OverflowError:
+            pass
+    try:
+        return pa.array([_text(value) for value in values], pa.string())
+    except (UnicodeEncodeError, pa.ArrowInvalid):
+        raise DataError(
+            f"{name}, column {column!r}, in rows from {first}: text that is not Unicode (half of a "
+            "surrogate pair)"
+        ) from None
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value)

@@ -1,0 +1,136 @@
+"""Bytes of a file or of standard input, decompressed if they begin as gzip or zstd data does."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+import pyarrow as pa
+
+from counterpoise.streams.chunk import DataError
+
+MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class Bytes:
+    """A stream of bytes, read from its beginning to its end.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    name : str
+        What to call it in messages.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name = name
+        self.consumed = 0
+        try:
+            self._descriptor = 0 if path == "-" else os.open(path, os.O_RDONLY)
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            raise cannot_read(name, error) from None
+        if stat.S_ISDIR(status.st_mode):
+            os.close(self._descriptor)
+            raise DataError(f"{name} is a directory; name the files in it, for example {name}/*")
+        self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+        self.closed = False
+        self._peeked = b""
+        while len(self._peeked) < 4:
+            more = self._read(4 - len(self._peeked))
+            if not more:
+                break
+            self._peeked += more
+        codec = next((c for magic, c in MAGIC.items() if self._peeked.startswith(magic)), None)
+        self._expanded: Any = None
+        if codec is not None:
+            self._expanded = pa.CompressedInputStream(pa.PythonFile(_Raw(self), "r"), codec)
+
+    def read(self, most: int) -> bytes:
+        """Read bytes as they come.
+
+        Parameters
+        ----------
+        most : int
+            How many at most.
+
+        Returns
+        -------
+        bytes
+            Empty at the end.
+        """
+        if self._expanded is None:
+            return self.raw(most)
+        try:
+            data: bytes = self._expanded.read(most)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DataError(
+                f"{self.name} is compressed and damaged or cut off ({error}); nothing after the "
+                "last whole chunk was used: fetch the file again"
+            ) from None
+        return data
+
+    def raw(self, most: int) -> bytes:
+        """Read bytes before decompression.
+
+        Parameters
+        ----------
+        most : int
+            How many at most.
+
+        Returns
+        -------
+        bytes
+        """
+        if self._peeked:
+            data, self._peeked = self._peeked[:most], self._peeked[most:]
+            return data
+        return self._read(most)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed and self._descriptor:
+            os.close(self._descriptor)
+        self.closed = True
+
+    def _read(self, most: int) -> bytes:
+        try:
+            data = os.read(self._descriptor, most)
+        except OSError as error:
+            raise cannot_read(self.name, error) from None
+        self.consumed += len(data)
+        return data
+
+
+class _Raw:
+    """What pyarrow expects of a Python file."""
+
+    closed = False
+
+    def __init__(self, source: Bytes) -> None:
+        self._source = source
+
+    def read(self, most: int) -> bytes:
+        return self._source.raw(most)
+
+    def close(self) -> None:
+        pass
+
+
+def cannot_read(name: str, error: OSError) -> DataError:
+    """Error about a file that the system does not give.
+
+    Parameters
+    ----------
+    name : str
+        The file.
+    error : OSError
+        What the system says.
+
+    Returns
+    -------
+    DataError
+    """
+    return DataError(f"cannot read {name}: {error.strerror or error}")

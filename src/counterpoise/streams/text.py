@@ -1,0 +1,195 @@
+"""Text inputs: bytes are cut into whole records, so many a chunk, hashed, and parsed.
+
+The cuts depend on the bytes alone, not on how they arrived. A mark is a number of bytes and their
+hash, so that what was read before is checked without parsing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from xxhash import xxh3_128
+
+from counterpoise.streams.ahead import mapped
+from counterpoise.streams.chunk import Chunk, DataError, Mark, changed
+from counterpoise.streams.raw import Bytes
+
+PIECE = 1 << 20  # bytes read at a time
+LONGEST = 1 << 26  # bytes of one record
+BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Piece(NamedTuple):
+    """Whole records, as bytes.
+
+    Attributes
+    ----------
+    data : bytes
+        The records.
+    first : int
+        Number of the first one, from 1.
+    rows : int
+        How many.
+    mark : Mark
+        How far the input was read.
+    """
+
+    data: bytes
+    first: int
+    rows: int
+    mark: Mark
+
+
+class Dialect(Protocol):
+    """One kind of text."""
+
+    header: bool
+
+    def records(self) -> Any:
+        """Return a walker over records, see ``_records``."""
+        ...
+
+    def begin(self, name: str, header: bytes) -> None:
+        """Take the header in."""
+        ...
+
+    def check(self, records: Any, name: str, row: int) -> None:
+        """Raise if the walker has found something that must not be parsed."""
+        ...
+
+    def parse(
+        self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Chunk:
+        """Columns of whole records."""
+        ...
+
+
+class TextSource:
+    """An input of records in one dialect.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    name : str
+        What to call it in messages.
+    dialect : Dialect
+        How records look.
+    live : bool, default=False
+        Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
+        bytes arrive.
+    """
+
+    def __init__(self, path: str, name: str, dialect: Dialect, live: bool = False) -> None:
+        self.path, self.name, self.dialect, self.live = path, name, dialect, live
+        self._bytes: Bytes | None = None
+
+    def done(self) -> tuple[int, int]:
+        """Bytes read of the file, and its size."""
+        return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
+
+    def chunks(
+        self, rows: int, after: Mark, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Iterator[Chunk]:
+        """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
+
+        def parse(piece: Piece) -> Chunk:
+            return self.dialect.parse(piece, self.name, kinds, wanted)
+
+        pieces = self._pieces(rows, after)
+        yield from map(parse, pieces) if self.live else mapped(parse, pieces)
+
+    def _pieces(self, rows: int, after: Mark) -> Iterator[Piece]:
+        self._bytes = source = Bytes(self.path, self.name)
+        try:
+            cutter = _Cutter(source, self.dialect, self.live)
+            if self.dialect.header:
+                header, found = cutter.cut(1)
+                if found:
+                    self.dialect.begin(self.name, header)
+            if after.rows:
+                cutter.skip(after)
+            row = after.rows
+            while True:
+                data, found = cutter.cut(rows, row)
+                if not found:
+                    return
+                row += found
+                mark = Mark(row, cutter.size, cutter.hash.hexdigest(), cutter.ended_open)
+                yield Piece(data, row - found + 1, found, mark)
+        finally:
+            source.close()
+
+
+class _Cutter:
+    """Cuts whole records off a stream of bytes, counting and hashing what it cuts."""
+
+    def __init__(self, source: Bytes, dialect: Dialect, live: bool) -> None:
+        self.source, self.dialect, self.live = source, dialect, live
+        self.records = dialect.records()
+        self.hash, self.size = xxh3_128(), 0
+        self.ended_open = False
+        self._piece, self._at, self._first = b"", 0, True
+
+    def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
+        """So many records, or what is left, and their number; ``row`` records came before."""
+        parts, found, since = [], 0, 0
+        while found < wanted:
+            if self._at == len(self._piece) and not self._more():
+                break
+            start = self._at
+            self._at, ended = self.records.take(self._piece, start, wanted - found)
+            parts.append(memoryview(self._piece)[start : self._at])
+            found += ended
+            self.dialect.check(self.records, self.source.name, row + found)
+            since = 0 if ended else since + self._at - start
+            if since > LONGEST:
+                raise DataError(
+                    f"{self.source.name}, row {row + found + 1}: longer than "
+                    f"{LONGEST >> 20} MB; is a quote or a line end missing?"
+                )
+            if self.live and found and self._at == len(self._piece):
+                break
+        if found < wanted and self.records.unfinished and not (self.live and found):
+            self.ended_open = True
+            found += 1
+            if getattr(self.records, "quote_open", False):
+                raise DataError(
+                    f"{self.source.name}, row {row + found}: a quote is opened and never closed"
+                )
+            self.records = self.dialect.records()
+        data = b"".join(parts)
+        self.hash.update(data)
+        self.size += len(data)
+        return data, found
+
+    def skip(self, after: Mark) -> None:
+        """Go to a mark, checking that what precedes it is what it was."""
+        left = after.size - self.size
+        while left > 0 and (self._at < len(self._piece) or self._more()):
+            part = memoryview(self._piece)[self._at : self._at + left]
+            self._at += len(part)
+            self.hash.update(part)
+            left -= len(part)
+        self.size = after.size
+        if left or self.hash.hexdigest() != after.hash:
+            raise changed(self.source.name, after)
+        self.records = self.dialect.records()
+        there = self._at < len(self._piece) or self._more()
+        if after.cut and there and self._piece[self._at] not in b"\r\n":
+            raise changed(self.source.name, after)
+
+    def _more(self) -> bool:
+        """Read another piece; whether there was one."""
+        self._piece, self._at = self.source.read(PIECE), 0
+        if self._first and self._piece:
+            self._first = False
+            if self._piece.startswith(BYTE_ORDER_MARKS):
+                raise DataError(
+                    f"{self.source.name} is UTF-16 text; convert it to UTF-8, for example with "
+                    "iconv -f UTF-16 -t UTF-8"
+                )
+            if self._piece.startswith(b"\xef\xbb\xbf"):
+                self._at = 3
+        return bool(self._piece)
