@@ -1,4 +1,4 @@
-"""Readers: the same chunks however the bytes arrive, and one clear error for what cannot be read."""
+"""Readers: the same chunks however bytes arrive, and one clear error for what cannot be read."""
 
 import gzip
 import json
@@ -182,7 +182,9 @@ def test_a_parquet_file_that_was_written_again_with_more_rows_goes_on(tmp_path):
 def test_an_integer_column_turns_to_fractions_late(tmp_path):
     lines = ["1,0\n"] * 200_000 + ["1.5,1\n"]
     X, _, encoding = encoded(written(tmp_path / "t.csv", "a,y\n" + "".join(lines)), rows=8192)
-    assert names(encoding) == ["a"] and X[-1, 0] == 1.5 and X[:-1].max() == 1.0
+    assert names(encoding) == ["a"]
+    assert X[-1, 0] == 1.5
+    assert X[:-1].max() == 1.0
 
 
 def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
@@ -198,8 +200,10 @@ def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
 def test_a_json_field_may_come_in_the_last_row(tmp_path):
     lines = ['{"a": 1, "y": "n"}'] * 30_000 + ['{"a": 2, "b": 0.5, "c": "x", "y": "p"}']
     X, y, encoding = encoded(written(tmp_path / "t.jsonl", "\n".join(lines)), rows=8192)
-    assert names(encoding) == ["a", "b", "c=x"] and y[-1] == "p"
-    assert X[-1].tolist() == [2, 0.5, 1] and not X[:-1, 1:].any()
+    assert names(encoding) == ["a", "b", "c=x"]
+    assert y[-1] == "p"
+    assert X[-1].tolist() == [2, 0.5, 1]
+    assert not X[:-1, 1:].any()
 
 
 def test_in_json_what_a_row_lacks_is_zero_and_null_is_missing(tmp_path):
@@ -227,8 +231,10 @@ def test_missing_values(tmp_path, ending):
     assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learnt from rows 2 and 3
     X, y, encoding = encoded(path, missing="indicate")
     by_name = {name: X[:, j].tolist() for j, name in enumerate(names(encoding))}
-    assert by_name["a"] == [1, 0, 3, 4] and by_name["a is missing"] == [0, 1, 0, 0]
-    assert by_name["b is missing"] == [0, 0, 1, 0] and by_name["b=u"] == [1, 0, 0, 1]
+    assert by_name["a"] == [1, 0, 3, 4]
+    assert by_name["a is missing"] == [0, 1, 0, 0]
+    assert by_name["b is missing"] == [0, 0, 1, 0]
+    assert by_name["b=u"] == [1, 0, 0, 1]
 
 
 def test_a_missing_label_cannot_be_indicated(tmp_path):
@@ -247,7 +253,8 @@ def test_columns_are_what_somebody_says(tmp_path):
         path, drop=("id",), categorical=("code",), time=("when",), hashed={"town": 4}
     )
     found = dict(zip(names(encoding), X.T.tolist(), strict=True))
-    assert found["code=1"] == [1, 0] and found["a"] == [1, 2]
+    assert found["code=1"] == [1, 0]
+    assert found["a"] == [1, 2]
     assert found["when"] == [1704067200.0, 1704153610.0]
     assert sum(name.startswith("town#") for name in found) in (1, 2)
     X, _, encoding = encoded(path, keep=("a",))
@@ -268,7 +275,8 @@ def test_time_as_parquet_has_it(tmp_path):
     with pytest.raises(DataError, match="'when' holds dates"):
         encoded(path)
     X, y, _ = encoded(path, time=("when", "day", "took"))
-    assert X.tolist() == [[0, 0, 1e-6], [86400, 86400, 2.5]] and y == ["true", "false"]
+    assert X.tolist() == [[0, 0, 1e-6], [86400, 86400, 2.5]]
+    assert y == ["true", "false"]
 
 
 def test_too_many_categories_name_the_way_out(tmp_path):
@@ -279,7 +287,8 @@ def test_too_many_categories_name_the_way_out(tmp_path):
     ):
         encoded(path, rows=100)
     X, _, encoding = encoded(path, rows=100, hashed={"name": 16})
-    assert len(encoding.features) == 16 and (X.sum(axis=1) == 1).all()
+    assert len(encoding.features) == 16
+    assert (X.sum(axis=1) == 1).all()
 
 
 def test_hashing_is_that_of_the_seed(tmp_path):
@@ -307,7 +316,7 @@ BAD = {
     "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 is not a whole number"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
     "json list": ("t.jsonl", '{"a":1,"y":0}\n[1]\n', "row 2: a JSON object is expected"),
-    "json twice": ("t.jsonl", '{"a":1,"a":2,"y":0}\n', "row 1: not a JSON object: field 'a' occurs twice"),
+    "json twice": ("t.jsonl", '{"a":1,"a":2,"y":0}\n', "row 1: .*field 'a' occurs twice"),
     "json nested": ("t.jsonl", '{"a":{"b":1},"y":0}\n', r"row 1, column 'a': nested.*--drop a"),
     "json deep": ("t.jsonl", '{"a":' + "[" * 10_000 + "\n", "row 1: nested deeper than 64"),
     "json text": ("t.jsonl", '{"a":1,"y":0}\n{"a":"u","y":1}\n', None),
@@ -358,7 +367,8 @@ def test_what_numbers_look_like(tmp_path):
     assert X.ravel().tolist() == [1, 2, 3, -400, 0.001, 7]
     text = "a,y\n" + "".join(f"{cell},0\n" for cell in ("1", "NA", "null", "NaN", ""))
     X, _, encoding = encoded(written(tmp_path / "t.csv", text), missing="indicate")
-    assert names(encoding) == ["a", "a is missing"] and X[:, 1].tolist() == [0, 1, 1, 1, 1]
+    assert names(encoding) == ["a", "a is missing"]
+    assert X[:, 1].tolist() == [0, 1, 1, 1, 1]
 
 
 def test_a_byte_order_mark_and_empty_names(tmp_path):
@@ -369,7 +379,8 @@ def test_a_byte_order_mark_and_empty_names(tmp_path):
 def test_csv_without_a_header(tmp_path):
     path = written(tmp_path / "t.csv", '1,"u\nv",0\n2,w,1\n')
     (chunk,) = chunks(path, 10, header=False)
-    assert list(chunk.columns) == ["column 1", "column 2", "column 3"] and chunk.rows == 2
+    assert list(chunk.columns) == ["column 1", "column 2", "column 3"]
+    assert chunk.rows == 2
 
 
 def test_delimiters(tmp_path):
@@ -382,7 +393,8 @@ def test_prediction_treats_what_it_does_not_know_as_none(tmp_path):
     _, _, encoding = encoded(path)
     (chunk,) = chunks(written(tmp_path / "n.csv", "b,a,extra\nw,5,1\nu,6,2\n"))
     found = encoding.predict(chunk)
-    assert found.X.toarray().tolist() == [[5, 0, 0], [6, 1, 0]] and found.unknown == {"b": 1}
+    assert found.X.toarray().tolist() == [[5, 0, 0], [6, 1, 0]]
+    assert found.unknown == {"b": 1}
     (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
     with pytest.raises(DataError, match="lacks column 'b', which the model has learnt; it has 'a'"):
         encoding.predict(chunk)
@@ -432,4 +444,5 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     )  # fmt: skip
     assert int(done.stdout) < 150_000
     assert (tmp_path / "t.csv").stat().st_size > 35e6
-    assert callable(learn) and Learner is not None
+    assert callable(learn)
+    assert Learner is not None

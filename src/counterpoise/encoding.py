@@ -270,9 +270,8 @@ class Encoding:
         for name, option in (self.columns.named | known).items():
             if name not in chunk.offered:
                 what = f"named by {option}" if option else "which was learnt before"
-                raise DataError(
-                    f"{chunk.source} has no column {name!r}, {what}; it has {_listed(chunk.offered)}"
-                )
+                has = _listed(chunk.offered)
+                raise DataError(f"{chunk.source} has no column {name!r}, {what}; it has {has}")
 
     def _decided(self, chunk: Chunk) -> dict[str, str]:
         """Kinds of columns, with those that these rows decide."""
@@ -284,11 +283,12 @@ class Encoding:
             if column.null_count < len(column):
                 kind = self.columns.told.get(name) or cells.kind_of(chunk, name)
             if kind == "time" and name not in self.columns.time:
-                row = int(np.flatnonzero(~column.is_null().to_numpy(zero_copy_only=False))[0])
+                row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
+                date = column[row].as_py()
                 raise chunk.error(
                     row,
-                    f"column {name!r} holds dates ({column[row].as_py()}); learn them as seconds "
-                    f"with --time {name}, as categories with --categorical {name}, or leave them out "
+                    f"column {name!r} holds dates ({date}); learn them as seconds with "
+                    f"--time {name}, as categories with --categorical {name}, or leave them out "
                     f"with --drop {name}",
                 )
             if kind is not None:
@@ -506,6 +506,8 @@ class Encoding:
 
 def _dense(at: dict[int, Vector], n: int, d: int) -> Matrix:
     """Columns side by side; one that is not there is zero."""
+    if not d:
+        return np.zeros((n, 0))
     zero = np.zeros(n)
     return np.column_stack([at.get(j, zero) for j in range(d)])
 

@@ -284,22 +284,17 @@ def stored_model(path: str) -> Stored:
     Stored
     """
     contents = modelfile.load(path)
-    try:
-        if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
-            raise ModelFileError(
-                f"holds a {contents.kind} saved from Python, which does not say how columns become "
-                "features; use it from Python, or learn a model with counterpoise learn"
-            )
-        model = BalancedRidgeClassifier._of(replace(contents, stream=None, lists={}))
-        try:
-            stored = _stream(contents, model)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, ModelFileError):
-                raise
-            raise ModelFileError(f"has a stream section of the wrong form ({error!r})") from None
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} {error}") from None
-    return stored
+    if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
+        raise ModelFileError(
+            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
+            "become features; use it from Python, or learn a model with counterpoise learn"
+        )
+
+    def build() -> Stored:
+        plain = replace(contents, stream=None, lists={})
+        return _stream(contents, BalancedRidgeClassifier._of(plain))
+
+    return modelfile.believed(path, build)
 
 
 def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Stored:

@@ -12,10 +12,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors
@@ -25,6 +25,7 @@ from counterpoise.version import VERSION
 
 KEY = "counterpoise"
 SCHEMA = 1
+Result = TypeVar("Result")
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 
@@ -189,10 +190,7 @@ def load(path: str | os.PathLike[str]) -> Contents:
     """
     with open(path, "rb") as file:
         data = file.read()
-    try:
-        return from_bytes(data)
-    except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)} {error}") from None
+    return believed(path, lambda: from_bytes(data))
 
 
 def from_bytes(data: bytes) -> Contents:
@@ -301,6 +299,31 @@ def _strict(text: str | bytes) -> Any:
         raise ModelFileError(f"has a header that cannot be read ({error})") from None
 
 
+def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
+    """Build something from the contents of a file, or refuse the file.
+
+    Parameters
+    ----------
+    path : path
+        The file, for the message.
+    build : callable
+        Builds it; whatever goes wrong there is the file's fault.
+
+    Returns
+    -------
+    What was built.
+    """
+    try:
+        return build()
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)} {error}") from None
+    except Exception as error:
+        what = " ".join(str(error).split())[:200]
+        raise ModelFileError(
+            f"{os.fspath(path)} has contents of the wrong form ({type(error).__name__}: {what})"
+        ) from None
+
+
 class Saved:
     """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
 
@@ -340,7 +363,4 @@ class Saved:
                 f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
                 f"{contents.kind}.load"
             )
-        try:
-            return cls._of(contents)
-        except ModelFileError as error:
-            raise ModelFileError(f"{os.fspath(path)} {error}") from None
+        return believed(path, lambda: cls._of(contents))

@@ -160,7 +160,8 @@ def labels_of(plain: Any) -> Labels:
     numbers += ["float16", "float32", "float64"]
     types = {"text": (str,), "object": (str, bool, int, float), "bool": (bool,)}
     types |= dict.fromkeys(numbers, (int, float))
-    require(kind in types and isinstance(values, list), "labels of an unknown type")
+    known = isinstance(kind, str) and kind in types and isinstance(values, list)
+    require(known, "labels of an unknown type")
     require(all(isinstance(v, types[kind]) for v in values), "labels that are not of their type")
     require(len({(type(v) is str, v) for v in values}) == len(values), "a label twice")
     dtype = {"text": np.str_, "object": object}.get(kind, kind)

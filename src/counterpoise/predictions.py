@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute as pc
 import pyarrow.parquet
 
 from counterpoise import probability
@@ -297,15 +297,25 @@ class Sink:
 
 
 def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
+    """Lines of text, with quotes around the cells that need them and no others."""
     delimiter = "\t" if kind == "tsv" else ","
-    out = io.BytesIO()
+    out = io.StringIO()
     if header:
-        text = io.StringIO()
-        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
-        out.write(text.getvalue().encode())
-    options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="needed")
-    pa.csv.write_csv(table, out, options)
-    return out.getvalue()
+        csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    cells = [_quoted(column.cast(pa.string()), delimiter) for column in table.columns]
+    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
+    out.write("\n".join(lines.to_pylist()))
+    out.write("\n" if len(lines) else "")
+    return out.getvalue().encode()
+
+
+def _quoted(column: Any, delimiter: str) -> Any:
+    special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
+    if not pc.any(special).as_py():
+        return column
+    quoted = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise('"', quoted, '"', "")
+    return pc.if_else(special, quoted, column)
 
 
 def _json_lines(table: pa.Table, header: bool) -> bytes:

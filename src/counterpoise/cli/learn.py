@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -120,10 +122,7 @@ def learn(
         (format or streams.format_of(path)) == "libsvm" for path in paths
     ):
         columns["label"] = streams.libsvm.LABEL
-    stopped: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: stopped.append(number))
-    with locked(model):
+    with _signals() as stopped, locked(model):
         learner = Learner(model, columns, parameters, chunk_rows)
         inputs = [
             (
@@ -148,6 +147,21 @@ def learn(
     if stopped:
         say("stopped; the same command goes on from here")
         sys.exit(128 + stopped[0])
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop, instead of obeying at once."""
+    stopped: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: stopped.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Watch:

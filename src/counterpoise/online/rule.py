@@ -326,6 +326,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             raise ModelFileError(f"has an option that is impossible: {error}") from None
         facts, arrays = contents.facts, contents.arrays
         require(set(facts) == {"classes", "features", "tau"}, "strange facts")
+        require(set(arrays) == set(ARRAYS), "the wrong tensors")
         d, tau = facts["features"], facts["tau"]
         require(type(d) is int and 1 <= d <= arrays["w"].size, "a wrong number of features")
         require(type(tau) is float and bool(np.isfinite(tau)), "a wrong threshold")
@@ -335,7 +336,6 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         )
         require(two, "classes that are not two in order")
         s = result._begin(d + bool(result.fit_intercept))
-        require(set(arrays) == set(ARRAYS), "the wrong tensors")
         for name in ARRAYS:
             start, found = getattr(s, name), arrays[name]
             fits = found.shape == start.shape

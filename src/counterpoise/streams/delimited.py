@@ -15,6 +15,8 @@ from counterpoise._records import Cells
 from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.streams.text import Piece
 
+RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+
 
 class Delimited:
     """Text with a delimiter between fields, and quotes around those that need them.
@@ -110,12 +112,6 @@ class Delimited:
     def _read(
         self, data: bytes, name: str, first: int, columns: list[str], types: Mapping[str, Any]
     ) -> pa.Table:
-        broken: list[Any] = []
-
-        def note(row: Any) -> str:
-            broken.append(row)
-            return "error"
-
         try:
             return pa.csv.read_csv(
                 pa.BufferReader(data),
@@ -124,19 +120,18 @@ class Delimited:
                     block_size=min(len(data) + 1, 2**31 - 1),
                     column_names=self.names,
                 ),
-                pa.csv.ParseOptions(
-                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note
-                ),
+                pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 pa.csv.ConvertOptions(
                     column_types=types, include_columns=columns, strings_can_be_null=True
                 ),
             )
         except pa.ArrowInvalid as error:
-            if broken:
-                row = broken[0]
+            ragged = RAGGED.search(str(error))
+            if ragged:
+                row, expected, found, text = ragged.groups()
                 raise DataError(
-                    f"{name}, row {first - 1 + (row.number or 1)}: {row.actual_columns} fields, "
-                    f"expected {row.expected_columns}: {_shown(row.text)}"
+                    f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
+                    f"{_shown(text)}"
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None

@@ -96,8 +96,7 @@ def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
         return None
     whole = table.num_columns and table.num_rows == piece.rows
     simple = not any(
-        pa.types.is_temporal(field.type) or pa.types.is_nested(field.type)
-        for field in table.schema
+        pa.types.is_temporal(field.type) or pa.types.is_nested(field.type) for field in table.schema
     )
     return table if whole and simple else None
 
