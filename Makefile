@@ -22,10 +22,10 @@ check: $(VENV)/installed-test
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
-	cd benchmarks && $(PY) bulk.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py
+	cd benchmarks && $(PY) bulk.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py
 
 prove: $(VENV)/installed-test
-	cd benchmarks && $(PY) probability.py && $(PY) events.py && $(PY) drift.py
+	cd benchmarks && $(PY) probability.py && $(PY) events.py && $(PY) drift.py && $(PY) crash.py
 
 clean:
 	rm -rf $(VENV) build dist

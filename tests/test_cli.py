@@ -228,7 +228,10 @@ def test_unknown_categories_are_counted_when_predicting(run):
     learnt(run)
     payments(20, seed=2).assign(country="XX").to_csv("u.csv", index=False)
     done = run("predict", MODEL, "u.csv")
-    assert "column 'country': 20 cells of categories that were never learnt" in done.err
+    assert (
+        "column 'country': 20 cells with a category that was never learnt, taken as none"
+        in done.err
+    )
     assert len(done.out.splitlines()) == 21
 
 

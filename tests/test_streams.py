@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from counterpoise.encoding import Columns, Encoding
-from counterpoise.learner import Learner, learn
 from counterpoise.streams import DataError, Mark, expanded, source
 from counterpoise.streams.chunk import Chunk
 from counterpoise.streams.delimited import Delimited
@@ -425,15 +424,17 @@ def test_a_chunk_does_not_care_how_it_was_read(tmp_path):
 
 
 def test_learning_many_rows_takes_constant_memory(tmp_path):
-    """A small version of the benchmark: 200,000 rows leave less than 60 MB behind."""
+    """A small version of the benchmark: 37 MB of text in less than 150 MB above the imports."""
     code = """
-import resource, sys
+import sys
 from counterpoise.learner import Learner, learn
 from counterpoise.streams import source
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def kilobytes(field):
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(field))
+before = kilobytes("VmRSS")
 learner = Learner(sys.argv[1] + ".st", {"label": "y"}, {})
 learn(learner, [(source(sys.argv[1]), "t")], 10**9, lambda: False, lambda *_: None)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(kilobytes("VmHWM") - before)
 """
     rng = np.random.default_rng(0)
     columns = {f"x{j}": np.round(rng.standard_normal(200_000), 3) for j in range(30)}
@@ -444,5 +445,3 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     )  # fmt: skip
     assert int(done.stdout) < 150_000
     assert (tmp_path / "t.csv").stat().st_size > 35e6
-    assert callable(learn)
-    assert Learner is not None

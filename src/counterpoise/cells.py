@@ -46,7 +46,7 @@ def kind_of(chunk: Chunk, name: str) -> str | None:
     return "time" if _casts(_moment, column) else "text"
 
 
-def numbers(chunk: Chunk, name: str) -> Vector:
+def numbers(chunk: Chunk, name: str, remedy: str = "correct it") -> Vector:
     """Cells as numbers, NaN where missing.
 
     Parameters
@@ -55,6 +55,8 @@ def numbers(chunk: Chunk, name: str) -> Vector:
         The rows.
     name : str
         The column.
+    remedy : str
+        What to do about a cell that is not a number.
 
     Returns
     -------
@@ -62,7 +64,6 @@ def numbers(chunk: Chunk, name: str) -> Vector:
     """
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
-        remedy = f"correct it, or leave the column out with --drop {name}"
         column = _converted(_number, chunk, name, "a number", remedy)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
@@ -96,7 +97,7 @@ def texts(chunk: Chunk, name: str) -> pa.Array:
     return column.cast(pa.string())
 
 
-def seconds(chunk: Chunk, name: str) -> Vector:
+def seconds(chunk: Chunk, name: str, remedy: str = "correct it") -> Vector:
     """Dates and times as seconds since 1970, numbers as they are, NaN where missing.
 
     Parameters
@@ -105,6 +106,8 @@ def seconds(chunk: Chunk, name: str) -> Vector:
         The rows.
     name : str
         The column.
+    remedy : str
+        What to do about a cell that is not a date.
 
     Returns
     -------
@@ -112,12 +115,12 @@ def seconds(chunk: Chunk, name: str) -> Vector:
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and _casts(_number, column):
-        return numbers(chunk, name)
+        return numbers(chunk, name, remedy)
     if pa.types.is_string(column.type):
-        column = _converted(_moment, chunk, name, "a date or time", "write it as 2024-12-31 23:59")
+        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedy)
     kind = column.type
     if not pa.types.is_temporal(kind):
-        return numbers(chunk, name)
+        return numbers(chunk, name, remedy)
     unit = 1.0 / 86400.0 if pa.types.is_date32(kind) else UNITS[getattr(kind, "unit", "ms")]
     count = column.view(f"int{kind.bit_width}").cast(pa.float64())
     values: Vector = count.to_numpy(zero_copy_only=False) / unit

@@ -195,7 +195,7 @@ class Encoding:
                 "take --missing drop",
             )
         weight = self._weights(chunk, missing)
-        kept, dropped = self._keep(chunk, missing)
+        kept, dropped = self._keep(chunk, missing, predicting=False)
         unknown: dict[str, int] = {}
         fresh: dict[Feature, None] = {}
         for name in numeric:
@@ -245,7 +245,7 @@ class Encoding:
                 f"{_listed(chunk.offered)}"
             )
         numeric, missing = self._numbers(chunk, self.kinds, predicting=True)
-        kept, dropped = self._keep(chunk, missing)
+        kept, dropped = self._keep(chunk, missing, predicting=True)
         unknown: dict[str, int] = {}
         dictionaries = {
             name: self._categories(chunk, name, self.kinds[name], kept)
@@ -307,7 +307,8 @@ class Encoding:
             kind, absent = kinds.get(name), chunk.absent.get(name)
             if kind in ("number", "time"):
                 read = cells.numbers if kind == "number" else cells.seconds
-                x = read(chunk, name)
+                other = "" if predicting else f", or leave the column out with --drop {name}"
+                x = read(chunk, name, f"correct it{other}")
                 with np.errstate(over="ignore"):
                     moderate = x @ x <= LARGEST
                 if not moderate:  # also if any is NaN
@@ -377,7 +378,9 @@ class Encoding:
             )
         return weight
 
-    def _keep(self, chunk: Chunk, missing: dict[str, Flags]) -> tuple[Flags, dict[str, int]]:
+    def _keep(
+        self, chunk: Chunk, missing: dict[str, Flags], predicting: bool
+    ) -> tuple[Flags, dict[str, int]]:
         """Rows to be kept, and how many are not, by column."""
         kept = np.ones(chunk.rows, dtype=bool)
         dropped: dict[str, int] = {}
@@ -385,12 +388,13 @@ class Encoding:
             if not gone.any():
                 continue
             if self.columns.missing == "error":
-                raise chunk.error(
-                    int(gone.argmax()),
-                    f"column {name!r} is missing; drop such rows with --missing drop, or learn "
-                    f"that it is missing with --missing indicate, or leave the column out with "
-                    f"--drop {name}",
+                remedy = (
+                    "fill it in, or learn a model with --missing indicate"
+                    if predicting
+                    else "drop such rows with --missing drop, or learn that it is missing with "
+                    f"--missing indicate, or leave the column out with --drop {name}"
                 )
+                raise chunk.error(int(gone.argmax()), f"column {name!r} is missing; {remedy}")
             if self.columns.missing == "drop":
                 dropped[name] = int((gone & kept).sum())
                 kept &= ~gone

@@ -98,8 +98,8 @@ def predict(
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
         say(f"{rows} have missing values and no prediction")
     for name, count in predictor.unknown.items():
-        cells = f"{count:,} cells" if count > 1 else "one cell"
-        say(f"column {name!r}: {cells} of categories that were never learnt count as none of them")
+        cells = f"{count:,} cell{'s' if count > 1 else ''}"
+        say(f"column {name!r}: {cells} with a category that was never learnt, taken as none")
 
 
 def _kind(output: str | None, to: str | None) -> str:

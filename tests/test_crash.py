@@ -1,0 +1,121 @@
+"""Killed at any moment, a run that is started again ends as if nothing had happened."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from counterpoise.learner import Learner, learn, locked, stored_model
+from counterpoise.streams import source
+
+LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]
+OFTEN = ["--checkpoint-every", "64"]
+COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()", *LEARN, *OFTEN]
+
+# Dies at one call of one function that saving goes through, before or after it takes effect.
+DYING = """
+import os, sys
+name, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
+real = getattr(os, name)
+def dying(*arguments, **options):
+    global count
+    count -= 1
+    if count == 0 and when == "before":
+        os.kill(os.getpid(), 9)
+    if count == 0 and when == "half":
+        real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+        os.kill(os.getpid(), 9)
+    result = real(*arguments, **options)
+    if count == 0:
+        os.kill(os.getpid(), 9)
+    return result
+setattr(os, name, dying)
+from counterpoise.cli import main
+main()
+"""
+
+
+def write_rows(folder, rows):
+    rng = np.random.default_rng(0)
+    y = rng.random(rows) < 0.1
+    lines = [f"{a:.4f},{'uvw'[k]},{int(c)}\n" for a, k, c in zip(
+        rng.standard_normal(rows) + y, rng.integers(0, 3, rows), y, strict=True
+    )]  # fmt: skip
+    (folder / "t.csv").write_text("a,b,y\n" + "".join(lines))
+
+
+def go_on(folder):
+    """The same command, within this process."""
+    with locked(str(folder / "m")):
+        learner = Learner(str(folder / "m"), {"label": "y"}, {}, chunk_rows=64)
+        inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
+        learn(learner, inputs, 10**9, lambda: False, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The bytes of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_rows(folder, 1000)
+    go_on(folder)
+    return (folder / "m").read_bytes()
+
+
+POINTS = [
+    ("write", "half", 3), ("fsync", "before", 3), ("replace", "before", 2), ("replace", "after", 2),
+    ("fsync", "before", 4), ("write", "half", 1),
+]  # fmt: skip
+
+
+def test_dying_at_any_point_of_saving(uninterrupted, tmp_path):
+    """Temporary write, fsync, rename, fsync of the folder: the file is the old or the new one."""
+    processes = []
+    for k, (name, when, count) in enumerate(POINTS):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        write_rows(folder, 1000)
+        arguments = [sys.executable, "-c", DYING, name, when, str(count), *LEARN, *OFTEN]
+        processes.append(subprocess.Popen(arguments, cwd=folder, stderr=subprocess.PIPE))
+        if k % 2:
+            [process.wait() for process in processes]
+    for k, process in enumerate(processes):
+        assert process.wait() == -signal.SIGKILL, process.stderr.read()
+        folder, seen = tmp_path / str(k), 0
+        if POINTS[k] != ("write", "half", 1):
+            (record,) = stored_model(str(folder / "m")).records.values()
+            seen = record.mark.rows
+            assert seen % 64 == 0
+            assert 0 < seen < 1000
+        else:
+            assert not (folder / "m").exists()
+    for k in range(len(POINTS)):
+        go_on(tmp_path / str(k))
+        assert (tmp_path / str(k) / "m").read_bytes() == uninterrupted
+        names = sorted(path.name for path in (tmp_path / str(k)).iterdir())
+        assert names == ["m", "t.csv"]  # neither locks nor temporary files are left
+
+
+def test_killed_at_random_moments(tmp_path):
+    """A short version of benchmarks/crash.py."""
+    write_rows(tmp_path, 60_000)
+    options = {"cwd": tmp_path, "stderr": subprocess.DEVNULL}
+    rng, last = np.random.default_rng(0), 0
+    for _ in range(3):
+        process = subprocess.Popen(COMMAND, **options)
+        start = time.monotonic()
+        while not (tmp_path / "m").exists() and time.monotonic() - start < 20:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.kill()
+        process.wait()
+        (record,) = stored_model(str(tmp_path / "m")).records.values()
+        assert record.mark.rows >= last
+        last = record.mark.rows
+    go_on(tmp_path)
+    killed = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").unlink()
+    go_on(tmp_path)
+    assert (tmp_path / "m").read_bytes() == killed

@@ -1,0 +1,70 @@
+"""Every transcript in the documents is run, in order, and must say what it says there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if "$ counterpoise" in page.read_text()
+]
+
+
+def transcripts(page):
+    """Commands and what they print, of the console blocks that use the command."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+        if "counterpoise" not in block and "payments.csv" not in block:
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = part.splitlines()
+            end = 1
+            while "\n".join(lines[:end]).count("'") % 2:  # a quoted argument goes on
+                end += 1
+            yield "\n".join(lines[:end]), "\n".join(lines[end:])
+
+
+def shell(folder):
+    """Run a line in a folder where ``counterpoise`` is this one."""
+    command = folder / "bin" / "counterpoise"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nfrom counterpoise.cli import main\nmain()\n")
+    command.chmod(0o755)
+    shutil.copy(ROOT / "examples" / "payments.csv", folder)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+
+    def call(line):
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, env={**os.environ, "PATH": path}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        return done.stdout.rstrip("\n")
+
+    return call
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_transcripts_are_real(page, tmp_path):
+    call = shell(tmp_path)
+    for line, printed in transcripts(page):
+        assert rounded(call(line)) == rounded(printed), line
+
+
+def rounded(text):
+    """Text with six decimals at most: another machine rounds in another place."""
+    return re.sub(r"-?\d+\.\d{7,}(e-?\d+)?", lambda m: f"{float(m.group()):.6f}", text)
+
+
+def test_every_command_is_documented():
+    from counterpoise.cli.app import app
+
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for command in app.registered_commands:
+        assert f"## {command.callback.__name__}\n" in text
+        assert f"$ counterpoise {command.callback.__name__} " in text
