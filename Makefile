@@ -8,8 +8,8 @@ export PATH := $(BIN):$(PATH)
 
 .PHONY: demo test check bench prove clean
 
-demo: $(VENV)/installed-cli
-	$(PY) examples/demo.py
+demo: $(VENV)/installed-demo
+	$(BIN)/counterpoise race --demo --report race.html
 
 test: check
 	$(PY) -m pytest -q -n 2

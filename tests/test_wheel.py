@@ -31,7 +31,7 @@ def test_every_module_is_in_the_wheel(wheel, tmp_path):
     """In an environment that has the wheel, what it needs and its extras, and not these sources."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", f"{wheel}[cli,river]"]
+    install = [python, "-m", "pip", "install", "-q", f"{wheel}[all]"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     code = "\n".join(f"import {name}" for name in MODULES) + "\nprint(counterpoise.__file__)"

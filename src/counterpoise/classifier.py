@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.model import Options, Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.moments import Moments
+from counterpoise.scaling import affine
 from counterpoise.weighting import ClassWeight, Costs
 
 
@@ -223,23 +225,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             If the estimated relative error passes 1e-8; above 1e-3 it is an error instead, and
             the model stays as it was.
         """
-        if self.half_life is not None:
-            raise ValueError(
-                "forget is not possible with half_life: how far a row has faded is not known"
-            )
-        if self.scale == "minmax":
-            raise ValueError(
-                "forget is not possible with scale='minmax': a minimum cannot be taken back; "
-                "use scale='standard'"
-            )
-        self._require_fitted()
-        self._check()
-        self._require_same_learning()
+        self._require_forgettable()
         rows, labels = validate.rows(self, X, y)
-        chunk = self._moments_of(rows, labels, sample_weight)
-        moments = model.without(self._learned.moments, chunk, Options.of(self), self._name)
-        declared, learnt_with = self._learned.declared, self._learned.learnt_with
-        self._learned = _Learned(moments, declared, learnt_with)
+        self._forget(self._moments_of(rows, labels, sample_weight), self._name)
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -580,6 +568,43 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             chunk = Moments.of_groups(X, rows_of, labels, weight, self.half_life, extremes, anchor)
         validate.require_moderate(self, X, chunk)
         return chunk
+
+    def _require_forgettable(self) -> None:
+        if self.half_life is not None:
+            raise ValueError(
+                "forget is not possible with half_life: how far a row has faded is not known"
+            )
+        if self.scale == "minmax":
+            raise ValueError(
+                "forget is not possible with scale='minmax': a minimum cannot be taken back; "
+                "use scale='standard'"
+            )
+        self._require_fitted()
+        self._check()
+        self._require_same_learning()
+
+    def _forget(self, chunk: Moments, name: Callable[[int], str]) -> None:
+        """Take moments back, if enough digits are left."""
+        moments = model.without(self._learned.moments, chunk, Options.of(self), name)
+        declared, learnt_with = self._learned.declared, self._learned.learnt_with
+        self._learned = _Learned(moments, declared, learnt_with)
+
+    def _place(self, at: NDArray[np.intp], d: int) -> None:
+        """Move the features to other places of a wider row."""
+        learned = self._learned
+        self._require_room(len(learned.moments.n), d)
+        moments = learned.moments.placed(at, d)
+        self._learned = _Learned(moments, learned.declared, learned.learnt_with)
+        self.n_features_in_ = d
+
+    def _spread(self) -> Vector:
+        """Standard deviation of each feature over everything learnt, 1 where it is constant."""
+        return affine(self._learned.moments, "standard")[1]
+
+    def _condition(self) -> float:
+        """Condition number of what is solved."""
+        slots = self._classes()[1]
+        return model.condition(self._learned.moments, slots, Options.of(self), self.ridge_)
 
     def _widen(self, d: int) -> None:
         """Make room for features that were zero in every row so far."""

@@ -256,6 +256,30 @@ class Encoding:
         X = self._rows(chunk, kept, numeric, dictionaries, missing, numbered, unknown)
         return Encoded(X, np.empty(0), None, kept, dropped, unknown)
 
+    def judge(self, chunk: Chunk) -> Encoded:
+        """Encode rows that are to be predicted, with their labels.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The rows.
+
+        Returns
+        -------
+        Encoded
+        """
+        label = self.columns.label
+        if chunk.table and label not in chunk.offered:
+            raise DataError(
+                f"{chunk.source} has no column {label!r}, which holds the labels; it has "
+                f"{_listed(chunk.offered)}"
+            )
+        _, y, gone = self._labels(chunk)
+        if gone.any():
+            raise chunk.error(int(gone.argmax()), f"label {label!r} is missing; leave the row out")
+        encoded = self.predict(chunk)
+        return encoded._replace(y=y[encoded.kept])
+
     # Within
 
     def _of_kind(self, kinds: Mapping[str, str], *wanted: str) -> list[str]:

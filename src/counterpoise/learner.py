@@ -182,7 +182,7 @@ class Learner:
     def save(self) -> None:
         """Write the model file."""
         if self.model is not None:
-            modelfile.save(self.path, self._contents())
+            save(self.path, Stored(self.model, self.encoding, self.records, self.chunk_rows))
 
     # Within
 
@@ -210,21 +210,6 @@ class Learner:
                     f"{chunk.source} begins with the same rows as {other}, which was learnt "
                     "before; if they are to be learnt again, say --allow-overlap"
                 )
-
-    def _contents(self) -> modelfile.Contents:
-        assert self.model is not None
-        features = [list(feature) for feature in self.encoding.features]
-        inputs = {
-            key: {**asdict(record.mark), "first": record.first, "dropped": record.dropped}
-            for key, record in self.records.items()
-        }
-        stream = {
-            "encoding": self.encoding.plain(),
-            "chunk_rows": self.chunk_rows,
-            "inputs": inputs,
-            "order": list(self.records),
-        }
-        return replace(self.model._contents(), stream=stream, lists={"features": features})
 
     def _resume(
         self, columns: Mapping[str, Any], options: Mapping[str, Any], chunk_rows: int | None
@@ -269,6 +254,30 @@ class Stored:
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
+
+
+def save(path: str, stored: Stored) -> None:
+    """Write a model file, wholly or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Where to.
+    stored : Stored
+        What to write.
+    """
+    inputs = {
+        key: {**asdict(record.mark), "first": record.first, "dropped": record.dropped}
+        for key, record in stored.records.items()
+    }
+    stream = {
+        "encoding": stored.encoding.plain(),
+        "chunk_rows": stored.chunk_rows,
+        "inputs": inputs,
+        "order": list(stored.records),
+    }
+    lists = {"features": [list(feature) for feature in stored.encoding.features]}
+    modelfile.save(path, replace(stored.model._contents(), stream=stream, lists=lists))
 
 
 def stored_model(path: str) -> Stored:

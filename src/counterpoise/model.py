@@ -150,6 +150,32 @@ def solved(moments: Moments, classes: Labels, slots: Sequence[int], options: Opt
     return Solved(classes, seen, solution, factor)
 
 
+def condition(moments: Moments, slots: Sequence[int], options: Options, ridge: float) -> float:
+    """Largest condition number of the systems that are solved, in scaled units.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learnt.
+    slots : sequence of int
+        The slot of each class, −1 if it was never seen.
+    options : Options
+        How to look.
+    ridge : float
+        The ridge that is used.
+
+    Returns
+    -------
+    float
+    """
+    worst = 1.0
+    for system in _problems(moments, slots, options)[0]:
+        values = np.linalg.eigvalsh(system.K())
+        least = max(float(values[0]), 0.0) + ridge
+        worst = max(worst, (float(values[-1]) + ridge) / least if least else np.inf)
+    return worst
+
+
 def lost(moments: Moments, slots: Sequence[int], options: Options) -> Vector:
     """Estimated relative error that removals left in the weights of each feature.
 

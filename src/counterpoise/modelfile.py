@@ -76,8 +76,22 @@ def save(path: str | os.PathLike[str], contents: Contents) -> None:
     contents : Contents
         What to write.
     """
+    write_whole(path, to_bytes(contents), "the model")
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
+    """Write bytes under a temporary name, bring them to the disk, and rename.
+
+    Parameters
+    ----------
+    path : path
+        Where to; an older file is replaced.
+    data : bytes
+        What to write.
+    what : str
+        What to call it in messages.
+    """
     path = os.path.realpath(path)
-    data = to_bytes(contents)
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
     try:

@@ -352,6 +352,33 @@ class Moments:
         result._reserve(len(self.labels), d)
         return result
 
+    def placed(self, at: NDArray[np.intp], d: int) -> Moments:
+        """Move features to other places of a wider row; the others were zero in every row.
+
+        Parameters
+        ----------
+        at : ndarray of shape (d_old,)
+            The new place of each feature.
+        d : int
+            Number of places.
+
+        Returns
+        -------
+        Moments
+        """
+        anchor = np.zeros(d)
+        anchor[at] = self.anchor
+        result = Moments(self.labels.copy(), anchor, bool(self.low.size))
+        result.n, result.N = self.n.copy(), self.N.copy()
+        result.mean[:, at], result.peak[:, at] = self.mean, self.peak
+        result.away[:, 1] = self.n[:, None]
+        result.away[:, :, at] = self.away
+        result.C[:, at[:, None], at] = self.C
+        if self.low.size and self.n.any():
+            result.low[:], result.high[:] = 0.0, 0.0
+            result.low[at], result.high[at] = self.low, self.high
+        return result
+
     def copy(self) -> Moments:
         """Return an independent copy."""
         result = object.__new__(Moments)

@@ -9,83 +9,12 @@ from __future__ import annotations
 import copy
 import json
 import os
-from typing import Any
 
-import numpy as np
-
-from counterpoise.arrays import Labels
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.confusion import Confusion
 from counterpoise.encoding import Encoded
 
 FIRST = 16  # rows of the first piece, which nobody can score
-
-
-class Confusion:
-    """Counts of what was predicted for what was true.
-
-    Attributes
-    ----------
-    counts : dict of (label, label) to int
-        True and predicted label.
-    """
-
-    def __init__(self) -> None:
-        self.counts: dict[tuple[Any, Any], int] = {}
-
-    def add(self, true: Labels, predicted: Labels) -> None:
-        """Count rows.
-
-        Parameters
-        ----------
-        true, predicted : ndarray of shape (n,)
-            Their labels.
-        """
-        pairs, times = np.unique(np.stack([true, predicted]), axis=1, return_counts=True)
-        for one, other, count in zip(*pairs.tolist(), times.tolist(), strict=True):
-            self.counts[one, other] = self.counts.get((one, other), 0) + count
-
-    def merge(self, other: Confusion) -> None:
-        """Add the counts of another.
-
-        Parameters
-        ----------
-        other : Confusion
-            Whose.
-        """
-        for pair, count in other.counts.items():
-            self.counts[pair] = self.counts.get(pair, 0) + count
-
-    @property
-    def scored(self) -> int:
-        """Rows counted."""
-        return sum(self.counts.values())
-
-    def recall(self) -> dict[Any, float]:
-        """Share of the rows of each class that were found."""
-        total: dict[Any, int] = {}
-        for (true, _), count in sorted(self.counts.items()):
-            total[true] = total.get(true, 0) + count
-        return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
-
-    def g_mean(self) -> float | None:
-        """Geometric mean of the recalls; None unless there are two classes at least."""
-        recall = list(self.recall().values())
-        return float(np.prod(recall) ** (1.0 / len(recall))) if len(recall) > 1 else None
-
-    def plain(self) -> dict[str, Any]:
-        """The metrics as JSON can hold them."""
-        recall = self.recall()
-        confusion: dict[str, dict[str, int]] = {}
-        for (true, predicted), count in sorted(self.counts.items()):
-            confusion.setdefault(str(true), {})[str(predicted)] = count
-        balanced = sum(recall.values()) / len(recall) if len(recall) > 1 else None
-        return {
-            "scored": self.scored,
-            "g_mean": self.g_mean(),
-            "balanced_accuracy": balanced,
-            "recall": {str(label): value for label, value in recall.items()},
-            "confusion": confusion,
-        }
 
 
 def score(model: BalancedRidgeClassifier, before: int, rows: Encoded, into: Confusion) -> None:

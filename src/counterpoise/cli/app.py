@@ -10,8 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise import __version__
+from counterpoise.cli.evaluate import evaluate
+from counterpoise.cli.export import export
+from counterpoise.cli.forget import forget
+from counterpoise.cli.inspect import inspect
 from counterpoise.cli.learn import learn
+from counterpoise.cli.merge import merge
 from counterpoise.cli.predict import predict
+from counterpoise.cli.race import race
 
 app = typer.Typer(
     name="counterpoise",
@@ -20,8 +26,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(learn)
-app.command()(predict)
+for command in (learn, predict, race, evaluate, inspect, merge, forget, export):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:

@@ -26,30 +26,14 @@ def learn(
     weight: Annotated[
         str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
     ] = None,
-    drop: Annotated[
-        Names | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")
-    ] = None,
-    keep: Annotated[
-        Names | None, typer.Option(help="The only columns to learn from.", metavar="COLUMNS")
-    ] = None,
-    numeric: Annotated[
-        Names | None, typer.Option(help="Columns that are numbers.", metavar="COLUMNS")
-    ] = None,
-    categorical: Annotated[
-        Names | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
-    ] = None,
-    time: Annotated[
-        Names | None, typer.Option(help="Columns of dates, learnt as seconds.", metavar="COLUMNS")
-    ] = None,
-    hash: Annotated[  # noqa: A002
-        Names | None,
-        typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
-    ] = None,
+    drop: opt.Drop = None,
+    keep: opt.Keep = None,
+    numeric: opt.Numeric = None,
+    categorical: opt.Categorical = None,
+    time: opt.Time = None,
+    hash: opt.Hash = None,  # noqa: A002
     seed: Annotated[int | None, typer.Option(help="Of the hashes.")] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(help="Missing values: error, drop or indicate.", metavar="RULE"),
-    ] = None,
+    missing: opt.Missing = None,
     ridge: Annotated[
         str | None, typer.Option(help="Penalty, or gcv to choose it.", metavar="NUMBER")
     ] = None,
@@ -109,7 +93,9 @@ def learn(
             raise opt.bad(f"--{name}-every", "must be 1 or more")
     if chunk_rows is not None and chunk_rows < 1:
         raise opt.bad("--chunk-rows", "must be 1 or more")
-    columns = _columns(label, weight, drop, keep, numeric, categorical, time, hash, seed, missing)
+    columns = opt.columns(
+        label, weight, drop, keep, numeric, categorical, time, hash, seed, missing
+    )
     parameters = _parameters(ridge, class_weight, cost, scale, intercept, half_life, memory_limit)
 
     from counterpoise import streams
@@ -118,10 +104,7 @@ def learn(
     from counterpoise.learner import learn as learn_inputs
 
     paths = streams.expanded(files)
-    if "label" not in columns and all(
-        (format or streams.format_of(path)) == "libsvm" for path in paths
-    ):
-        columns["label"] = streams.libsvm.LABEL
+    columns = streams.with_label(columns, paths, format)
     with _signals() as stopped, locked(model):
         learner = Learner(model, columns, parameters, chunk_rows)
         inputs = [
@@ -143,7 +126,7 @@ def learn(
             raise streams.DataError("there was no row to learn; no model was written")
         if watch.total.g_mean() is not None:
             say(f"progressive G-mean {watch.total.g_mean():.4f}")
-        say(f"{model}: {_counts(learner.model)}")
+        say(f"{model}: {counts_of(learner.model)}")
     if stopped:
         say("stopped; the same command goes on from here")
         sys.exit(128 + stopped[0])
@@ -169,7 +152,8 @@ class _Watch:
 
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
         from counterpoise.cli.progress import Progress
-        from counterpoise.monitor import Confusion, MetricsFile
+        from counterpoise.confusion import Confusion
+        from counterpoise.monitor import MetricsFile
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()
@@ -184,7 +168,8 @@ class _Watch:
         self.progress.__exit__()
 
     def __call__(self, source: Any, chunk: Any, encoded: Any) -> None:
-        from counterpoise.monitor import Confusion, score
+        from counterpoise.confusion import Confusion
+        from counterpoise.monitor import score
 
         if self.file is not None:
             self.file.wrote(self._rows)
@@ -198,7 +183,7 @@ class _Watch:
         self._rows += chunk.rows
         self.progress.advance(chunk.rows)
         if self.progress.due:
-            says = f", {_counts(model)}" if model.__sklearn_is_fitted__() else ""
+            says = f", {counts_of(model)}" if model.__sklearn_is_fitted__() else ""
             if self.total.g_mean() is not None:
                 says += f", G-mean {self.total.g_mean():.4f}"
             self.progress.show(source.name, source.done(), says)
@@ -223,61 +208,21 @@ def _told(name: str, rows: int, record: Any) -> str:
     return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{dropped}"
 
 
-def _counts(model: Any) -> str:
+def counts_of(model: Any) -> str:
+    """Classes and their weights, in words.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier
+        The model.
+
+    Returns
+    -------
+    str
+    """
     pairs = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
     shown = [f"{label}: {count:,.10g}" for label, count in pairs]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
-
-
-def _columns(
-    label: str | None,
-    weight: str | None,
-    drop: Names | None,
-    keep: Names | None,
-    numeric: Names | None,
-    categorical: Names | None,
-    time: Names | None,
-    hashed: Names | None,
-    seed: int | None,
-    missing: str | None,
-) -> dict[str, Any]:
-    """Fields of Columns that somebody has named."""
-    result: dict[str, Any] = {}
-    if label is not None:
-        result["label"] = label
-    if weight is not None:
-        result["weight"] = weight
-    lists = {
-        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
-    }  # fmt: skip
-    result |= {name: opt.names(value) for name, value in lists.items() if value}
-    if hashed:
-        result["hashed"] = opt.by_name("--hash", hashed, int, "N")
-        if any(n < 1 for n in result["hashed"].values()):
-            raise opt.bad("--hash", "the number of buckets must be 1 or more")
-    if seed is not None:
-        if not 0 <= seed < 2**32:
-            raise opt.bad("--seed", "must be a whole number below 2**32")
-        result["seed"] = seed
-    if missing is not None:
-        if missing not in ("error", "drop", "indicate"):
-            raise opt.bad("--missing", f"{missing!r} is not error, drop or indicate")
-        result["missing"] = missing
-    told = [
-        *opt.names(numeric),
-        *opt.names(categorical),
-        *opt.names(time),
-        *result.get("hashed", {}),
-    ]
-    twice = [name for name in told if told.count(name) > 1]
-    if twice:
-        raise opt.bad(
-            "--numeric",
-            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time and --hash",
-        )
-    if drop and keep:
-        raise opt.bad("--keep", "cannot go with --drop")
-    return result
 
 
 def _parameters(

@@ -28,6 +28,29 @@ NoHeader = Annotated[
     bool,
     typer.Option("--no-header", help="CSV without names: columns are 'column 1', 'column 2', ..."),
 ]
+Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")]
+Keep = Annotated[
+    list[str] | None, typer.Option(help="The only columns to learn from.", metavar="COLUMNS")
+]
+Numeric = Annotated[
+    list[str] | None, typer.Option(help="Columns that are numbers.", metavar="COLUMNS")
+]
+Categorical = Annotated[
+    list[str] | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
+]
+Time = Annotated[
+    list[str] | None, typer.Option(help="Columns of dates, learnt as seconds.", metavar="COLUMNS")
+]
+Hash = Annotated[
+    list[str] | None,
+    typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
+]
+Missing = Annotated[
+    str | None, typer.Option(help="Missing values: error, drop or indicate.", metavar="RULE")
+]
+Positive = Annotated[
+    str | None, typer.Option(help="Class of interest; the rarest by default.", metavar="LABEL")
+]
 
 
 def bad(option: str, message: str) -> typer.BadParameter:
@@ -116,3 +139,89 @@ def names(values: Iterable[str] | None) -> tuple[str, ...]:
     tuple of str
     """
     return tuple(name for value in values or () for name in value.split(",") if name)
+
+
+def columns(
+    label: str | None,
+    weight: str | None,
+    drop: list[str] | None,
+    keep: list[str] | None,
+    numeric: list[str] | None,
+    categorical: list[str] | None,
+    time: list[str] | None,
+    hashed: list[str] | None,
+    seed: int | None,
+    missing: str | None,
+) -> dict[str, Any]:
+    """Fields of Columns that somebody has named.
+
+    Parameters
+    ----------
+    label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
+        As given.
+
+    Returns
+    -------
+    dict
+    """
+    result: dict[str, Any] = {}
+    if label is not None:
+        result["label"] = label
+    if weight is not None:
+        result["weight"] = weight
+    lists = {
+        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
+    }  # fmt: skip
+    result |= {name: names(value) for name, value in lists.items() if value}
+    if hashed:
+        result["hashed"] = by_name("--hash", hashed, int, "N")
+        if any(n < 1 for n in result["hashed"].values()):
+            raise bad("--hash", "the number of buckets must be 1 or more")
+    if seed is not None:
+        if not 0 <= seed < 2**32:
+            raise bad("--seed", "must be a whole number below 2**32")
+        result["seed"] = seed
+    if missing is not None:
+        if missing not in ("error", "drop", "indicate"):
+            raise bad("--missing", f"{missing!r} is not error, drop or indicate")
+        result["missing"] = missing
+    told = [
+        *names(numeric),
+        *names(categorical),
+        *names(time),
+        *result.get("hashed", {}),
+    ]
+    twice = [name for name in told if told.count(name) > 1]
+    if twice:
+        raise bad(
+            "--numeric",
+            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time and --hash",
+        )
+    if drop and keep:
+        raise bad("--keep", "cannot go with --drop")
+    return result
+
+
+def chosen(positive: str | None, classes: list[Any], counts: list[float]) -> Any:
+    """Return the class of interest.
+
+    Parameters
+    ----------
+    positive : str, optional
+        As given.
+    classes : list
+        The labels.
+    counts : list of float
+        How many rows each has.
+
+    Returns
+    -------
+    label
+        By default the rarest, of equals the last.
+    """
+    if positive is None:
+        return min(zip(counts, range(0, -len(classes), -1), classes, strict=True))[2]
+    by_name = {str(label): label for label in classes}
+    if positive not in by_name:
+        raise bad("--positive", f"{positive!r} is not one of {', '.join(by_name)}")
+    return by_name[positive]

@@ -32,10 +32,7 @@ def predict(
     with_input: Annotated[
         bool, typer.Option("--with-input", help="Carry all columns along.")
     ] = False,
-    positive: Annotated[
-        str | None,
-        typer.Option(help="Class that alerts are about; the rarest by default.", metavar="LABEL"),
-    ] = None,
+    positive: opt.Positive = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="Alert where its balanced probability is at least this.", metavar="P"),
@@ -88,9 +85,7 @@ def predict(
                 source = streams.source(path, **reading, live=path == "-")
                 for table in predictions(predictor, source, with_input):
                     sink.write(table)
-                    progress.advance(table.num_rows)
-                    if progress.due:
-                        progress.show(source.name, source.done(), "")
+                    progress.chunk(source, table.num_rows)
         whole = True
     finally:
         sink.close(whole)

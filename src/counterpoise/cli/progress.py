@@ -59,6 +59,20 @@ class Progress:
         """
         self._rows += rows
 
+    def chunk(self, source: Any, rows: int) -> None:
+        """Count rows of an input, and show it if it is time.
+
+        Parameters
+        ----------
+        source : Source
+            The input.
+        rows : int
+            How many more.
+        """
+        self.advance(rows)
+        if self.due:
+            self.show(source.name, source.done(), "")
+
     def show(self, name: str, done: tuple[int, int], says: str) -> None:
         """Write the line again.
 

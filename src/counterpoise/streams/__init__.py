@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from counterpoise.streams.chunk import Chunk, DataError, Mark, Source
 from counterpoise.streams.columnar import ColumnarSource
 from counterpoise.streams.delimited import Delimited
 from counterpoise.streams.jsonlines import JsonLines
-from counterpoise.streams.libsvm import LibSVM
+from counterpoise.streams.libsvm import LABEL, LibSVM
 from counterpoise.streams.text import Dialect, TextSource
 
-__all__ = ["FORMATS", "Chunk", "DataError", "Mark", "Source", "expanded", "format_of", "source"]
+__all__ = [
+    "FORMATS",
+    "Chunk",
+    "DataError",
+    "Mark",
+    "Source",
+    "expanded",
+    "format_of",
+    "source",
+    "with_label",
+]
 
 FORMATS = {
     "csv": (".csv",),
@@ -80,6 +91,32 @@ def format_of(path: str) -> str:
         f"{path}: the name does not tell the format (known are {known}, with or without .gz or "
         ".zst); say it with --format"
     )
+
+
+def with_label(
+    columns: Mapping[str, Any],
+    paths: list[str],
+    format: str | None,  # noqa: A002
+) -> dict[str, Any]:
+    """What is wanted of the columns, with the label of LIBSVM files, which need not be named.
+
+    Parameters
+    ----------
+    columns : mapping
+        What somebody has named.
+    paths : list of str
+        The files.
+    format : str, optional
+        Their format, if somebody says so.
+
+    Returns
+    -------
+    dict
+    """
+    formats = {format or format_of(path) for path in paths}
+    if "label" not in columns and formats == {"libsvm"}:
+        return {**columns, "label": LABEL}
+    return dict(columns)
 
 
 def source(

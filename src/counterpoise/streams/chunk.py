@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -75,6 +75,29 @@ class Chunk:
     offered: tuple[str, ...] = ()
     absent: dict[str, Flags] = field(default_factory=dict)
     entries: Any = None
+
+    def head(self, rows: int) -> Chunk:
+        """Take the first rows.
+
+        Parameters
+        ----------
+        rows : int
+            How many at most.
+
+        Returns
+        -------
+        Chunk
+            With the same mark.
+        """
+        if rows >= self.rows:
+            return self
+        return replace(
+            self,
+            rows=rows,
+            columns={name: column[:rows] for name, column in self.columns.items()},
+            absent={name: flags[:rows] for name, flags in self.absent.items()},
+            entries=None if self.entries is None else self.entries[:rows],
+        )
 
     def error(self, row: int, message: str) -> DataError:
         """Build an error about one row of this chunk.

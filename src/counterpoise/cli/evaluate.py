@@ -1,0 +1,76 @@
+"""counterpoise evaluate: how good a model is on rows that it has not learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from counterpoise.cli import options as opt
+from counterpoise.cli.table import Json, show, show_json
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    files: opt.Files,
+    as_json: Json = False,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Compare the predictions of a model with the labels in files.
+
+    Sixteen bytes a row are kept in memory for the metrics that need an order.
+
+    Example: counterpoise evaluate fraud.safetensors march.csv
+    """
+    reading = opt.reading(format, delimiter, no_header)
+
+    from counterpoise import streams
+    from counterpoise.cli.app import say
+    from counterpoise.cli.progress import Progress
+    from counterpoise.evaluate.stream import judged
+    from counterpoise.learner import stored_model
+
+    stored = stored_model(model)
+    sources = [streams.source(path, **reading) for path in streams.expanded(files)]
+    with Progress() as progress:
+        metrics, skipped = judged(stored, sources, progress)
+    if as_json:
+        show_json(metrics.plain())
+    else:
+        counts = metrics.confusion
+        show(
+            ["metric", "value"],
+            [
+                ["rows", counts.scored],
+                ["G-mean", counts.g_mean()],
+                ["balanced accuracy", counts.balanced_accuracy()],
+            ],
+        )
+        print()
+        names = ["rows", "recall", "precision", "average_precision", "roc_auc", "recall_at_1pct"]
+        head = [
+            "class",
+            "rows",
+            "recall",
+            "precision",
+            "average precision",
+            "ROC AUC",
+            "recall at 1 % FP",
+        ]
+        rows: list[list[Any]] = [
+            [str(label), int(row["rows"] or 0), *(row[name] for name in names[1:])]
+            for label, row in metrics.by_class.items()
+        ]
+        show(head, rows)
+        print()
+        labels = counts.labels
+        show(
+            ["true \\ predicted", *map(str, labels)],
+            [[str(a), *(counts.counts.get((a, b), 0) for b in labels)] for a in labels],
+        )
+    for name, reason in metrics.undefined.items():
+        say(f"{name} is undefined: {reason}")
+    if skipped:
+        say(f"{skipped:,} rows with missing values were left out")

@@ -1,0 +1,67 @@
+"""counterpoise export: a model for others."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from counterpoise.cli import options as opt
+
+KINDS = {"json": "json", "onnx": "onnx", "joblib": "sklearn"}
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="File to write: .json, .onnx or .joblib.", metavar="FILE"
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="json, onnx or sklearn; by default as the output is named, or json."),
+    ] = None,
+) -> None:
+    """Export coefficients (JSON), an ONNX graph, or a fitted scikit-learn pipeline (joblib).
+
+    JSON goes to standard output by default. A joblib file is code to whoever loads it: give it to
+    those who trust you.
+
+    Example: counterpoise export fraud.safetensors --output fraud.onnx
+    """
+    kind = to
+    if kind is None:
+        kind = "json" if output is None else KINDS.get(output.rsplit(".", 1)[-1], "")
+    if kind not in KINDS.values():
+        raise opt.bad(
+            "--to", "say json, onnx or sklearn, or name the output .json, .onnx or .joblib"
+        )
+    if output is None and kind != "json":
+        raise opt.bad("--output", f"name a file for {kind}")
+
+    import io
+    import json
+
+    from counterpoise import export as exported
+    from counterpoise.cli.app import say
+    from counterpoise.learner import stored_model
+    from counterpoise.modelfile import write_whole
+
+    stored = stored_model(model)
+    if kind == "json":
+        data = (json.dumps(exported.coefficients(stored), indent=2) + "\n").encode()
+    elif kind == "onnx":
+        data = exported.onnx(stored)
+    else:
+        import joblib
+
+        buffer = io.BytesIO()
+        joblib.dump(exported.pipeline(stored), buffer)
+        data = buffer.getvalue()
+    if output is None:
+        print(data.decode(), end="")
+    else:
+        write_whole(output, data, "the export")
+        say(f"{output}: {len(stored.encoding.features):,} features")

@@ -1,0 +1,44 @@
+"""counterpoise forget: as if files had never been learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from counterpoise.cli import options as opt
+
+
+def forget(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    files: opt.Files,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Take the rows of files back, as if they had never been learnt.
+
+    The files must be as they were when they were learnt; rows added since do not matter.
+
+    Example: counterpoise forget fraud.safetensors february.csv
+    """
+    reading = opt.reading(format, delimiter, no_header)
+
+    from counterpoise import streams
+    from counterpoise.cli.app import say
+    from counterpoise.cli.learn import counts_of
+    from counterpoise.cli.progress import Progress
+    from counterpoise.learner import Learner, locked, stored_model
+    from counterpoise.shards import forget as forget_input
+
+    stored_model(model)  # it must exist and be whole before there is a lock beside it
+    with locked(model):
+        learner = Learner(model, {}, {})
+        with Progress() as progress:
+            for path in streams.expanded(files):
+                source = streams.source(path, **reading)
+                rows = forget_input(learner, source, learner.key(path), progress.chunk)
+                say(f"{source.name}: {rows:,} rows forgotten")
+        learner.save()
+    if learner.model is not None:
+        say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")

@@ -1,0 +1,54 @@
+"""counterpoise inspect: what is in a model file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from counterpoise.cli.table import Json, show, show_json
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
+    most: Annotated[int, typer.Option(help="Weights to show.", metavar="N")] = 15,
+    as_json: Json = False,
+) -> None:
+    """Show classes, counts, options, the largest weights, and what was learnt from where.
+
+    Weights are for features of standard deviation 1.
+
+    Example: counterpoise inspect fraud.safetensors
+    """
+    from counterpoise.evaluate.stream import described
+    from counterpoise.learner import stored_model
+
+    found = described(stored_model(model))
+    if as_json:
+        show_json(found)
+        return
+    facts: list[list[Any]] = [
+        ["features", len(found["weights"])],
+        ["ridge used", found["ridge"]],
+        ["condition number", found["condition"]],
+        *([name, _text(value)] for name, value in found["options"].items()),
+        *([name, _text(value)] for name, value in found["columns"].items() if value),
+    ]
+    show(["what", "value"], facts)
+    print()
+    show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
+    print()
+    inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
+    show(["learnt from", "rows", "of which dropped"], inputs)
+    print()
+    names = list(found["weights"].items())[:most]
+    head = ["feature", *(f"for {label}" for label in found["scores"])]
+    show(head, [[name, *values] for name, values in names])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={number}" for key, number in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "none" if value is None else str(value)

@@ -1,0 +1,1 @@
+"""How good a classifier is on rare classes: metrics, races, plots and a report."""

@@ -1,0 +1,302 @@
+"""Plots: one colour for a method everywhere, told apart by the colour-blind too.
+
+Needs the extra ``plots``: ``pip install 'counterpoise[plots]'``.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+try:
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError(
+        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
+    ) from error
+from sklearn.metrics import precision_recall_curve
+
+from counterpoise.arrays import Labels, Vector
+from counterpoise.evaluate.race import OURS, Result
+
+# Okabe and Ito's colours, which differ in lightness as well; lines differ in dashes too.
+STYLES: dict[str, dict[str, Any]] = {
+    OURS: {"color": "#0072B2", "linewidth": 2.4},
+    "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
+    "IR-RLS": {"color": "#56B4E9", "linestyle": (0, (1, 1))},
+    "AR-RLS": {"color": "#009E73"},
+    "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
+    "ACOG": {"color": "#D55E00"},
+    "AROW": {"color": "#E69F00"},
+    "SCW": {"color": "#E69F00", "linestyle": (0, (4, 1))},
+    "CW": {"color": "#E69F00", "linestyle": (0, (1, 1))},
+    "PA": {"color": "#CC79A7"},
+    "Perceptron": {"color": "#555555", "linestyle": (0, (4, 1))},
+    "TER": {"color": "#0072B2", "linestyle": (0, (1, 1))},
+    "LS": {"color": "#009E73", "linestyle": (0, (1, 1))},
+}
+SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
+POINTS = 200
+
+
+def style(name: str) -> dict[str, Any]:
+    """How a method is drawn.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+
+    Returns
+    -------
+    dict
+        Arguments of matplotlib's ``plot``.
+    """
+    return {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
+
+
+def figure(height: float = 3.4) -> tuple[Figure, Any]:
+    """Make an empty figure that is readable in a narrow column.
+
+    Parameters
+    ----------
+    height : float
+        In inches; the width is always the same.
+
+    Returns
+    -------
+    Figure, Axes
+    """
+    made = Figure(figsize=(5.2, height), layout="constrained")
+    axes = made.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=10)
+    return made, axes
+
+
+def svg(made: Figure) -> str:
+    """Draw a figure as SVG, the same text for the same figure.
+
+    Parameters
+    ----------
+    made : Figure
+        The figure.
+
+    Returns
+    -------
+    str
+    """
+    import matplotlib
+
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "counterpoise"}):
+        made.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def g_mean_over_stream(results: list[Result], y: Labels) -> Figure:
+    """G-mean of all rows so far, for everybody.
+
+    Parameters
+    ----------
+    results : list of Result
+        Everybody.
+    y : ndarray of shape (n,)
+        True labels.
+
+    Returns
+    -------
+    Figure
+    """
+    made, axes = figure(3.8)
+    for result in results:
+        at, value = running_g_mean(y, result.predicted)
+        axes.plot(at, value, label=result.name, **style(result.name))
+    axes.set(xlabel="rows seen", ylabel="G-mean so far", ylim=(0, 1.02), xlim=(0, len(y)))
+    _thousands(axes.xaxis)
+    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    return made
+
+
+def running_g_mean(y: Labels, predicted: Labels) -> tuple[Vector, Vector]:
+    """G-mean of the first rows, at evenly spaced numbers of rows.
+
+    Parameters
+    ----------
+    y, predicted : ndarray of shape (n,)
+        True and predicted labels.
+
+    Returns
+    -------
+    at, g_mean : ndarray
+        NaN while fewer than two classes were seen.
+    """
+    at = np.unique(np.linspace(1, len(y), min(POINTS, len(y))).astype(int))
+    log, seen = np.zeros(len(at)), np.zeros(len(at))
+    for label in np.unique(y):
+        mine = np.cumsum(y == label)[at - 1]
+        right = np.cumsum((y == label) & (predicted == label))[at - 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log += np.where(mine > 0, np.log(right / mine), 0.0)
+        seen += mine > 0
+    value = np.exp(log / np.maximum(seen, 1))
+    return at, np.where(seen > 1, value, np.nan)
+
+
+def class_shares(y: Labels) -> Figure:
+    """Share of each class in consecutive stretches of the stream.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+
+    Returns
+    -------
+    Figure
+    """
+    made, axes = figure(2.9)
+    labels, counts = np.unique(y, return_counts=True)
+    order = np.argsort(-counts)
+    edges = np.unique(np.linspace(0, len(y), min(41, len(y) + 1)).astype(int))
+    rare = labels[order[1:8]]
+    width = np.diff(edges)
+    bottom = np.zeros(len(edges) - 1)
+    for k, label in enumerate(rare[::-1]):
+        share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
+        colour = SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)]
+        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=str(label))
+        bottom += share
+    axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    _thousands(axes.xaxis)
+    axes.legend(fontsize=8, frameon=False, title=f"not {labels[order[0]]}", title_fontsize=8)
+    return made
+
+
+def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
+    """Precision against recall of one class, for everybody.
+
+    Parameters
+    ----------
+    results : list of Result
+        Everybody.
+    y : ndarray of shape (n,)
+        True labels.
+    positive : label
+        The class.
+    k : int
+        Its position among the classes.
+
+    Returns
+    -------
+    Figure
+    """
+    made, axes = figure(3.8)
+    for result in results:
+        f = result.scores
+        score = f[:, k] if f.ndim == 2 else f if k else -f
+        precision, recall, _ = precision_recall_curve(y == positive, score)
+        steps = np.flatnonzero(np.diff(recall, append=-1.0))  # where one more is found
+        some = steps[np.unique(np.linspace(0, len(steps) - 1, 2 * POINTS).astype(int))]
+        axes.plot(recall[some], precision[some], label=result.name, **style(result.name))
+    share = float((y == positive).mean())
+    axes.axhline(share, color="#999999", linewidth=0.8)
+    axes.annotate("by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color="#666666")
+    axes.set(
+        xlabel=f"recall of {positive}", ylabel=f"precision of {positive}",
+        xlim=(0, 1), ylim=(0, 1.02),
+    )  # fmt: skip
+    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    return made
+
+
+def confusion_matrix(result: Result) -> Figure:
+    """Predicted against true labels, as shares of each true class.
+
+    Parameters
+    ----------
+    result : Result
+        Of one method.
+
+    Returns
+    -------
+    Figure
+    """
+    counts = result.metrics.confusion.counts
+    labels = result.metrics.confusion.labels[:12]
+    n = np.array([[counts.get((true, said), 0) for said in labels] for true in labels])
+    share = n / np.maximum(n.sum(axis=1, keepdims=True), 1)
+    made, axes = figure(1.6 + 0.55 * len(labels))
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for i in range(len(labels)):
+        for j in range(len(labels)):
+            colour = "white" if share[i, j] > 0.5 else "black"
+            text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
+            axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
+    axes.set_xticks(range(len(labels)), [str(label) for label in labels])
+    axes.set_yticks(range(len(labels)), [str(label) for label in labels])
+    axes.set(xlabel="predicted", ylabel="true")
+    axes.spines[:].set_visible(False)
+    return made
+
+
+def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12) -> Figure:
+    """Features with the largest weights.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (d,)
+        Weights for features of standard deviation 1.
+    names : list of str
+        Names of the features.
+    name : str
+        The method.
+    most : int
+        How many to show.
+
+    Returns
+    -------
+    Figure
+    """
+    order = np.argsort(-np.abs(weights))[:most][::-1]
+    made, axes = figure(1.0 + 0.24 * len(order))
+    axes.barh(range(len(order)), weights[order], color=style(name)["color"])
+    axes.set_yticks(range(len(order)), [_short(names[j]) for j in order])
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set_xlabel("weight for one standard deviation")
+    return made
+
+
+def time_per_row(results: list[Result]) -> Figure:
+    """Microseconds for each row, for everybody.
+
+    Parameters
+    ----------
+    results : list of Result
+        Everybody.
+
+    Returns
+    -------
+    Figure
+    """
+    order = sorted(results, key=lambda result: result.microseconds)[::-1]
+    made, axes = figure(1.0 + 0.24 * len(order))
+    values = [result.microseconds for result in order]
+    axes.barh(range(len(order)), values, color=[style(r.name)["color"] for r in order])
+    for i, value in enumerate(values):
+        axes.annotate(f" {value:.3g}", (value, i), fontsize=8, va="center")
+    axes.set_yticks(range(len(order)), [result.name for result in order])
+    axes.set(xscale="log", xlabel="microseconds per row, to predict and to learn")
+    axes.set_xlim(min(values) / 2, max(values) * 2.5)
+    return made
+
+
+def _thousands(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _short(name: str, most: int = 28) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

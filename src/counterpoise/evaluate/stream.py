@@ -1,0 +1,178 @@
+"""What the commands ask about streams and model files: rows in memory, judgement, description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from counterpoise import streams
+from counterpoise.arrays import Labels, Matrix
+from counterpoise.encoding import Columns, Encoding
+from counterpoise.evaluate.metrics import Metrics, measure
+from counterpoise.learner import CHUNK_ROWS, Stored
+from counterpoise.streams import DataError, Mark, Source
+
+MOST_BYTES = 4e9  # of a matrix in memory
+
+
+class Watcher(Protocol):
+    """Told of each chunk."""
+
+    def chunk(self, source: Source, rows: int) -> None:
+        """Count rows of an input."""
+        ...
+
+
+def read(
+    files: list[str], columns: Mapping[str, Any], reading: Mapping[str, Any]
+) -> tuple[Matrix, Labels, list[str]]:
+    """Read all rows of files into memory.
+
+    Parameters
+    ----------
+    files : list of str
+        Paths and patterns.
+    columns : mapping
+        Fields of Columns that somebody has named.
+    reading : mapping
+        Options of :func:`counterpoise.streams.source`.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    names : list of str
+        Names of the features.
+    """
+    paths = streams.expanded(files)
+    columns = streams.with_label(columns, paths, reading.get("format"))
+    encoding = Encoding(Columns(**columns))
+    parts, labels = [], []
+    for path in paths:
+        kinds = dict(encoding.columns.told)
+        source = streams.source(path, **reading)
+        for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, encoding.columns.wanted):
+            encoded, encoding = encoding.learn(chunk)
+            kinds.update(encoding.kinds)
+            parts.append(encoded.X)
+            labels.append(encoded.y)
+    n, d = sum(len(y) for y in labels), len(encoding.features)
+    if not n or not d:
+        raise DataError("there is no row, or no column, to learn from")
+    if 8.0 * n * d > MOST_BYTES:
+        raise DataError(
+            f"{n:,} rows of {d:,} features do not fit into memory; race on a part of them, for "
+            "example the output of head"
+        )
+    X, at = np.zeros((n, d)), 0
+    for part in parts:
+        rows = part if isinstance(part, np.ndarray) else part.toarray()
+        X[at : at + len(rows), : rows.shape[1]] = rows
+        at += len(rows)
+    return X, np.concatenate(labels), [feature.name for feature in encoding.features]
+
+
+def made_up(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
+    """Payments, 2 % of them frauds, whose amounts drift and whose frauds change their habits.
+
+    Parameters
+    ----------
+    rows : int
+        How many.
+    seed : int
+        For the random numbers.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    names : list of str
+    """
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(rows) < 0.02
+    when = np.linspace(0.0, 1.0, rows)
+    amount = rng.lognormal(3.4 + 0.6 * fraud + 0.3 * when, 0.7)
+    age = rng.gamma(4.0, 200.0, rows) * np.where(fraud, 0.5, 1.0)
+    night = (rng.random(rows) < np.where(fraud, 0.45, 0.15)).astype(float)
+    foreign = (rng.random(rows) < np.where(fraud, 0.5 - 0.3 * when, 0.1)).astype(float)
+    retries = rng.poisson(np.where(fraud, 0.5 + 1.5 * when, 0.3)).astype(float)
+    balance = 5000.0 + 100.0 * rng.standard_normal(rows).cumsum() / np.sqrt(np.arange(1, rows + 1))
+    noise = rng.standard_normal((rows, 2)) * [1.0, 1000.0]
+    X = np.column_stack([amount, age, night, foreign, retries, balance, noise])
+    names = ["amount", "age of account", "at night", "foreign", "retries", "balance"]
+    return X, np.where(fraud, "fraud", "ok"), [*names, "noise 1", "noise 2"]
+
+
+def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[Metrics, int]:
+    """Compare predictions with labels.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+    sources : iterable of Source
+        Rows with labels.
+    watch : Watcher
+        Told of each chunk.
+
+    Returns
+    -------
+    Metrics
+    int
+        Rows left out because values are missing.
+    """
+    encoding, model = stored.encoding, stored.model
+    true, predicted, scores, skipped = [], [], [], 0
+    for source in sources:
+        wanted = encoding.columns.wanted
+        for chunk in source.chunks(CHUNK_ROWS, Mark(), encoding.kinds, wanted):
+            encoded = encoding.judge(chunk)
+            skipped += int((~encoded.kept).sum())
+            if encoded.X.shape[0]:
+                f, solved = model._scores(encoded.X)
+                true.append(encoded.y)
+                predicted.append(solved.classes[solved.best(f)])
+                scores.append(f)
+            watch.chunk(source, chunk.rows)
+    if not true:
+        raise DataError("there is no row to judge by")
+    return (
+        measure(np.concatenate(true), np.concatenate(predicted), np.vstack(scores), model.classes_),
+        skipped,
+    )
+
+
+def described(stored: Stored) -> dict[str, Any]:
+    """What is in a model file, as JSON can hold it.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    dict
+    """
+    model, encoding = stored.model, stored.encoding
+    classes = model.classes_.tolist()
+    weights = model.coef_ * model._spread()
+    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    return {
+        "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
+        "options": model.get_params(),
+        "columns": asdict(encoding.columns),
+        "kinds": encoding.kinds,
+        "ridge": model.ridge_,
+        "condition": model._condition(),
+        "chunk_rows": stored.chunk_rows,
+        "inputs": {
+            key: {**asdict(record.mark), "dropped": record.dropped}
+            for key, record in stored.records.items()
+        },
+        "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
+        "weights": {encoding.features[j].name: weights[:, j].tolist() for j in order.tolist()},
+    }

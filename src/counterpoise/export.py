@@ -1,0 +1,258 @@
+"""Models for others: coefficients as JSON, a scikit-learn pipeline, ONNX in double precision.
+
+Pipelines and ONNX graphs know columns of numbers and of categories; a time column is given in
+seconds. What they hold is fixed: they predict as the model does now, and do not learn.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.learner import Stored
+from counterpoise.streams import DataError
+
+OPSET = 18  # of ONNX
+
+
+class LinearScorer(ClassifierMixin, BaseEstimator):
+    """Fixed weights: the last step of an exported pipeline.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (c,)
+        The labels.
+    coef : ndarray of shape (1, d) or (c, d)
+        Weights.
+    intercept : ndarray of shape (1,) or (c,)
+        Scores at the origin.
+    """
+
+    def __init__(self, classes: Labels, coef: Matrix, intercept: Vector) -> None:
+        self.classes = classes
+        self.coef = coef
+        self.intercept = intercept
+
+    @property
+    def classes_(self) -> Labels:
+        """The labels."""
+        return self.classes
+
+    def fit(self, X: Any = None, y: Any = None) -> LinearScorer:
+        """Do nothing: the weights are fixed.
+
+        Parameters
+        ----------
+        X, y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        return self
+
+    def decision_function(self, X: Any) -> Matrix:
+        """Scores of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        f: Matrix = np.asarray(X, dtype=np.float64) @ self.coef.T + self.intercept
+        return f.ravel() if f.shape[1] == 1 else f
+
+    def predict(self, X: Any) -> Labels:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f = self.decision_function(X)
+        labels: Labels = self.classes[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+        return labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def coefficients(stored: Stored) -> dict[str, Any]:
+    """Weights by name, as JSON can hold them.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    dict
+        ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
+        ``weights``: one of the second class for two, else one a class. A score is the intercept
+        plus the sum of weights times features.
+    """
+    model = stored.model
+    weights = model.coef_.T.tolist()
+    return {
+        "classes": model.classes_.tolist(),
+        "intercept": model.intercept_.tolist(),
+        "features": [
+            {**feature._asdict(), "name": feature.name, "weights": w}
+            for feature, w in zip(stored.encoding.features, weights, strict=True)
+        ],
+        "columns": stored.encoding.kinds,
+        "hashed": {
+            "buckets": dict(stored.encoding.columns.hashed),
+            "seed": stored.encoding.columns.seed,
+        },
+    }
+
+
+def pipeline(stored: Stored) -> Pipeline:
+    """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    Pipeline
+    """
+    import pandas as pd
+
+    features = stored.encoding.features
+    strange = [f for f in features if f.kind not in ("number", "category")]
+    if strange:
+        raise DataError(
+            f"feature {strange[0].name!r}: pipelines and ONNX know numbers and categories only; "
+            "export the coefficients with --to json instead"
+        )
+    numbers = [f.column for f in features if f.kind == "number"]
+    texts = list(dict.fromkeys(f.column for f in features if f.kind == "category"))
+    values = {c: [f.value for f in features if f.column == c] for c in texts}
+    index = {feature: j for j, feature in enumerate(features)}
+    order = [j for j, f in enumerate(features) if f.kind == "number"]
+    steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
+    for column in texts:
+        encoder = OneHotEncoder(
+            categories=[values[column]], handle_unknown="ignore", sparse_output=False
+        )
+        steps.append((column, encoder, [column]))
+        order += [j for f, j in index.items() if f.column == column and f.kind == "category"]
+    frame = pd.DataFrame({c: [0.0] for c in numbers} | {c: values[c][:1] for c in texts})
+    columns = ColumnTransformer(steps).fit(frame)
+    model = stored.model
+    scorer = LinearScorer(model.classes_, model.coef_[:, order], model.intercept_)
+    return Pipeline([("columns", columns), ("classifier", scorer)])
+
+
+def onnx(stored: Stored) -> bytes:
+    """Build an ONNX graph with outputs ``label`` and ``score``, in double precision.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    bytes
+        The graph has one input a column, of shape (n, 1); what each is called is in its metadata,
+        under ``columns``.
+    """
+    try:
+        from skl2onnx import to_onnx, update_registered_converter
+        from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
+    except ImportError as error:
+        raise DataError("ONNX needs skl2onnx: pip install 'counterpoise[onnx]'") from error
+    update_registered_converter(LinearScorer, "CounterpoiseLinearScorer", _shape, _convert)
+    made = pipeline(stored)
+    text = {f.column for f in stored.encoding.features if f.kind == "category"}
+    columns = list(dict.fromkeys(f.column for f in stored.encoding.features))
+    names = {column: f"column_{j}" for j, column in enumerate(columns)}
+    types = [
+        (names[c], (StringTensorType if c in text else DoubleTensorType)([None, 1]))
+        for c in columns
+    ]
+    renamed = _renamed(made, names)
+    graph = to_onnx(renamed, initial_types=types, target_opset=OPSET)
+    note = graph.metadata_props.add()
+    note.key, note.value = "columns", json.dumps(names)
+    data: bytes = graph.SerializeToString()
+    return data
+
+
+def _renamed(made: Pipeline, names: dict[str, str]) -> Pipeline:
+    """The pipeline with columns under names that ONNX leaves as they are."""
+    import pandas as pd
+
+    columns = made.named_steps["columns"]
+    steps = [
+        (f"step_{j}", step, [names[c] for c in cs])
+        for j, (_, step, cs) in enumerate(columns.transformers)
+    ]
+    frame = pd.DataFrame(
+        {
+            names[c]: ["" if step == "passthrough" else step.categories[0][0]]
+            if step != "passthrough"
+            else [0.0]
+            for _, step, cs in columns.transformers
+            for c in cs
+        }
+    )
+    return Pipeline(
+        [
+            ("columns", ColumnTransformer(steps).fit(frame)),
+            ("classifier", made.named_steps["classifier"]),
+        ]
+    )
+
+
+def _shape(operator: Any) -> None:
+    """Types and shapes of the outputs, as skl2onnx asks for them."""
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
+
+    n, scorer = operator.inputs[0].get_first_dimension(), operator.raw_operator
+    whole = scorer.classes.dtype.kind in "iu"
+    operator.outputs[0].type = (Int64TensorType if whole else StringTensorType)([n])
+    operator.outputs[1].type = DoubleTensorType([n, len(scorer.coef)])
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """The graph of a LinearScorer: f = X wᵀ + intercept, and the label of the largest."""
+    from skl2onnx.algebra import onnx_ops as op
+
+    scorer, version = operator.raw_operator, {"op_version": container.target_opset}
+    X = op.OnnxCast(operator.inputs[0], to=11, **version)  # double
+    product = op.OnnxMatMul(X, np.ascontiguousarray(scorer.coef.T), **version)
+    f = op.OnnxAdd(product, scorer.intercept[None], **version, output_names=operator.outputs[1:])
+    if len(scorer.coef) == 1:
+        best = op.OnnxCast(op.OnnxGreater(f, np.zeros((1, 1)), **version), to=7, **version)
+    else:
+        best = op.OnnxArgMax(f, axis=1, keepdims=1, **version)
+    flat = op.OnnxReshape(best, np.array([-1], dtype=np.int64), **version)
+    whole = scorer.classes.dtype.kind in "iu"
+    classes = scorer.classes.astype(np.int64 if whole else str)
+    label = op.OnnxGather(classes, flat, axis=0, **version, output_names=operator.outputs[:1])
+    f.add_to(scope, container)
+    label.add_to(scope, container)

@@ -1,0 +1,159 @@
+"""Model files put together and taken apart: shards merged, inputs forgotten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import Encoding, Feature
+from counterpoise.learner import Learner, Record, Stored
+from counterpoise.streams import DataError, Mark, Source
+from counterpoise.streams.chunk import changed
+
+
+def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool) -> Stored:
+    """One model of two, as if it had learnt what both have, the first one first.
+
+    Parameters
+    ----------
+    one, two : Stored
+        The models, their records relative to the same folder.
+    names : (str, str)
+        What to call them in messages.
+    allow_overlap : bool
+        Whether an input may have been learnt by both.
+
+    Returns
+    -------
+    Stored
+    """
+    _require_alike(one, two, names)
+    if not allow_overlap:
+        _require_apart(one.records, two.records, names)
+    kinds = {**two.encoding.kinds, **one.encoding.kinds}
+    features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
+    labels = one.encoding.labels or two.encoding.labels
+    encoding = Encoding(one.encoding.columns, kinds, features, labels)
+    first, second = (_placed(stored, features) for stored in (one, two))
+    records = dict(one.records)
+    for key, record in two.records.items():
+        known = records.get(key)
+        if known is None or known.mark.rows < record.mark.rows:
+            records[key] = record
+    return Stored(first.merge(second), encoding, records, one.chunk_rows)
+
+
+def moved(stored: Stored, old: str, new: str) -> Stored:
+    """A model as another file would keep it: paths are relative to the folder of the file.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+    old, new : str
+        The model files.
+
+    Returns
+    -------
+    Stored
+    """
+    folders = [os.path.dirname(os.path.realpath(path)) for path in (old, new)]
+
+    def place(key: str) -> str:
+        if key == "-" or key.startswith("- "):
+            return key
+        return os.path.relpath(os.path.join(folders[0], key), folders[1])
+
+    return replace(stored, records={place(k): record for k, record in stored.records.items()})
+
+
+def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, int], None]) -> int:
+    """Take the rows of an input back, as if they had never been learnt.
+
+    Parameters
+    ----------
+    learner : Learner
+        Who has learnt them; it is changed only if all goes well, and not saved.
+    source : Source
+        The input, which must still begin as it did.
+    key : str
+        Its name in the records.
+    watch : callable
+        Told of the rows of each chunk.
+
+    Returns
+    -------
+    int
+        Rows that were forgotten.
+    """
+    record, model, encoding = learner.records.get(key), learner.model, learner.encoding
+    if record is None or model is None:
+        known = ", ".join(learner.records) or "nothing"
+        raise DataError(f"{source.name} was never learnt; what was learnt is {known}")
+    if key.startswith("-"):
+        raise DataError("standard input cannot be read twice; forget needs a file")
+    model._require_forgettable()
+    wanted, rows = encoding.columns.wanted, learner.chunk_rows
+    next(source.chunks(rows, record.mark, encoding.kinds, wanted), None)  # raises if it has changed
+    gone, left = BalancedRidgeClassifier(**model.get_params()), record.mark.rows
+    for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted):
+        chunk = chunk.head(left)
+        encoded, after = encoding.learn(chunk)
+        if after is not encoding:
+            raise changed(source.name, record.mark)
+        if encoded.X.shape[0]:
+            gone.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
+        watch(source, chunk.rows)
+        left -= chunk.rows
+        if not left:
+            break
+    if gone.__sklearn_is_fitted__():
+        names = [f"feature {feature.name!r}" for feature in encoding.features]
+        model._forget(gone._learned.moments, names.__getitem__)
+    del learner.records[key]
+    return record.mark.rows
+
+
+def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClassifier:
+    """The model with its features at their places among all features."""
+    index = {feature: j for j, feature in enumerate(features)}
+    at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
+    result: BalancedRidgeClassifier = stored.model.__copy__()
+    result._place(at, len(features))
+    return result
+
+
+def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
+    if one.encoding.columns != two.encoding.columns:
+        raise DataError(
+            f"{names[0]} and {names[1]} were learnt with different options of the columns: "
+            f"{one.encoding.columns} and {two.encoding.columns}"
+        )
+    for column, kind in one.encoding.kinds.items():
+        other = two.encoding.kinds.get(column, kind)
+        if kind != other:
+            raise DataError(
+                f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}; learn one "
+                f"of them again with --numeric {column} or --categorical {column}"
+            )
+    labels = {one.encoding.labels, two.encoding.labels} - {None}
+    if len(labels) > 1:
+        raise DataError(
+            f"labels are numbers in one of {names[0]} and {names[1]}, text in the other"
+        )
+
+
+def _require_apart(
+    one: Mapping[str, Record], two: Mapping[str, Record], names: tuple[str, str]
+) -> None:
+    for key, record in two.items():
+        same = [k for k, known in one.items() if k == key or known.first == record.first]
+        if same:
+            raise DataError(
+                f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "
+                "twice, say --allow-overlap"
+            )
