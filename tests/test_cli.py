@@ -463,7 +463,7 @@ def test_metrics_of_rows_that_were_lost_are_cut_off(run):
     learnt(run, *options)  # saved after 400 rows
     payments(1000).to_csv("t.csv", index=False)
     with open("m.jsonl", "a") as file:
-        file.write('{"rows": 500, "scored": 1}\n{"rows": 6')  # of a process that was killed
+        file.write(f'{{"model": "{MODEL}", "rows": 500}}\n{{"mod')  # of a process that was killed
     learnt(run, *options)
     rows = [json.loads(line)["rows"] for line in Path("m.jsonl").read_text().splitlines()]
     assert rows == [json.loads(line)["rows"] for line in whole.splitlines()]
@@ -528,6 +528,224 @@ def test_an_output_file_appears_whole_or_not_at_all(run):
     run("predict", MODEL, "t.csv", "u.csv", "-o", "p.csv", code=2)
     assert Path("p.csv").read_text() == "old"
     assert not [p for p in Path().iterdir() if p.name.endswith(".tmp")]
+
+
+# What was once wrong
+
+
+def learn_file(run, text, *more, name="t.csv", label="y", code=0):
+    Path(name).write_text(text)
+    return run("learn", name, "--label", label, "-m", MODEL, *more, code=code)
+
+
+def test_rows_that_were_all_dropped_may_bring_a_column(run):
+    learn_file(run, "a,y\n1,p\n2,q\n3,p\n", "--missing", "drop")
+    learn_file(run, "a,b,y\n,5,p\n", name="u.csv")
+    assert "nothing new" in run("learn", "u.csv", "-m", MODEL).err
+    learn_file(run, "a,b,y\n1,5,p\n", name="v.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
+    """Columns not in the order of the alphabet, with something new in each chunk."""
+    from counterpoise.learner import Learner, learn
+    from counterpoise.streams import source
+
+    rows = [{"zeta": f"z{i}", "town": f"t{i % 5}", "amount": i, "country": f"c{i // 2}",
+             **({f"late{i}": 1.5} if ending == "jsonl" else {}), "y": "pq"[i % 2]}
+            for i in range(30)]  # fmt: skip
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame(rows)
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def go(model, chunks):
+        seen = []
+        learner = Learner(str(tmp_path / model), {"label": "y"}, {}, 4)
+        inputs = [(source(str(path)), "t")]
+        learn(learner, inputs, 4, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
+
+    go("whole", 99)
+    for _ in range(9):
+        go("parts", 1)
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_copy_that_has_grown_is_known_again(run):
+    rows = "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))
+    learn_file(run, "a,y\n" + rows)
+    for more in ("99,q\n", ""):
+        text = "a,y\n" + rows + more
+        done = learn_file(run, text, name="copy.csv", code=2)
+        assert "copy.csv begins with the same rows as t.csv" in done.err
+    short = "a,y\n" + "".join(rows.splitlines(keepends=True)[:20])
+    assert "begins with the same rows" in learn_file(run, short, name="short.csv", code=2).err
+    learn_file(run, "a,y\n" + rows.replace("0,p", "7,p"), name="other.csv")
+
+
+def test_columns_are_carried_along_under_their_own_names(run):
+    learn_file(run, "a,c,y\n1,x,p\n2,y,q\n")
+    Path("u.csv").write_text("y,c,a\nq,y,2.50\n")
+    out = run("predict", MODEL, "t.csv", "u.csv", "--with-input").out.splitlines()
+    assert out[0].startswith("a,c,y,predicted")
+    assert out[3].startswith("2.50,y,q,")
+    Path("v.csv").write_text("y,c,a,z\nq,y,2,1\n")
+    assert "'z' has appeared" in run("predict", MODEL, "t.csv", "v.csv", "--with-input", code=2).err
+    done = run("predict", MODEL, "t.csv", "v.csv", "--with-input", "-o", "o.parquet", code=2)
+    assert len(done.err.splitlines()) == 1
+    assert (
+        len(
+            run(
+                "predict", MODEL, "t.csv", "v.csv", "--with-input", "--to", "jsonl"
+            ).out.splitlines()
+        )
+        == 3
+    )
+    Path("w.csv").write_text("a,c,balanced_p\n1,x,7\n")
+    assert (
+        "a column is called 'balanced_p'"
+        in run("predict", MODEL, "w.csv", "--with-input", code=2).err
+    )
+    Path("u.csv").write_text('a,c,y\n2.50,"x, ""y""",q\n')
+    assert '2.50,"x, ""y""",' in run("predict", MODEL, "u.csv", "--id", "a,c").out
+
+
+@pytest.mark.parametrize("victim", ["notes.txt", "t.csv", "other.jsonl"])
+def test_metrics_never_touch_a_file_that_is_not_theirs(run, victim):
+    Path("notes.txt").write_text("precious\n")
+    Path("other.jsonl").write_text('{"model": "other", "rows": 5}\n')
+    Path("t.csv").write_text("a,y\n1,p\n2,q\n")
+    before = Path(victim).read_bytes()
+    done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--metrics", victim, code=2)
+    assert f"{victim} is not a file of metrics of {MODEL}" in done.err
+    assert Path(victim).read_bytes() == before
+
+
+def test_truth_values_and_empty_batches_can_be_resumed(run):
+    import pyarrow as pa
+
+    table = pa.table({"b": [True, None, False, True], "n": [1, None, 3, 4], "y": ["p", "q"] * 2})
+    pa.parquet.write_table(table, "t.parquet")
+    learn = ["--label", "y", "--missing", "indicate", "-m", MODEL]
+    run("learn", "t.parquet", *learn)
+    assert "nothing new" in run("learn", "t.parquet", *learn).err
+    pa.parquet.write_table(pa.concat_tables([table, table]), "t.parquet", row_group_size=1)
+    assert "4 new rows after 4" in run("learn", "t.parquet", *learn).err
+    with pa.ipc.new_stream("e.arrows", table.schema) as writer:
+        for part in (table, table[:0], table[:0], table):
+            writer.write_batch(
+                part.combine_chunks().to_batches()[0]
+                if len(part)
+                else pa.RecordBatch.from_pylist([], table.schema)
+            )
+    run("learn", "e.arrows", *learn, "--allow-overlap")
+    assert "nothing new" in run("learn", "e.arrows", *learn).err
+
+
+def test_long_numbers_keep_their_digits_as_names(run):
+    import pyarrow as pa
+
+    ids = [9007199254740993, 9007199254740992]
+    pa.parquet.write_table(pa.table({"k": ids * 2, "y": ["p", "q", "q", "p"]}), "t.parquet")
+    run("learn", "t.parquet", "--label", "y", "--categorical", "k", "-m", MODEL)
+    names = {f"k={i}" for i in ids}
+    assert set(BalancedRidgeClassifier.load(MODEL).feature_names_in_) == names
+    os.unlink(MODEL)
+    text = "".join(json.dumps({"k": i, "y": "pq"[j % 2]}) + "\n" for j, i in enumerate(ids * 12))
+    Path("t.jsonl").write_text('{"k": "s", "y": "p"}\n' + text)
+    run("learn", "t.jsonl", "--label", "y", "-m", MODEL, "--chunk-rows", "3")
+    assert set(BalancedRidgeClassifier.load(MODEL).feature_names_in_) == {"k=s", *names}
+    os.unlink(MODEL)
+    learn_file(run, "a,y\n" + "".join(f"{j},{i}\n" for j, i in enumerate(ids * 2)))
+    assert BalancedRidgeClassifier.load(MODEL).classes_.tolist() == sorted(ids)
+    mixed = '{"k": 9007199254740993, "y": 1}\n{"k": 0.5, "y": 0}\n'
+    Path("u.jsonl").write_text(mixed)
+    assert "more digits" in run("learn", "u.jsonl", "--label", "y", "-m", "x", code=2).err
+
+
+def test_a_model_of_libsvm_predicts_tables_too(run):
+    Path("t.svm").write_text("1 1:2 2:3\n-1 1:5 2:1\n1 1:2 2:4\n-1 1:6 2:2\n")
+    run("learn", "t.svm", "-m", MODEL)
+    Path("t.csv").write_text("2,1\n3,2\n1,5\n4,2\n2,6\n")
+    one, two = (
+        pd.read_csv(io.StringIO(run("predict", MODEL, file).out)) for file in ("t.csv", "t.svm")
+    )
+    pd.testing.assert_frame_equal(one, two, rtol=1e-12)
+    Path("u.svm").write_text("1 1500000000:1\n-1 1:1\n")
+    run("learn", "u.svm", "-m", "huge")
+    assert BalancedRidgeClassifier.load("huge").feature_names_in_.tolist() == ["1", "1500000000"]
+
+
+def test_metrics_begin_with_rows_that_can_be_scored(run):
+    text = "a,y\n,p\n,q\n,p\n1,p\n2,q\n3,p\n4,q\n"
+    learn_file(run, text, "--missing", "drop", "--chunk-rows", "3", "--metrics", "m.jsonl")
+    assert Path("m.jsonl").exists()
+    os.unlink(MODEL)
+    os.unlink("m.jsonl")
+    text = "a,w,y\n1,0,p\n2,0,q\n3,0,p\n1,1,p\n2,1,q\n3,1,p\n"
+    learn_file(run, text, "--weight", "w", "--chunk-rows", "3", "--metrics", "m.jsonl")
+
+
+def test_no_rows_make_an_empty_table(run):
+    learn_file(run, "a,y\n1,p\n2,q\n")
+    Path("u.csv").write_text("a\n")
+    run("predict", MODEL, "u.csv", "-o", "e.parquet")
+    assert pyarrow.parquet.read_table("e.parquet").num_rows == 0
+    assert run("predict", MODEL, "u.csv").out.startswith("predicted,score,")
+
+
+def test_outputs_go_where_they_are_sent(run):
+    learn_file(run, "a,y\n1,p\n2,q\n")
+    Path("real.csv").write_text("old")
+    Path("link.csv").symlink_to("real.csv")
+    run("predict", MODEL, "t.csv", "-o", "link.csv")
+    assert Path("link.csv").is_symlink()
+    assert Path("real.csv").read_text().startswith("predicted")
+    assert "is also an input" in run("predict", MODEL, "t.csv", "-o", "./t.csv", code=2).err
+    run("predict", MODEL, "t.csv", "-o", "/dev/null", "--to", "csv")
+    assert not Path("/dev/null").is_file()
+
+
+def test_columns_that_were_never_learnt_do_not_matter(run):
+    Path("t.jsonl").write_text('{"a":1,"y":"p"}\n{"a":2,"y":"q"}\n')
+    run("learn", "t.jsonl", "--label", "y", "-m", MODEL)
+    Path("u.jsonl").write_text('{"a":1,"extra":{"q":1},"when":"2024-01-01"}\n')
+    assert len(run("predict", MODEL, "u.jsonl").out.splitlines()) == 2
+
+
+def test_small_mistakes_have_small_messages(run):
+    learn_file(run, "a,b,y\n1,2,p\n2,3,q\n", "--drop", "b,a", "--keep", "a", code=2)
+    learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "b,a")
+    learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "a,b")  # the same set
+    done = learn_file(run, "a,b,c,y\n1,2,3,\n", name="u.csv", code=2)
+    assert "column 'y' is missing; drop such rows with --missing drop\n" in done.err
+    done = run("learn", "t.csv", "--label", "y", "-m", "x", "--chunk-rows", "9" * 20, code=2)
+    assert "must be 1 to 10,000,000" in done.err
+    Path("w.csv").write_text("a,w,y\n1,1,p\n2,1e60,q\n")
+    done = run("learn", "w.csv", "--label", "y", "--weight", "w", "-m", "x", code=2)
+    assert "w.csv, row 2: weight 1e+60 in column 'w' must be from 0 to 1e+50" in done.err
+
+
+def test_a_signal_before_the_first_chunk_is_a_stop(tmp_path):
+    process = start("learn", "-", "--label", "y", "-m", MODEL, stdin=subprocess.PIPE, cwd=tmp_path)
+    wait_for((tmp_path / f"{MODEL}.lock").exists)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 128 + signal.SIGTERM
+    assert b"stopped" in process.stderr.read()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_to_predict_leaves_nothing_behind(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,p\n2,q\n")
+    start("learn", "t.csv", "--label", "y", "-m", MODEL, cwd=tmp_path).wait()
+    process = start("predict", MODEL, "-", "-o", "o.csv", stdin=subprocess.PIPE, cwd=tmp_path)
+    wait_for(lambda: any(p.name.endswith(".tmp") for p in tmp_path.iterdir()))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 128 + signal.SIGTERM
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MODEL, "t.csv"]
 
 
 # Use

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Flags, Vector
 from counterpoise.streams.chunk import Chunk
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -67,6 +69,41 @@ def numbers(chunk: Chunk, name: str, remedy: str = "correct it") -> Vector:
         column = _converted(_number, chunk, name, "a number", remedy)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
+
+
+def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
+    """Cells as whole numbers, and where they are missing.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+
+    Returns
+    -------
+    values : ndarray of shape (rows,)
+    missing : ndarray of shape (rows,)
+    """
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
+        text = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts(chunk, name)), r"^\+", "")
+        if _casts(lambda cells: cells.cast(pa.int64()), text):
+            gone = text.is_null().to_numpy(zero_copy_only=False)
+            return text.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), gone
+    x = numbers(chunk, name)
+    gone = np.isnan(x)
+    with np.errstate(invalid="ignore"):
+        values = x.astype(np.int64)
+    bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
+    if len(bad):
+        raise chunk.error(
+            int(bad[0]),
+            f"label {x[bad[0]]:g} is not a whole number; classes are few and have names or whole "
+            f"numbers (--categorical {name} takes labels as they are written)",
+        )
+    return values, gone
 
 
 def texts(chunk: Chunk, name: str) -> pa.Array:

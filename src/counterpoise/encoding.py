@@ -21,7 +21,7 @@ from counterpoise import cells
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.packing import feature_name
 from counterpoise.streams.chunk import Chunk, DataError
-from counterpoise.validate import LARGEST
+from counterpoise.validate import HEAVIEST, LARGEST
 
 MOST = 1000  # categories of a column, or classes
 
@@ -201,10 +201,9 @@ class Encoding:
         for name in numeric:
             fresh[Feature(name, "number")] = None
         dictionaries = {}
-        for name in self._of_kind(kinds, "text", "hash"):
-            if name in chunk.columns:
-                dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
-                fresh |= dict.fromkeys(found[0])
+        for name in self._texts(chunk, kinds):
+            dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
+            fresh |= dict.fromkeys(found[0])
         if self.columns.missing == "indicate":
             fresh |= dict.fromkeys(
                 Feature(c, "missing") for c, where in missing.items() if where.any()
@@ -212,6 +211,7 @@ class Encoding:
         numbered = self._numbered(chunk, kept)
         if numbered is not None:
             fresh |= dict.fromkeys(numbered[0])
+            kinds |= dict.fromkeys((f.column for f in numbered[0]), "number")
         new = [feature for feature in fresh if feature not in self._index]
         grown = self
         if new or kinds != self.kinds or label_kind != self.labels:
@@ -249,8 +249,7 @@ class Encoding:
         unknown: dict[str, int] = {}
         dictionaries = {
             name: self._categories(chunk, name, self.kinds[name], kept)
-            for name in self._of_kind(self.kinds, "text", "hash")
-            if name in chunk.columns
+            for name in self._texts(chunk, self.kinds)
         }
         numbered = self._numbered(chunk, kept)
         X = self._rows(chunk, kept, numeric, dictionaries, missing, numbered, unknown)
@@ -282,9 +281,12 @@ class Encoding:
 
     # Within
 
-    def _of_kind(self, kinds: Mapping[str, str], *wanted: str) -> list[str]:
+    def _texts(self, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
+        """Columns of text of a chunk, in order."""
         return [
-            name for name, kind in kinds.items() if kind in wanted and self.columns.feature(name)
+            name
+            for name in _ordered(chunk)
+            if kinds.get(name) in ("text", "hash") and self.columns.feature(name)
         ]
 
     def _require_columns(self, chunk: Chunk) -> None:
@@ -325,7 +327,8 @@ class Encoding:
         """Values of columns of numbers, zero where missing, and where any column is missing."""
         values: dict[str, Vector] = {}
         missing: dict[str, Flags] = {}
-        for name, column in chunk.columns.items():
+        for name in _ordered(chunk):
+            column = chunk.columns[name]
             if not self.columns.feature(name):
                 continue
             kind, absent = kinds.get(name), chunk.absent.get(name)
@@ -341,14 +344,14 @@ class Encoding:
                     x = np.where(gone, 0.0, x)
                     missing[name] = gone if absent is None else gone & ~absent
                 values[name] = x
-            elif column.null_count and not (predicting and self._ignored(name)):
+            elif column.null_count and (self.knows(name) or not predicting):
                 gone = column.is_null().to_numpy(zero_copy_only=False)
                 missing[name] = gone if absent is None else gone & ~absent
         return values, missing
 
-    def _ignored(self, name: str) -> bool:
-        """Whether nothing was ever learnt from a column, not even that it is missing."""
-        return name not in self.kinds and Feature(name, "missing") not in self._index
+    def knows(self, name: str) -> bool:
+        """Whether anything was learnt from a column, be it only that it is missing."""
+        return name in self.kinds or Feature(name, "missing") in self._index
 
     def _require_moderate(self, chunk: Chunk, name: str, x: Vector) -> None:
         with np.errstate(invalid="ignore"):
@@ -374,18 +377,7 @@ class Encoding:
             values = np.array([*coded.dictionary.to_pylist(), ""], dtype=str)
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             return kind, values[codes], codes < 0
-        x = cells.numbers(chunk, name)
-        gone = np.isnan(x)
-        with np.errstate(invalid="ignore"):
-            y = x.astype(np.int64)
-        bad = np.flatnonzero(~gone & ((y != x) | (np.abs(x) > 2.0**53)))
-        if len(bad):
-            raise chunk.error(
-                int(bad[0]),
-                f"label {x[bad[0]]:g} is not a whole number; classes are few and have names "
-                f"or whole numbers (--categorical {name} takes labels as they are written)",
-            )
-        return kind, y, gone
+        return kind, *cells.whole(chunk, name)
 
     def _weights(self, chunk: Chunk, missing: dict[str, Flags]) -> Vector | None:
         name = self.columns.weight
@@ -395,10 +387,12 @@ class Encoding:
             raise DataError(f"{chunk.source} has no column {name!r}, named by --weight")
         weight = cells.numbers(chunk, name)
         missing[name] = np.isnan(weight)
-        bad = np.flatnonzero(~(weight >= 0.0) & ~missing[name] | np.isinf(weight))
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= HEAVIEST)))
         if len(bad):
             raise chunk.error(
-                int(bad[0]), f"weight {weight[bad[0]]:g} in column {name!r}: must be 0 or more"
+                int(bad[0]),
+                f"weight {weight[bad[0]]:g} in column {name!r} must be from 0 to {HEAVIEST:g}",
             )
         return weight
 
@@ -417,6 +411,8 @@ class Encoding:
                     if predicting
                     else "drop such rows with --missing drop, or learn that it is missing with "
                     f"--missing indicate, or leave the column out with --drop {name}"
+                    if self.columns.feature(name)
+                    else "drop such rows with --missing drop"
                 )
                 raise chunk.error(int(gone.argmax()), f"column {name!r} is missing; {remedy}")
             if self.columns.missing == "drop":
@@ -456,7 +452,7 @@ class Encoding:
                 row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}: correct it"
             )
         columns = [j for j in np.unique(X.indices).tolist() if self.columns.feature(str(j + 1))]
-        return [Feature(str(j + 1), "number") for j in columns], np.array(columns), X
+        return [Feature(str(j + 1), "number") for j in columns], np.array(columns, dtype=int), X
 
     def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> None:
         for name in dict.fromkeys(f.column for f in new if f.kind == "category"):
@@ -510,10 +506,10 @@ class Encoding:
 
     def _entries(self, numbered: tuple[list[Feature], Any, Any], n: int) -> Any:
         features, columns, X = numbered
-        place = np.full(X.shape[1], -1)
-        if len(columns):
-            place[columns] = [self._index.get(f, -1) for f in features]
-        column = place[X.indices]
+        place = np.array([self._index.get(f, -1) for f in features] + [-1])
+        at = np.searchsorted(columns, X.indices)
+        found = np.append(columns, -1)[at] == X.indices
+        column = np.where(found, place[at], -1)
         row = np.repeat(np.arange(n), np.diff(X.indptr))
         known = column >= 0
         return sp.csr_array(
@@ -550,6 +546,11 @@ def _sparse(indices: list[Any], data: list[Any], n: int, d: int) -> Any:
     there = index >= 0
     indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     return sp.csr_array((value[there], index[there], indptr), shape=(n, d))
+
+
+def _ordered(chunk: Chunk) -> list[str]:
+    """Columns in an order that does not depend on how they were read."""
+    return [name for name in chunk.offered or sorted(chunk.columns) if name in chunk.columns]
 
 
 def _listed(columns: tuple[str, ...]) -> str:

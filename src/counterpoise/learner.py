@@ -24,6 +24,7 @@ from counterpoise.modelfile import ModelFileError, require
 from counterpoise.packing import options_of, plain_options
 from counterpoise.streams import Chunk, DataError, Mark, Source
 from counterpoise.streams.ahead import ahead
+from counterpoise.streams.chunk import STARTS
 
 CHUNK_ROWS = 8192
 
@@ -36,15 +37,30 @@ class Record:
     ----------
     mark : Mark
         How far it was read.
-    first : str
-        Hash of its first chunk, by which it is known if it comes back under another name.
+    starts : tuple of str
+        Hashes of its first rows, by which it is known if it comes back under another name.
     dropped : int
         Rows that were left out because values are missing.
     """
 
     mark: Mark = field(default_factory=Mark)
-    first: str = ""
+    starts: tuple[str, ...] = ()
     dropped: int = 0
+
+    def begins_like(self, starts: tuple[str, ...]) -> bool:
+        """Whether an input begins with the rows that this one begins with, as far as both go.
+
+        Parameters
+        ----------
+        starts : tuple of str
+            Hashes of the first rows of the input.
+
+        Returns
+        -------
+        bool
+        """
+        both = min(len(starts), len(self.starts))
+        return both > 0 and starts[both - 1] == self.starts[both - 1]
 
 
 class Learner:
@@ -175,7 +191,7 @@ class Learner:
             self.model.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
         self.encoding = self._next
         self._kinds.update(self.encoding.kinds)
-        known = self.records.get(key, Record(first=chunk.mark.hash))
+        known = self.records.get(key, Record(starts=chunk.starts))
         dropped = known.dropped + int((~encoded.kept).sum())
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
@@ -188,9 +204,11 @@ class Learner:
 
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
         """Make the model ready to look at these rows, and to learn them."""
+        d = len(encoding.features)
+        if self.model is not None:
+            self.model._widen(d)
         if not encoded.X.shape[0]:
             return
-        d = len(encoding.features)
         if not d:
             raise DataError(f"{chunk.source}: no column is left to learn from")
         if self.model is None:
@@ -201,11 +219,10 @@ class Learner:
                 f"{chunk.source}: column {encoding.columns.label!r} has more than {MOST:,} "
                 "different labels; is it the right one?"
             )
-        self.model._widen(d)
 
     def _require_unknown(self, chunk: Chunk) -> None:
         for other, record in self.records.items():
-            if record.first == chunk.mark.hash:
+            if record.begins_like(chunk.starts):
                 raise DataError(
                     f"{chunk.source} begins with the same rows as {other}, which was learnt "
                     "before; if they are to be learnt again, say --allow-overlap"
@@ -267,7 +284,7 @@ def save(path: str, stored: Stored) -> None:
         What to write.
     """
     inputs = {
-        key: {**asdict(record.mark), "first": record.first, "dropped": record.dropped}
+        key: {**asdict(record.mark), "starts": list(record.starts), "dropped": record.dropped}
         for key, record in stored.records.items()
     }
     stream = {
@@ -311,7 +328,7 @@ def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Sto
     stream: dict[str, Any] = contents.stream or {}
     require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
     chunk_rows = stream["chunk_rows"]
-    require(type(chunk_rows) is int and chunk_rows > 0, "a wrong chunk size")
+    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
@@ -321,12 +338,13 @@ def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Sto
     values = plain["columns"]
     require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
     for name in ("drop", "keep", "numeric", "categorical", "time"):
+        require(isinstance(values[name], list), f"a wrong list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
     require(all(type(n) is int and n > 0 for n in buckets), "a wrong number of buckets")
     require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
     require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
-    _text(values["label"])
+    require(bool(_text(values["label"])), "no label column")
     require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
     known = {"number", "text", "time", "hash"}
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
@@ -334,19 +352,38 @@ def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Sto
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
     encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(all(_fits(feature, encoding) for feature in features), "features of other columns")
+    text = [isinstance(label, str) for label in model._learned.moments.labels.tolist()]
+    require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
     return Stored(model, encoding, records, chunk_rows)
 
 
+def _fits(feature: Feature, encoding: Encoding) -> bool:
+    """Whether a feature could have come from the columns as they are known."""
+    kind, columns = encoding.kinds.get(feature.column), encoding.columns
+    if feature.kind == "bucket":
+        buckets = map(str, range(columns.hashed.get(feature.column, 0)))
+        possible = kind == "hash" and feature.value in buckets
+    elif feature.kind == "category":
+        possible = kind == "text"
+    else:
+        numbers = feature.kind == "missing" or kind in ("number", "time")
+        possible = feature.value == "" and numbers
+    return possible and columns.feature(feature.column)
+
+
 def _record(plain: dict[str, Any]) -> Record:
-    wanted = {f.name for f in fields(Mark)} | {"first", "dropped"}
+    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped"}
     require(set(plain) == wanted, "a strange record of an input")
     for name in ("rows", "size", "dropped"):
         require(type(plain[name]) is int and plain[name] >= 0, f"a wrong number of {name}")
     require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
     mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
-    return Record(mark, _text(plain["first"]), plain["dropped"])
+    starts = plain["starts"]
+    require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"])
 
 
 def _text(value: Any) -> str:

@@ -92,6 +92,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
         What to call it in messages.
     """
     path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: no renaming there
+        with open(path, "wb") as file:
+            file.write(data)
+        return
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
     try:

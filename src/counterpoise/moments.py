@@ -277,7 +277,7 @@ class Moments:
         self.peak[k] = np.maximum(self.peak[k], digits)
         for value in (0, 1):
             was = self.away[k, value].copy()
-            self.away[k, value] -= other.away[j, value]
+            self.away[k, value] = np.clip(was - other.away[j, value], 0.0, n)
             known = (self.away[k, value] <= GONE * was) & (was > 0)
             self.away[k, value, known] = 0.0
             self.mean[k, known] = value - self.anchor[known]

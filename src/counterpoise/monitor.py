@@ -13,6 +13,7 @@ import os
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.confusion import Confusion
 from counterpoise.encoding import Encoded
+from counterpoise.streams import DataError
 
 FIRST = 16  # rows of the first piece, which nobody can score
 
@@ -32,7 +33,7 @@ def score(model: BalancedRidgeClassifier, before: int, rows: Encoded, into: Conf
         Where to count them.
     """
     n = rows.X.shape[0]
-    if before >= n:
+    if before >= n and model.__sklearn_is_fitted__():
         into.add(rows.y, model.predict(rows.X))
         return
     ahead, at = copy.deepcopy(model), 0
@@ -53,14 +54,16 @@ class MetricsFile:
     ----------
     path : str
         The file, which may exist: lines about rows that were not saved are cut off.
+    model : str
+        The model file, which each line names.
     every : int
         Rows between two lines, rounded up to whole chunks.
     rows : int
         Rows learnt so far.
     """
 
-    def __init__(self, path: str, every: int, rows: int) -> None:
-        self.path, self.every, self.rows = path, every, rows
+    def __init__(self, path: str, model: str, every: int, rows: int) -> None:
+        self.path, self.model, self.every, self.rows = path, model, every, rows
         self.window = Confusion()
         self._written = rows
         if os.path.exists(path):
@@ -83,7 +86,7 @@ class MetricsFile:
         due = rows // self.every > self._written // self.every
         if not (due or (last and rows > self._written)):
             return False
-        line = json.dumps({"rows": rows, **self.window.plain()}) + "\n"
+        line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             os.write(descriptor, line.encode())
@@ -93,14 +96,21 @@ class MetricsFile:
         return True
 
     def _cut(self, rows: int) -> None:
+        """Cut lines off the end that are about rows that were not saved, and half a line."""
         keep = 0
         with open(self.path, "rb") as file:
             for line in file:
+                whole = line.endswith(b"\n")
                 try:
-                    known = line.endswith(b"\n") and json.loads(line)["rows"] <= rows
+                    found = json.loads(line) if whole else {}
+                    ours = not whole or (found["model"] == self.model and found["rows"] >= 0)
                 except (ValueError, KeyError, TypeError):
-                    known = False
-                if not known:
+                    ours = False
+                if not ours or (keep == 0 and not whole):
+                    raise DataError(
+                        f"{self.path} is not a file of metrics of {self.model}; name another one"
+                    )
+                if not whole or found["rows"] > rows:
                     break
                 keep += len(line)
         os.truncate(self.path, keep)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Labels
 from counterpoise.modelfile import Contents, ModelFileError, require
-from counterpoise.moments import Moments
-from counterpoise.validate import HEAVIEST, LARGEST
+from counterpoise.moments import EPS, Moments
+from counterpoise.validate import LARGEST
 
+MOST = 1e60  # of a count: chunks of 1e50 may add up
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
@@ -90,7 +92,7 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     """Raise unless rows could have left these moments."""
     n, N, d = moments.n, moments.N, len(moments.anchor)
     require(bool((n >= 0).all() and (N >= 0).all()), "counts below zero")
-    require(bool((N <= HEAVIEST).all() and (n <= HEAVIEST).all()), "counts that are too large")
+    require(bool((N <= MOST).all() and (n <= MOST).all()), "counts that are too large")
     same = np.abs(n - N) <= 1e-9 * np.maximum(n, N)
     require(bool((same if not fading else (n > 0) <= (N > 0)).all()), "counts that disagree")
     place = np.abs(moments.anchor + moments.mean)
@@ -98,20 +100,23 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     C_jj = np.einsum("kjj->kj", moments.C)
     peak = moments.peak
     require(bool((peak >= 0).all() and (peak >= C_jj * (1 - 1e-9)).all()), "peaks below variances")
-    require(bool((peak <= 16 * LARGEST**2 * HEAVIEST).all()), "variances that are too large")
+    require(bool((peak <= 16 * LARGEST**2 * MOST).all()), "variances that are too large")
     away = moments.away
     most = n[:, None, None] * (1 + 1e-9)
     require(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
     nothing = n == 0
     for array in (moments.mean, C_jj, peak, away):
         require(not array[nothing].any(), "moments of a class that was never seen")
-    for C, at_most in zip(moments.C, peak, strict=True):
-        root = np.sqrt(np.where(at_most > 0, at_most, 1.0))
-        scaled = C / root / root[:, None]
-        require(bool((np.abs(scaled) <= 1 + 1e-6).all()), "a scatter that is impossible")
-        scaled[np.diag_indices(d)] += INDEFINITE * d
+    for k, C in enumerate(moments.C):
+        # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
+        # and, where nothing varies, what the values themselves are rounded to.
+        value = np.abs(moments.anchor) + np.abs(moments.mean[k])
+        rounding = INDEFINITE * d * peak[k] + n[k] * (1e6 * EPS * value) ** 2 + 1e-290
+        room = np.diagonal(C) + rounding
+        require(bool((room > 0).all()), "a scatter that is not positive semidefinite")
+        scaled = (C + np.diag(rounding)) / np.sqrt(room) / np.sqrt(room)[:, None]
         try:
-            np.linalg.cholesky(scaled)
+            np.linalg.cholesky(scaled + INDEFINITE * np.eye(d))
         except np.linalg.LinAlgError:
             require(False, "a scatter that is not positive semidefinite")
     if moments.low.size and n.any():
@@ -189,6 +194,8 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, np.generic):
             value = value.item()
+        if isinstance(value, Real) and not isinstance(value, (bool, int)):
+            value = float(value)
         if isinstance(value, Mapping):
             pairs = [[plain(key), plain(number)] for key, number in value.items()]
             return {"by label": sorted(pairs, key=lambda pair: (str(type(pair[0])), pair[0]))}

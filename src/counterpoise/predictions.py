@@ -68,6 +68,8 @@ class Predictor:
         self._classes = self.model.classes_.tolist()
         self._positive = self._rarest() if positive is None else self._named(positive)
         self._highest = None if alert_rate is None else Highest(alert_rate)
+        alert = ["alert"] if threshold is not None or alert_rate is not None else []
+        self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
 
     def wanted(self, name: str) -> bool:
         """Whether a column of the input is needed.
@@ -81,7 +83,7 @@ class Predictor:
         -------
         bool
         """
-        return self.carry is None or name in self.carry or self.encoding.columns.feature(name)
+        return self.carry is None or name in self.carry or self.encoding.knows(name)
 
     def table(self, chunk: Chunk) -> pa.Table:
         """Predictions of a chunk.
@@ -112,26 +114,29 @@ class Predictor:
             labels = self.model.classes_[:0]
             f = np.empty((0, 1 if len(self._classes) < 3 else len(self._classes)))
             balanced = stream = np.empty((0, len(self._classes)))
-        columns["predicted"] = _spread(labels, kept)
-        names = ["score"] if f.shape[1] == 1 else [f"score_{label}" for label in self._classes]
-        for name, values in zip(names, f.T, strict=True):
-            columns[name] = _spread(values, kept)
-        for k, label in enumerate(self._classes):
-            columns[f"balanced_{label}"] = _spread(balanced[:, k], kept)
-            columns[f"stream_{label}"] = _spread(stream[:, k], kept)
+        pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
+        found = [labels, *f.T, *pairs.T]
         if self.threshold is not None:
-            columns["alert"] = _spread(balanced[:, self._positive] >= self.threshold, kept)
+            found.append(balanced[:, self._positive] >= self.threshold)
         if self._highest is not None:
-            columns["alert"] = _spread(self._highest.among(balanced[:, self._positive]), kept)
+            found.append(self._highest.among(balanced[:, self._positive]))
+        for name, values in zip(self._outputs, found, strict=True):
+            columns[name] = _spread(values, kept)
         return pa.table(columns)
+
+    def nothing(self) -> pa.Table:
+        """Return a table without rows, for inputs without rows."""
+        empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
+        outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
+        labels = pa.array(self.model.classes_[:0])
+        return pa.table({**empty, **outputs, "predicted": labels})
 
     def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
         names = list(chunk.columns) if self.carry is None else self.carry
         lacking = [name for name in names if name not in chunk.columns and chunk.table]
         if lacking:
             raise DataError(f"{chunk.source} has no column {lacking[0]!r}")
-        ours = {"predicted", "score", "alert"}
-        clash = [name for name in names if name in ours]
+        clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(
                 f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is; "
@@ -139,6 +144,13 @@ class Predictor:
             )
         nothing = pa.nulls(chunk.rows, pa.string())
         return {name: chunk.columns.get(name, nothing) for name in names}
+
+    def _score_names(self) -> list[str]:
+        more = len(self._classes) > 2
+        return [f"score_{label}" for label in self._classes] if more else ["score"]
+
+    def _probability_names(self) -> list[str]:
+        return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
 
     def _rarest(self) -> int:
         counts = self.model.class_count_
@@ -202,9 +214,7 @@ def _spread(values: Any, kept: Any) -> pa.Array:
     return pa.array(values).take(pa.array(np.where(kept, place, 0), mask=~kept))
 
 
-def predict(
-    predictor: Predictor, source: Source, columns_as_written: bool, rows: int = ROWS
-) -> Iterator[pa.Table]:
+def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:
     """Predictions of an input, chunk by chunk.
 
     Parameters
@@ -213,8 +223,6 @@ def predict(
         Who predicts.
     source : Source
         The input.
-    columns_as_written : bool
-        Read numbers as text, so that they can be carried along as they are written.
     rows : int
         Rows of a chunk.
 
@@ -222,7 +230,9 @@ def predict(
     ------
     pyarrow.Table
     """
-    kinds = {} if columns_as_written else predictor.encoding.kinds
+    # Numbers that are carried along are read as text, to be as they are written.
+    carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
+    kinds = {k: kind for k, kind in predictor.encoding.kinds.items() if k not in carried}
     for chunk in source.chunks(rows, Mark(), kinds, predictor.wanted):
         yield predictor.table(chunk)
 
@@ -239,15 +249,25 @@ class Sink:
     """
 
     def __init__(self, path: str | None, format: str) -> None:  # noqa: A002
-        self.path, self.format = path, format
-        self._begun = False
+        self.path = None if path is None else os.path.realpath(path)
+        self.format = format
+        self._names: list[str] | None = None
         self._parquet: Any = None
         self._file: Any = None
         self._temporary = ""
-        if path is not None:
-            folder, name = os.path.split(os.path.realpath(path))
-            self._temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
-            self._file = open(self._temporary, "xb")  # noqa: SIM115
+        if self.path is None:
+            return
+        if os.path.exists(self.path) and not os.path.isfile(self.path):  # a pipe, a device
+            self._file = open(self.path, "wb")  # noqa: SIM115
+            return
+        folder, name = os.path.split(self.path)
+        self._temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+        self._file = open(self._temporary, "xb")  # noqa: SIM115
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._names is not None
 
     def write(self, table: pa.Table) -> None:
         """Write rows.
@@ -257,22 +277,42 @@ class Sink:
         table : pyarrow.Table
             The rows.
         """
+        first = not self.begun
+        if first:
+            self._names = table.column_names
+        elif self.format != "jsonl":
+            table = self._aligned(table)
         if self.format == "parquet":
             if self._parquet is None:
                 out = self._file or sys.stdout.buffer
                 self._parquet = pa.parquet.ParquetWriter(out, table.schema)
-            self._parquet.write_table(table.cast(self._parquet.schema))
+            try:
+                self._parquet.write_table(table.cast(self._parquet.schema))
+            except pa.ArrowInvalid as error:
+                raise DataError(f"a column has changed its type ({error}); use --to csv") from None
             return
         as_text: Callable[[pa.Table, bool], bytes] = (
             _json_lines if self.format == "jsonl" else lambda t, h: _csv(t, h, self.format)
         )
-        data = as_text(table, not self._begun)
-        self._begun = True
+        data = as_text(table, first)
         if self._file is not None:
             self._file.write(data)
         else:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
+
+    def _aligned(self, table: pa.Table) -> pa.Table:
+        """Columns in the order of the header; what is not there is empty."""
+        names = self._names or []
+        more = [name for name in table.column_names if name not in names]
+        if more:
+            raise DataError(
+                f"column {more[0]!r} has appeared after the header was written; carry columns "
+                "along by name with --id, or use --to jsonl"
+            )
+        nothing = pa.nulls(table.num_rows, pa.string())
+        there = set(table.column_names)
+        return pa.table({name: table[name] if name in there else nothing for name in names})
 
     def close(self, whole: bool) -> None:
         """Finish.
@@ -282,17 +322,20 @@ class Sink:
         whole : bool
             Whether all was written; else the file does not appear.
         """
-        if self._parquet is not None and whole:
-            self._parquet.close()
-        if self._file is None:
+        if self._parquet is not None:
+            if whole:
+                self._parquet.close()
+            else:
+                self._parquet.is_open = False  # or it would write its footer when it is collected
+        if self._file is None or self.path is None:
             return
-        if whole:
+        if whole and self._temporary:
             self._file.flush()
             os.fsync(self._file.fileno())
         self._file.close()
-        if whole and self.path is not None:
+        if whole and self._temporary:
             os.replace(self._temporary, self.path)
-        else:
+        elif self._temporary:
             os.unlink(self._temporary)
 
 

@@ -151,7 +151,7 @@ def _require_apart(
     one: Mapping[str, Record], two: Mapping[str, Record], names: tuple[str, str]
 ) -> None:
     for key, record in two.items():
-        same = [k for k, known in one.items() if k == key or known.first == record.first]
+        same = [k for k, known in one.items() if k == key or known.begins_like(record.starts)]
         if same:
             raise DataError(
                 f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "

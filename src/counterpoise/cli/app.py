@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from typing import Annotated, Any
@@ -51,6 +52,7 @@ def options(
 def run() -> None:
     """Run the command line."""
     warnings.showwarning = _warn
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except BrokenPipeError:
@@ -63,6 +65,10 @@ def run() -> None:
         _fail(error, 2)
     except (OSError, MemoryError) as error:
         _fail(error, 1)
+
+
+def _terminate(number: int, _: Any) -> None:
+    sys.exit(128 + number)
 
 
 def _fail(error: Exception, code: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import typer
 from counterpoise.cli import options as opt
 
 Names = list[str]
+MOST_ROWS = 10_000_000  # of a chunk
 
 
 def learn(
@@ -91,8 +93,8 @@ def learn(
     for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
         if value < 1:
             raise opt.bad(f"--{name}-every", "must be 1 or more")
-    if chunk_rows is not None and chunk_rows < 1:
-        raise opt.bad("--chunk-rows", "must be 1 or more")
+    if chunk_rows is not None and not 1 <= chunk_rows <= MOST_ROWS:
+        raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     columns = opt.columns(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing
     )
@@ -122,11 +124,12 @@ def learn(
         for source, key in inputs:
             if key in new:
                 say(_told(source.name, new[key], learner.records.get(key)))
-        if learner.model is None:
+        if learner.model is None and not stopped:
             raise streams.DataError("there was no row to learn; no model was written")
         if watch.total.g_mean() is not None:
             say(f"progressive G-mean {watch.total.g_mean():.4f}")
-        say(f"{model}: {counts_of(learner.model)}")
+        if learner.model is not None:
+            say(f"{model}: {counts_of(learner.model)}")
     if stopped:
         say("stopped; the same command goes on from here")
         sys.exit(128 + stopped[0])
@@ -157,7 +160,11 @@ class _Watch:
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()
-        self.file = None if metrics is None else MetricsFile(metrics, every, learner.rows)
+        self.file = (
+            None
+            if metrics is None
+            else MetricsFile(metrics, os.path.basename(learner.path), every, learner.rows)
+        )
         self._rows = learner.rows
 
     def __enter__(self) -> _Watch:
@@ -183,7 +190,8 @@ class _Watch:
         self._rows += chunk.rows
         self.progress.advance(chunk.rows)
         if self.progress.due:
-            says = f", {counts_of(model)}" if model.__sklearn_is_fitted__() else ""
+            fitted = model is not None and model.__sklearn_is_fitted__()
+            says = f", {counts_of(model)}" if fitted else ""
             if self.total.g_mean() is not None:
                 says += f", G-mean {self.total.g_mean():.4f}"
             self.progress.show(source.name, source.done(), says)

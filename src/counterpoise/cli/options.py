@@ -172,7 +172,7 @@ def columns(
     lists = {
         "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
     }  # fmt: skip
-    result |= {name: names(value) for name, value in lists.items() if value}
+    result |= {name: tuple(sorted(set(names(value)))) for name, value in lists.items() if value}
     if hashed:
         result["hashed"] = by_name("--hash", hashed, int, "N")
         if any(n < 1 for n in result["hashed"].values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -74,7 +75,8 @@ def predict(
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
     predictor = Predictor(stored_model(model), positive, threshold, alert_rate, carry)
-    if output is not None and output in paths:
+    there = [path for path in paths if os.path.exists(path)] if output else []
+    if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
     sink, whole = Sink(output, kind), False
     try:
@@ -83,9 +85,11 @@ def predict(
         ) as progress:
             for path in paths:
                 source = streams.source(path, **reading, live=path == "-")
-                for table in predictions(predictor, source, with_input):
+                for table in predictions(predictor, source):
                     sink.write(table)
                     progress.chunk(source, table.num_rows)
+        if not sink.begun:
+            sink.write(predictor.nothing())
         whole = True
     finally:
         sink.close(whole)

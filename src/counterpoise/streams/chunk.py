@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags
 
+STARTS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
+
 
 class DataError(ValueError):
     """Input that cannot be used; the message says where, what was found, and what to do."""
@@ -63,6 +65,8 @@ class Chunk:
         Rows that do not have the column, where some do.
     entries : CSR matrix of shape (rows, m), optional
         Features that have numbers instead of names: column j is feature j + 1.
+    starts : tuple of str
+        Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
     """
 
     source: str
@@ -75,6 +79,7 @@ class Chunk:
     offered: tuple[str, ...] = ()
     absent: dict[str, Flags] = field(default_factory=dict)
     entries: Any = None
+    starts: tuple[str, ...] = ()
 
     def head(self, rows: int) -> Chunk:
         """Take the first rows.

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from xxhash import xxh3_128
 
 from counterpoise.streams.ahead import ahead
-from counterpoise.streams.chunk import Chunk, DataError, Mark, changed
+from counterpoise.streams.chunk import STARTS, Chunk, DataError, Mark, changed
 from counterpoise.streams.raw import Bytes, cannot_read
 
 BATCH = 1 << 15  # rows read at a time
@@ -55,7 +55,7 @@ class ColumnarSource:
         try:
             for batch in ahead(self._batches(wanted), depth=1):
                 tables.add(_plain(batch, self.name))
-                if self._rows < after.rows:
+                if self._rows < after.rows and tables.rows:
                     table = tables.take(min(tables.rows, after.rows - self._rows))
                     hashes.add(table)
                     self._rows += table.num_rows
@@ -77,7 +77,10 @@ class ColumnarSource:
         first, self._rows = self._rows + 1, self._rows + table.num_rows
         columns = {name: _whole(table[name]) for name in table.column_names}
         mark = Mark(self._rows, 0, hashes.digest())
-        return Chunk(self.name, first, table.num_rows, columns, mark, offered=self._offered)
+        starts = _starts(table) if first == 1 else ()
+        return Chunk(
+            self.name, first, table.num_rows, columns, mark, offered=self._offered, starts=starts
+        )
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
         if self.parquet:
@@ -158,10 +161,13 @@ class _Hashes:
                     start, end = offsets[0], offsets[len(part)]
                     if end > start:
                         values.update(memoryview(part.buffers()[2])[start:end])
+                elif pa.types.is_floating(part.type):
+                    values.update(np.ascontiguousarray(part.to_numpy(zero_copy_only=False)))
                 elif not pa.types.is_null(part.type):
                     if pa.types.is_temporal(part.type):
                         part = part.view(f"int{part.type.bit_width}")
-                    values.update(np.ascontiguousarray(part.to_numpy(zero_copy_only=False)))
+                    lengths.update(_numbers(part.is_valid()))
+                    values.update(_numbers(part.fill_null(False if part.type == "bool" else 0)))
 
     def digest(self) -> str:
         whole = xxh3_128()
@@ -188,6 +194,21 @@ class _Rest:
         pass
 
 
+def _starts(table: pa.Table) -> tuple[str, ...]:
+    """Hashes of the first rows."""
+    result = []
+    for rows in STARTS:
+        if rows <= table.num_rows:
+            hashes = _Hashes()
+            hashes.add(table.slice(0, rows))
+            result.append(hashes.digest())
+    return tuple(result)
+
+
+def _numbers(array: pa.Array) -> Any:
+    return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -207,8 +228,10 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.float64(), safe=False)
+    if pa.types.is_integer(kind):  # names of categories may have more digits than a float
+        return column if kind == pa.uint64() else column.cast(pa.int64())
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return column.cast(pa.string())
     simple = pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)

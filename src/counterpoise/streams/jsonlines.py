@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
 from counterpoise._records import Objects
@@ -95,10 +96,14 @@ def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
         return None
     whole = table.num_columns and table.num_rows == piece.rows
-    simple = not any(
-        pa.types.is_temporal(field.type) or pa.types.is_nested(field.type) for field in table.schema
-    )
-    return table if whole and simple else None
+    return table if whole and all(map(_simple, table.columns)) else None
+
+
+def _simple(column: pa.ChunkedArray) -> bool:
+    """Whether a column is what the lines one by one would give too, bit by bit."""
+    if pa.types.is_floating(column.type):  # whole numbers may have lost digits beside fractions
+        return not pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py()
+    return not (pa.types.is_temporal(column.type) or pa.types.is_nested(column.type))
 
 
 def _one_by_one(
@@ -154,11 +159,16 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())
+    if kinds == {int} and all(v is None or abs(v) < 2**63 for v in values):
+        return pa.array(values, pa.int64())
     if kinds <= {int, float}:
-        try:
-            return pa.array([None if v is None else float(v) for v in values], pa.float64())
-        except OverflowError:
-            pass
+        large = [i for i, v in enumerate(values) if isinstance(v, int) and abs(v) > 2**53]
+        if large:
+            raise DataError(
+                f"{name}, row {first + large[0]}, column {column!r}: {values[large[0]]} has more "
+                "digits than a number beside fractions can keep; write it as text, or shorten it"
+            )
+        return pa.array([None if v is None else float(v) for v in values], pa.float64())
     try:
         return pa.array([_text(value) for value in values], pa.string())
     except (UnicodeEncodeError, pa.ArrowInvalid):

@@ -7,12 +7,13 @@ hash, so that what was read before is checked without parsing it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_128
 
 from counterpoise.streams.ahead import mapped
-from counterpoise.streams.chunk import Chunk, DataError, Mark, changed
+from counterpoise.streams.chunk import STARTS, Chunk, DataError, Mark, changed
 from counterpoise.streams.raw import Bytes
 
 PIECE = 1 << 20  # bytes read at a time
@@ -33,12 +34,15 @@ class Piece(NamedTuple):
         How many.
     mark : Mark
         How far the input was read.
+    starts : tuple of str
+        Hashes of the beginning of the input, if this is its first piece.
     """
 
     data: bytes
     first: int
     rows: int
     mark: Mark
+    starts: tuple[str, ...] = ()
 
 
 class Dialect(Protocol):
@@ -95,7 +99,8 @@ class TextSource:
         """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
 
         def parse(piece: Piece) -> Chunk:
-            return self.dialect.parse(piece, self.name, kinds, wanted)
+            chunk = self.dialect.parse(piece, self.name, kinds, wanted)
+            return replace(chunk, starts=piece.starts)
 
         pieces = self._pieces(rows, after)
         yield from map(parse, pieces) if self.live else mapped(parse, pieces)
@@ -117,9 +122,15 @@ class TextSource:
                     return
                 row += found
                 mark = Mark(row, cutter.size, cutter.hash.hexdigest(), cutter.ended_open)
-                yield Piece(data, row - found + 1, found, mark)
+                starts = self._starts(data, found) if row == found else ()
+                yield Piece(data, row - found + 1, found, mark, starts)
         finally:
             source.close()
+
+    def _starts(self, data: bytes, rows: int) -> tuple[str, ...]:
+        """Hashes of the first rows, without the header."""
+        ends = [self.dialect.records().take(data, 0, n)[0] for n in STARTS if n <= rows]
+        return tuple(xxh3_128(data[:end].rstrip()).hexdigest() for end in ends)
 
 
 class _Cutter:
