@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.learner import stored_model
+from counterpoise.stored import stored_model
 
 MODEL = "m.safetensors"
 COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from counterpoise.learner import Learner, learn, locked, stored_model
+from counterpoise.learner import Learner, learn, locked
+from counterpoise.stored import stored_model
 from counterpoise.streams import source
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, modelfile, online
-from counterpoise.learner import Learner, learn, stored_model
+from counterpoise.learner import Learner, learn
 from counterpoise.modelfile import KEY, ModelFileError, from_bytes, to_bytes
+from counterpoise.stored import stored_model
 from counterpoise.streams import source
 
 RULES = [getattr(online, name) for name in online.__all__]

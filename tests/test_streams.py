@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from counterpoise.encoding import Columns, Encoding
+from counterpoise.columns import Columns
+from counterpoise.encoding import Encoding
 from counterpoise.streams import DataError, Mark, expanded, source
 from counterpoise.streams.chunk import Chunk
 from counterpoise.streams.delimited import Delimited

@@ -622,10 +622,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self._require_same_learning()
         arrays, facts = packing.pack(self._learned.moments)
         facts["declared"] = packing.plain_labels(self._learned.declared)
-        names = getattr(self, "feature_names_in_", None)
-        lists = {} if names is None else {"names": [str(name) for name in names]}
-        options = packing.plain_options(self.get_params())
-        return Contents(type(self).__name__, options, arrays, facts, lists=lists)
+        return packing.contents(self, arrays, facts)
 
     @classmethod
     def _of(cls, contents: Contents) -> BalancedRidgeClassifier:

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.learner import Stored
+from counterpoise.stored import Stored
 from counterpoise.streams import DataError
 
 OPSET = 18  # of ONNX

@@ -241,6 +241,26 @@ def options_of(plain: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, 
     return result
 
 
+def contents(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> Contents:
+    """What a file is to hold of an estimator.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose parameters and names of features belong to it.
+    arrays, facts : dict
+        What it has learnt.
+
+    Returns
+    -------
+    Contents
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    lists = {} if names is None else {"names": [str(name) for name in names]}
+    options = plain_options(estimator.get_params())
+    return Contents(type(estimator).__name__, options, arrays, facts, lists=lists)
+
+
 def feature_name(column: str, kind: str, value: str) -> str:
     """What to call a feature that was made of a column.
 

@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from counterpoise import probability
 from counterpoise.arrays import Vector
-from counterpoise.learner import Stored
+from counterpoise.stored import Stored
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
 

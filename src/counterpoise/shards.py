@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding import Encoding, Feature
-from counterpoise.learner import Learner, Record, Stored
+from counterpoise.columns import Feature
+from counterpoise.encoding import Encoding
+from counterpoise.learner import Learner
+from counterpoise.stored import Record, Stored
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
 

@@ -30,7 +30,7 @@ def evaluate(
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.stream import judged
-    from counterpoise.learner import stored_model
+    from counterpoise.stored import stored_model
 
     stored = stored_model(model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]

@@ -46,8 +46,8 @@ def export(
 
     from counterpoise import export as exported
     from counterpoise.cli.app import say
-    from counterpoise.learner import stored_model
     from counterpoise.modelfile import write_whole
+    from counterpoise.stored import stored_model
 
     stored = stored_model(model)
     if kind == "json":

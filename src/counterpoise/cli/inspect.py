@@ -21,7 +21,7 @@ def inspect(
     Example: counterpoise inspect fraud.safetensors
     """
     from counterpoise.evaluate.stream import described
-    from counterpoise.learner import stored_model
+    from counterpoise.stored import stored_model
 
     found = described(stored_model(model))
     if as_json:

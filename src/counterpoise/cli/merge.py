@@ -27,8 +27,9 @@ def merge(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
-    from counterpoise.learner import locked, save, stored_model
+    from counterpoise.learner import locked
     from counterpoise.shards import merged, moved
+    from counterpoise.stored import save, stored_model
 
     with locked(output):
         whole = moved(stored_model(models[0]), models[0], output)

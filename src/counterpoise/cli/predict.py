@@ -68,9 +68,9 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.learner import stored_model
     from counterpoise.predictions import Predictor, Sink
     from counterpoise.predictions import predict as predictions
+    from counterpoise.stored import stored_model
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))

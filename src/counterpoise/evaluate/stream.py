@@ -10,9 +10,11 @@ import numpy as np
 
 from counterpoise import streams
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.encoding import Columns, Encoding
+from counterpoise.columns import Columns
+from counterpoise.encoding import Encoding
 from counterpoise.evaluate.metrics import Metrics, measure
-from counterpoise.learner import CHUNK_ROWS, Stored
+from counterpoise.learner import CHUNK_ROWS
+from counterpoise.stored import Stored
 from counterpoise.streams import DataError, Mark, Source
 
 MOST_BYTES = 4e9  # of a matrix in memory

@@ -311,10 +311,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             "features": self.n_features_in_,
             "tau": float(s.tau),
         }
-        names = getattr(self, "feature_names_in_", None)
-        lists = {} if names is None else {"names": [str(name) for name in names]}
-        options = packing.plain_options(self.get_params())
-        return Contents(type(self).__name__, options, arrays, facts, lists=lists)
+        return packing.contents(self, arrays, facts)
 
     @classmethod
     def _of(cls, contents: Contents) -> Any:

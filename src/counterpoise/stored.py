@@ -1,0 +1,189 @@
+"""Model files that were learnt from streams: what was learnt, and how, and from where."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from counterpoise import modelfile
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.columns import Columns, Feature
+from counterpoise.encoding import Encoding
+from counterpoise.modelfile import ModelFileError, require
+from counterpoise.streams import Mark
+from counterpoise.streams.chunk import STARTS
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was learnt from one input.
+
+    Attributes
+    ----------
+    mark : Mark
+        How far it was read.
+    starts : tuple of str
+        Hashes of its first rows, by which it is known if it comes back under another name.
+    dropped : int
+        Rows that were left out because values are missing.
+    """
+
+    mark: Mark = field(default_factory=Mark)
+    starts: tuple[str, ...] = ()
+    dropped: int = 0
+
+    def begins_like(self, starts: tuple[str, ...]) -> bool:
+        """Whether an input begins with the rows that this one begins with, as far as both go.
+
+        Parameters
+        ----------
+        starts : tuple of str
+            Hashes of the first rows of the input.
+
+        Returns
+        -------
+        bool
+        """
+        both = min(len(starts), len(self.starts))
+        return both > 0 and starts[both - 1] == self.starts[both - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file that was learnt from a stream holds.
+
+    Attributes
+    ----------
+    model : BalancedRidgeClassifier
+        The model, without names of features.
+    encoding : Encoding
+        How columns become features.
+    records : dict of str to Record
+        What was learnt from where.
+    chunk_rows : int
+        Rows learnt at a time.
+    """
+
+    model: BalancedRidgeClassifier
+    encoding: Encoding
+    records: dict[str, Record]
+    chunk_rows: int
+
+
+def save(path: str, stored: Stored) -> None:
+    """Write a model file, wholly or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Where to.
+    stored : Stored
+        What to write.
+    """
+    inputs = {
+        key: {**asdict(record.mark), "starts": list(record.starts), "dropped": record.dropped}
+        for key, record in stored.records.items()
+    }
+    stream = {
+        "encoding": stored.encoding.plain(),
+        "chunk_rows": stored.chunk_rows,
+        "inputs": inputs,
+        "order": list(stored.records),
+    }
+    lists = {"features": [list(feature) for feature in stored.encoding.features]}
+    modelfile.save(path, replace(stored.model._contents(), stream=stream, lists=lists))
+
+
+def stored_model(path: str) -> Stored:
+    """Load a file that was learnt from a stream.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    Stored
+    """
+    contents = modelfile.load(path)
+    if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
+        raise ModelFileError(
+            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
+            "become features; use it from Python, or learn a model with counterpoise learn"
+        )
+
+    def build() -> Stored:
+        plain = replace(contents, stream=None, lists={})
+        return _stream(contents, BalancedRidgeClassifier._of(plain))
+
+    return modelfile.believed(path, build)
+
+
+def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Stored:
+    """The part of a file that is about the stream, checked."""
+    stream: dict[str, Any] = contents.stream or {}
+    require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
+    chunk_rows = stream["chunk_rows"]
+    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
+    features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
+    kinds = {"number", "category", "bucket", "missing"}
+    require(all(f.kind in kinds for f in features), "features of an unknown kind")
+    require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
+    plain = stream["encoding"]
+    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
+    values = plain["columns"]
+    require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
+    for name in ("drop", "keep", "numeric", "categorical", "time"):
+        require(isinstance(values[name], list), f"a wrong list of columns to {name}")
+        values[name] = tuple(map(_text, values[name]))
+    buckets = values["hashed"].values()
+    require(all(type(n) is int and n > 0 for n in buckets), "a wrong number of buckets")
+    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
+    require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
+    require(bool(_text(values["label"])), "no label column")
+    require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
+    known = {"number", "text", "time", "hash"}
+    require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
+    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
+    require(hashed <= set(values["hashed"]), "a hashed column without buckets")
+    require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(all(_fits(feature, encoding) for feature in features), "features of other columns")
+    text = [isinstance(label, str) for label in model._learned.moments.labels.tolist()]
+    require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
+    require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
+    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    return Stored(model, encoding, records, chunk_rows)
+
+
+def _fits(feature: Feature, encoding: Encoding) -> bool:
+    """Whether a feature could have come from the columns as they are known."""
+    kind, columns = encoding.kinds.get(feature.column), encoding.columns
+    if feature.kind == "bucket":
+        buckets = map(str, range(columns.hashed.get(feature.column, 0)))
+        possible = kind == "hash" and feature.value in buckets
+    elif feature.kind == "category":
+        possible = kind == "text"
+    else:
+        numbers = feature.kind == "missing" or kind in ("number", "time")
+        possible = feature.value == "" and numbers
+    return possible and columns.feature(feature.column)
+
+
+def _record(plain: dict[str, Any]) -> Record:
+    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped"}
+    require(set(plain) == wanted, "a strange record of an input")
+    for name in ("rows", "size", "dropped"):
+        require(type(plain[name]) is int and plain[name] >= 0, f"a wrong number of {name}")
+    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
+    mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
+    starts = plain["starts"]
+    require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"])
+
+
+def _text(value: Any) -> str:
+    require(isinstance(value, str), "something that is not text where text belongs")
+    result: str = value
+    return result
