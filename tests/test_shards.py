@@ -216,7 +216,7 @@ def onnx_outputs(path, frame):
         name: frame[[c]].to_numpy().astype(float if frame[c].dtype.kind in "if" else object)
         for c, name in names.items()
     }
-    label, score = session.run(None, feed)
+    label, score = session.run(["label", "score"], feed)
     assert score.dtype == np.float64
     return label, score
 
@@ -267,3 +267,147 @@ def test_what_cannot_be_exported_says_so(run):
     assert "export the coefficients with --to json instead" in done.err
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
     assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
+
+
+# What was once wrong
+
+
+def test_forgetting_leaves_no_trace_in_a_ridge_that_is_chosen(run):
+    towns(["A", "B"], 60, 0).to_csv("one.csv", index=False)
+    towns(["C", "D", "E"], 60, 1).to_csv("two.csv", index=False)
+    learn(run, "one.st", "one.csv", more=["--ridge", "gcv"])
+    learn(run, "both.st", "one.csv", "two.csv", more=["--ridge", "gcv"])
+    run("forget", "both.st", "two.csv")
+    ridges = [BalancedRidgeClassifier.load(path).ridge_ for path in ("one.st", "both.st")]
+    assert ridges[0] == pytest.approx(ridges[1], rel=1e-9)
+    assert_same_files("both.st", "one.st", 1e-9)
+
+
+def test_a_file_that_counts_twice_is_forgotten_twice(run):
+    towns(["A"], 60, 0).to_csv("one.csv", index=False)
+    towns(["A"], 40, 1).to_csv("two.csv", index=False)
+    learn(run, "a.st", "one.csv", "two.csv")
+    learn(run, "b.st", "one.csv")
+    learn(run, "c.st", "two.csv")
+    run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap")
+    assert BalancedRidgeClassifier.load("d.st").class_count_.sum() == 160
+    run("forget", "d.st", "one.csv")
+    assert_same_files("d.st", "c.st", 1e-9)
+    run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap")
+    with open("one.csv", "a") as file:
+        file.write("1.5,A,n\n")
+    assert "count 2 times" in run("learn", "one.csv", "-m", "d.st", code=2).err
+    learn(run, "b.st", "one.csv")
+    done = run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap", code=2)
+    assert "one.csv was not learnt to the same row by a.st and by b.st" in done.err
+
+
+def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypatch):
+    for k in (0, 1):
+        towns(["A"], 30, k).to_csv(f"{k}.csv", index=False)
+        with open(f"{k}.csv", "rb") as file:
+            before = os.dup(0)
+            os.dup2(file.fileno(), 0)
+            learn(run, f"{k}.st", "-")
+            os.dup2(before, 0)
+            os.close(before)
+    run("merge", "0.st", "1.st", "-o", "m.st")
+    assert list(stored_model("m.st").records) == ["-", "- 1.st"]
+    Path("copy.st").write_bytes(Path("0.st").read_bytes())
+    assert (
+        "- was learnt by 0.st and by copy.st"
+        in run("merge", "0.st", "copy.st", "-o", "x", code=2).err
+    )
+
+
+def test_odd_names_of_files_are_files(run):
+    for name in ("-d.csv", "- x.csv"):
+        towns(["A"], 30, 0).to_csv(f"./{name}", index=False)
+        learn(run, "m.st", f"./{name}", more=["--allow-overlap"])
+        assert "30 rows forgotten" in run("forget", "m.st", f"./{name}").err
+
+
+@pytest.mark.parametrize("tail", ["1,x", '1,"A', "oops,A,n\n", "1,A,n\n1"])
+def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
+    towns(["A", "B"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A", "B"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv", "two.csv")
+    learn(run, "n.st", "two.csv")
+    with open("one.csv", "a") as file:
+        file.write(tail)
+    run("forget", "m.st", "one.csv")
+    assert_same_files("m.st", "n.st", 1e-9)
+
+
+def test_an_empty_model_says_so(run):
+    towns(["A"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    learn(run, "n.st", "two.csv")
+    done = run("forget", "m.st", "one.csv")
+    assert "nothing is left" in done.err
+    assert "label\ttarget" in run("inspect", "m.st").out
+    assert json.loads(run("inspect", "m.st", "--json").out)["classes"] == {}
+    for command in (
+        ["predict", "m.st", "one.csv"], ["evaluate", "m.st", "one.csv"], ["export", "m.st"],
+        ["merge", "m.st", "n.st", "-o", "x"], ["merge", "n.st", "m.st", "-o", "x"],
+    ):  # fmt: skip
+        assert "m.st holds nothing" in run(*command, code=2).err
+
+
+def test_one_class_is_nothing_to_decide(run):
+    Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
+    learn(run, "m.st", "o.csv")
+    for name in ("m.onnx", "m.joblib"):
+        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
+    assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
+
+
+def test_exports_know_odd_names_and_types(run):
+    frame = towns(["A", "B"], 60, 0)
+    frame["numbers"] = np.random.default_rng(0).choice(["u", "v"], 60)
+    frame["c__d"] = np.random.default_rng(1).choice([True, False], 60)
+    frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
+    frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv", more=["--categorical", "remainder"])
+    labels, scores = predictions(run, "m.st", "one.csv")
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
+        np.testing.assert_array_equal(pipeline.predict(found), labels)
+        np.testing.assert_allclose(pipeline.decision_function(found), scores.ravel(), rtol=1e-9)
+    run("export", "m.st", "-o", "m.onnx")
+    text = pd.read_csv("one.csv", dtype={"remainder": str, "c__d": str})
+    np.testing.assert_array_equal(onnx_outputs("m.onnx", text)[0], labels)
+
+
+def test_messages_are_about_what_went_wrong(run):
+    towns(["A"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    before = Path("m.st").read_bytes()
+    done = run("forget", "m.st", "one.csv", "two.csv", code=2)
+    assert "forgotten" not in done.err
+    assert Path("m.st").read_bytes() == before
+    learn(run, "n.st", "two.csv")
+    assert (
+        "nodir/x.st: No such file" in run("merge", "m.st", "n.st", "-o", "nodir/x.st", code=1).err
+    )
+    done = run("race", "one.csv", "--label", "target", "--report", "nodir/x.html", code=2)
+    assert "the folder of nodir/x.html does not exist" in done.err
+    frame = pd.read_csv("two.csv")
+    frame.loc[:3, "target"] = "new"
+    frame.to_csv("two.csv", index=False)
+    done = run("evaluate", "m.st", "two.csv")
+    assert "'new' was never learnt, so that none is found" in done.err
+    assert "new\t4\t0\tundefined" in done.out
+
+
+def test_labels_are_no_formulas(run):
+    labels = ["n", r"$\alpha_$", "<b>&"]
+    rows = "".join(f"{i % 3},{labels[i % 3]}\n" for i in range(60))
+    Path("t.csv").write_text("$x^$,y\n" + rows)
+    run("race", "t.csv", "--label", "y", "--report", "r.html", "--positive", "<b>&")
+    page = Path("r.html").read_text()
+    assert "<b>&" not in page
+    assert "&lt;b&gt;&amp;" in page

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.stored import Stored
@@ -126,13 +126,37 @@ def coefficients(stored: Stored) -> dict[str, Any]:
     }
 
 
-def pipeline(stored: Stored) -> Pipeline:
+def as_text(frame: Any) -> Any:
+    """Cells of a data frame as the command line reads them: truth values and whole numbers too.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Columns of categories.
+
+    Returns
+    -------
+    DataFrame of str
+    """
+
+    def text(value: Any) -> str:
+        if isinstance(value, (bool, np.bool_)):
+            return "true" if value else "false"
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value)
+
+    return frame.map(text).astype(object)
+
+
+def pipeline(stored: Stored, any_type: bool = True) -> Pipeline:
     """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
 
     Parameters
     ----------
     stored : Stored
         The model.
+    any_type : bool, default=True
+        Take columns of categories that are truth values or numbers to pandas.
 
     Returns
     -------
@@ -141,6 +165,8 @@ def pipeline(stored: Stored) -> Pipeline:
     import pandas as pd
 
     features = stored.encoding.features
+    if len(stored.model.classes_) < 2:
+        raise DataError("the model has learnt one class only; there is nothing to decide")
     strange = [f for f in features if f.kind not in ("number", "category")]
     if strange:
         raise DataError(
@@ -157,7 +183,9 @@ def pipeline(stored: Stored) -> Pipeline:
         encoder = OneHotEncoder(
             categories=[values[column]], handle_unknown="ignore", sparse_output=False
         )
-        steps.append((column, encoder, [column]))
+        if any_type:
+            encoder = make_pipeline(FunctionTransformer(as_text), encoder)
+        steps.append((f"categories_{len(steps)}", encoder, [column]))
         order += [j for f, j in index.items() if f.column == column and f.kind == "category"]
     frame = pd.DataFrame({c: [0.0] for c in numbers} | {c: values[c][:1] for c in texts})
     columns = ColumnTransformer(steps).fit(frame)
@@ -186,7 +214,7 @@ def onnx(stored: Stored) -> bytes:
     except ImportError as error:
         raise DataError("ONNX needs skl2onnx: pip install 'counterpoise[onnx]'") from error
     update_registered_converter(LinearScorer, "CounterpoiseLinearScorer", _shape, _convert)
-    made = pipeline(stored)
+    made = pipeline(stored, any_type=False)
     text = {f.column for f in stored.encoding.features if f.kind == "category"}
     columns = list(dict.fromkeys(f.column for f in stored.encoding.features))
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
@@ -196,6 +224,7 @@ def onnx(stored: Stored) -> bytes:
     ]
     renamed = _renamed(made, names)
     graph = to_onnx(renamed, initial_types=types, target_opset=OPSET)
+    _rename_output(graph.graph, "probabilities", "score")  # skl2onnx calls all scores so
     note = graph.metadata_props.add()
     note.key, note.value = "columns", json.dumps(names)
     data: bytes = graph.SerializeToString()
@@ -226,6 +255,15 @@ def _renamed(made: Pipeline, names: dict[str, str]) -> Pipeline:
             ("classifier", made.named_steps["classifier"]),
         ]
     )
+
+
+def _rename_output(graph: Any, old: str, new: str) -> None:
+    for value in graph.output:
+        value.name = new if value.name == old else value.name
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for i, name in enumerate(names):
+                names[i] = new if name == old else name
 
 
 def _shape(operator: Any) -> None:

@@ -22,7 +22,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import MOST, Encoded, Encoding
 from counterpoise.packing import options_of, plain_options
-from counterpoise.stored import Record, Stored, save, stored_model
+from counterpoise.stored import Record, Stored, input_key, save, stored_model
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
 
@@ -95,8 +95,7 @@ class Learner:
         """
         if path == "-":
             return f"- {stdin_name}" if stdin_name else "-"
-        folder = os.path.dirname(os.path.realpath(self.path))
-        return os.path.relpath(os.path.realpath(path), folder)
+        return input_key(path, self.path)
 
     def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
         """Read what is new in an input.
@@ -137,6 +136,11 @@ class Learner:
         """
         if key not in self.records and not allow_overlap:
             self._require_unknown(chunk)
+        if key in self.records and self.records[key].times > 1:
+            raise DataError(
+                f"{chunk.source} has grown, but its rows count {self.records[key].times} times "
+                "since models were merged; put the new rows into a file of their own"
+            )
         encoded, self._next = self.encoding.learn(chunk)
         self._prepare(chunk, encoded, self._next)
         return encoded
@@ -252,7 +256,10 @@ def locked(path: str) -> Iterator[None]:
     """
     lock = f"{os.path.realpath(path)}.lock"
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, path) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             current = os.stat(lock).st_ino == os.fstat(descriptor).st_ino

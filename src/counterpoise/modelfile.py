@@ -120,7 +120,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
         if isinstance(error, OSError):
             raise type(error)(
                 error.errno,
-                f"{_reason(error)}; the model was not saved and any older file is as it was",
+                f"{_reason(error)}; {what} was not saved and any older file is as it was",
                 path,
             ) from None
         raise
@@ -227,8 +227,10 @@ def from_bytes(data: bytes) -> Contents:
         entries = dict(safetensors.deserialize(data))  # type: ignore[no-untyped-call]
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-    except Exception as error:
-        raise ModelFileError(f"is not a whole safetensors file ({error})") from None
+    except Exception:
+        raise ModelFileError(
+            "is not a whole safetensors file: it is damaged, cut off, or something else"
+        ) from None
     if list(metadata) != [KEY]:
         raise ModelFileError("is a safetensors file, but not a model of counterpoise")
     header = _strict(metadata[KEY])

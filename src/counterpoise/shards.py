@@ -12,7 +12,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Feature
 from counterpoise.encoding import Encoding
 from counterpoise.learner import Learner
-from counterpoise.stored import Record, Stored
+from counterpoise.stored import Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
 
@@ -33,19 +33,15 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
     -------
     Stored
     """
+    for stored, name in zip((one, two), names, strict=True):
+        require_learnt(stored, name)
     _require_alike(one, two, names)
-    if not allow_overlap:
-        _require_apart(one.records, two.records, names)
+    records = _united(one.records, two.records, names, allow_overlap)
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
     encoding = Encoding(one.encoding.columns, kinds, features, labels)
     first, second = (_placed(stored, features) for stored in (one, two))
-    records = dict(one.records)
-    for key, record in two.records.items():
-        known = records.get(key)
-        if known is None or known.mark.rows < record.mark.rows:
-            records[key] = record
     return Stored(first.merge(second), encoding, records, one.chunk_rows)
 
 
@@ -63,12 +59,10 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
     -------
     Stored
     """
-    folders = [os.path.dirname(os.path.realpath(path)) for path in (old, new)]
+    folder = os.path.dirname(os.path.realpath(old))
 
     def place(key: str) -> str:
-        if key == "-" or key.startswith("- "):
-            return key
-        return os.path.relpath(os.path.join(folders[0], key), folders[1])
+        return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
 
     return replace(stored, records={place(k): record for k, record in stored.records.items()})
 
@@ -100,9 +94,9 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         raise DataError("standard input cannot be read twice; forget needs a file")
     model._require_forgettable()
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
-    next(source.chunks(rows, record.mark, encoding.kinds, wanted), None)  # raises if it has changed
+    source.verify(record.mark, wanted)
     gone, left = BalancedRidgeClassifier(**model.get_params()), record.mark.rows
-    for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted):
+    for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted, left):
         chunk = chunk.head(left)
         encoded, after = encoding.learn(chunk)
         if after is not encoding:
@@ -115,7 +109,10 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             break
     if gone.__sklearn_is_fitted__():
         names = [f"feature {feature.name!r}" for feature in encoding.features]
-        model._forget(gone._learned.moments, names.__getitem__)
+        moments = gone._learned.moments
+        for _ in range(record.times - 1):
+            moments = moments + gone._learned.moments
+        model._forget(moments, names.__getitem__)
     del learner.records[key]
     return record.mark.rows
 
@@ -149,13 +146,33 @@ def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
         )
 
 
-def _require_apart(
-    one: Mapping[str, Record], two: Mapping[str, Record], names: tuple[str, str]
-) -> None:
+def _united(
+    one: Mapping[str, Record],
+    two: Mapping[str, Record],
+    names: tuple[str, str],
+    allow_overlap: bool,
+) -> dict[str, Record]:
+    """Records of both; a stream of standard input gets another name if its name is taken."""
+    records = dict(one)
     for key, record in two.items():
-        same = [k for k, known in one.items() if k == key or known.begins_like(record.starts)]
-        if same:
+        same = [k for k, known in one.items() if known.begins_like(record.starts)]
+        if key in one and not key.startswith("-") and key not in same:
+            raise DataError(f"{key} is not the same file to {names[0]} and to {names[1]}")
+        if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "
                 "twice, say --allow-overlap"
             )
+        if key in same:
+            if records[key].mark != record.mark:
+                raise DataError(
+                    f"{key} was not learnt to the same row by {names[0]} and by {names[1]}; learn "
+                    "it to its end in both first"
+                )
+            times = records[key].times + record.times
+            records[key] = replace(records[key], times=times)
+        elif key in records:
+            records[f"- {os.path.basename(names[1])}"] = record
+        else:
+            records[key] = record
+    return records

@@ -314,6 +314,12 @@ class Path:
         return score
 
 
+def _live(system: System) -> int:
+    """Number of features that vary: others, such as those of rows forgotten, must not count."""
+    K_jj = np.diagonal(system.K())
+    return max(int((K_jj > 1e-30 * K_jj.max(initial=0.0)).sum()), 1)
+
+
 def _quadratic(G: Matrix, w: Matrix) -> Vector:
     """wᵀGw for each row of w; rounding must not make it negative."""
     form: Vector = np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
@@ -331,12 +337,23 @@ def choose_ridge(systems: list[System]) -> float:
     Returns
     -------
     float
-        One of 73 values, six to a decade, about the mean eigenvalue of K. Where the criterion is
+        One of 73 values, six to a decade, about the mean second moment of the
+        features that vary. Where the criterion is
         flat, or next to nothing, the largest of those that are equal to within 1e-8, so that
         rounding cannot decide.
     """
     paths = [Path(system) for system in systems]
-    size = float(np.mean([path.lam.mean() for path in paths])) or 1.0
+    size = (
+        float(
+            np.mean(
+                [
+                    path.lam.sum() / _live(system)
+                    for path, system in zip(paths, systems, strict=True)
+                ]
+            )
+        )
+        or 1.0
+    )
     b = size * np.logspace(-10.0, 2.0, 73)
     score = np.sum([path.gcv(b) for path in paths], axis=0)
     nothing = 1e-12 * sum(float(system.a.sum()) for system in systems)

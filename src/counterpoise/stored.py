@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns, Feature
 from counterpoise.encoding import Encoding
 from counterpoise.modelfile import ModelFileError, require
-from counterpoise.streams import Mark
+from counterpoise.streams import DataError, Mark
 from counterpoise.streams.chunk import STARTS
 
 
@@ -26,11 +27,14 @@ class Record:
         Hashes of its first rows, by which it is known if it comes back under another name.
     dropped : int
         Rows that were left out because values are missing.
+    times : int
+        How often its rows count: models that have both learnt it may have been merged.
     """
 
     mark: Mark = field(default_factory=Mark)
     starts: tuple[str, ...] = ()
     dropped: int = 0
+    times: int = 1
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
         """Whether an input begins with the rows that this one begins with, as far as both go.
@@ -70,6 +74,45 @@ class Stored:
     chunk_rows: int
 
 
+def input_key(path: str, model: str) -> str:
+    """What a file is called in the records of a model: its path relative to the model's folder.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    model : str
+        The model file.
+
+    Returns
+    -------
+    str
+        Never beginning with ``-``, as what stands for standard input does.
+    """
+    key = os.path.relpath(os.path.realpath(path), os.path.dirname(os.path.realpath(model)))
+    return os.path.join(".", key) if key.startswith("-") else key
+
+
+def require_learnt(stored: Stored, path: str) -> Stored:
+    """Raise if a model has learnt nothing, or has forgotten it all.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+    path : str
+        Its file.
+
+    Returns
+    -------
+    Stored
+        The same.
+    """
+    if not stored.model.__sklearn_is_fitted__():
+        raise DataError(f"{path} holds nothing: all that it had learnt was forgotten")
+    return stored
+
+
 def save(path: str, stored: Stored) -> None:
     """Write a model file, wholly or not at all.
 
@@ -81,7 +124,12 @@ def save(path: str, stored: Stored) -> None:
         What to write.
     """
     inputs = {
-        key: {**asdict(record.mark), "starts": list(record.starts), "dropped": record.dropped}
+        key: {
+            **asdict(record.mark),
+            "starts": list(record.starts),
+            "dropped": record.dropped,
+            "times": record.times,
+        }
         for key, record in stored.records.items()
     }
     stream = {
@@ -172,15 +220,16 @@ def _fits(feature: Feature, encoding: Encoding) -> bool:
 
 
 def _record(plain: dict[str, Any]) -> Record:
-    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped"}
+    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
     require(set(plain) == wanted, "a strange record of an input")
-    for name in ("rows", "size", "dropped"):
+    for name in ("rows", "size", "dropped", "times"):
         require(type(plain[name]) is int and plain[name] >= 0, f"a wrong number of {name}")
     require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
     mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
     starts = plain["starts"]
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
-    return Record(mark, tuple(map(_text, starts)), plain["dropped"])
+    require(plain["times"] >= 1, "a wrong record")
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
 
 
 def _text(value: Any) -> str:

@@ -30,9 +30,9 @@ def evaluate(
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.stream import judged
-    from counterpoise.stored import stored_model
+    from counterpoise.stored import require_learnt, stored_model
 
-    stored = stored_model(model)
+    stored = require_learnt(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
     with Progress() as progress:
         metrics, skipped = judged(stored, sources, progress)

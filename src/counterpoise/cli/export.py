@@ -47,9 +47,9 @@ def export(
     from counterpoise import export as exported
     from counterpoise.cli.app import say
     from counterpoise.modelfile import write_whole
-    from counterpoise.stored import stored_model
+    from counterpoise.stored import require_learnt, stored_model
 
-    stored = stored_model(model)
+    stored = require_learnt(stored_model(model), model)
     if kind == "json":
         data = (json.dumps(exported.coefficients(stored), indent=2) + "\n").encode()
     elif kind == "onnx":

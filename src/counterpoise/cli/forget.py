@@ -34,12 +34,14 @@ def forget(
 
     stored_model(model)  # it must exist and be whole before there is a lock beside it
     with locked(model):
-        learner = Learner(model, {}, {})
+        learner, told = Learner(model, {}, {}), []
         with Progress() as progress:
             for path in streams.expanded(files):
                 source = streams.source(path, **reading)
                 rows = forget_input(learner, source, learner.key(path), progress.chunk)
-                say(f"{source.name}: {rows:,} rows forgotten")
+                told.append(f"{source.name}: {rows:,} rows forgotten")
         learner.save()
+        for line in told:
+            say(line)
     if learner.model is not None:
         say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")

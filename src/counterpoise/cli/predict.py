@@ -70,11 +70,13 @@ def predict(
     from counterpoise.cli.progress import Progress
     from counterpoise.predictions import Predictor, Sink
     from counterpoise.predictions import predict as predictions
-    from counterpoise.stored import stored_model
+    from counterpoise.stored import require_learnt, stored_model
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    predictor = Predictor(stored_model(model), positive, threshold, alert_rate, carry)
+    predictor = Predictor(
+        require_learnt(stored_model(model), model), positive, threshold, alert_rate, carry
+    )
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +53,8 @@ def race(
         raise opt.bad("FILES", "give either files or --demo")
     if delay < 0:
         raise opt.bad("--delay", "must be 0 or more")
+    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
+        raise opt.bad("--report", f"the folder of {report} does not exist")
     reading = opt.reading(format, delimiter, no_header)
     columns = opt.columns(label, None, drop, keep, numeric, categorical, time, hash, None, missing)
 
@@ -73,7 +76,9 @@ def race(
         title = ", ".join(files or [])
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
-        raise DataError(f"all {len(y):,} rows are of class {classes[0]!r}: nothing to race for")
+        raise DataError(
+            f"all {len(y):,} rows are of class {classes.tolist()[0]!r}: nothing to race for"
+        )
     chosen = opt.chosen(positive, classes.tolist(), counts.tolist())
     if report is not None:
         from counterpoise.evaluate.report import page  # fails before the race, not after it

@@ -109,6 +109,14 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
             undefined[f"precision of {label}"] = f"{label!r} was never predicted"
         row |= _ranked(true == label, _score(scores, k, len(classes)), label, undefined)
         by_class[label] = row
+    for label in recall:
+        if label not in by_class:
+            undefined[f"score of {label}"] = f"{label!r} was never learnt, so that none is found"
+            by_class[label] = {
+                **dict.fromkeys(("precision", "average_precision", "roc_auc", "recall_at_1pct")),
+                "rows": float((true == label).sum()),
+                "recall": 0.0,
+            }
     return Metrics(confusion, by_class, undefined)
 
 

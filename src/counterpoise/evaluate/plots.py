@@ -12,6 +12,7 @@ import numpy as np
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 except ImportError as error:
     raise ImportError(
         "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
@@ -167,12 +168,14 @@ def class_shares(y: Labels) -> Figure:
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
         colour = SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)]
-        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=str(label))
+        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=_short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     _thousands(axes.xaxis)
-    axes.legend(fontsize=8, frameon=False, title=f"not {labels[order[0]]}", title_fontsize=8)
+    axes.legend(
+        fontsize=8, frameon=False, title=f"not {_short(labels[order[0]])}", title_fontsize=8
+    )
     return made
 
 
@@ -206,7 +209,7 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     axes.axhline(share, color="#999999", linewidth=0.8)
     axes.annotate("by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color="#666666")
     axes.set(
-        xlabel=f"recall of {positive}", ylabel=f"precision of {positive}",
+        xlabel=f"recall of {_short(positive)}", ylabel=f"precision of {_short(positive)}",
         xlim=(0, 1), ylim=(0, 1.02),
     )  # fmt: skip
     axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
@@ -236,8 +239,8 @@ def confusion_matrix(result: Result) -> Figure:
             colour = "white" if share[i, j] > 0.5 else "black"
             text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
             axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
-    axes.set_xticks(range(len(labels)), [str(label) for label in labels])
-    axes.set_yticks(range(len(labels)), [str(label) for label in labels])
+    axes.set_xticks(range(len(labels)), [_short(label) for label in labels])
+    axes.set_yticks(range(len(labels)), [_short(label) for label in labels])
     axes.set(xlabel="predicted", ylabel="true")
     axes.spines[:].set_visible(False)
     return made
@@ -295,8 +298,12 @@ def time_per_row(results: list[Result]) -> Figure:
 
 
 def _thousands(axis: Any) -> None:
+    axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
-def _short(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _short(name: Any, most: int = 28) -> str:
+    """A name that fits, and whose dollar signs are no formulas."""
+    text = str(name)
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.replace("$", r"\$")

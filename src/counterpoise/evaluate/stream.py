@@ -160,19 +160,19 @@ def described(stored: Stored) -> dict[str, Any]:
     dict
     """
     model, encoding = stored.model, stored.encoding
-    classes = model.classes_.tolist()
-    weights = model.coef_ * model._spread()
+    classes, fitted = model.classes_.tolist(), model.__sklearn_is_fitted__()
+    weights = model.coef_ * model._spread() if fitted else np.zeros((1, len(encoding.features)))
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
         "options": model.get_params(),
         "columns": asdict(encoding.columns),
         "kinds": encoding.kinds,
-        "ridge": model.ridge_,
-        "condition": model._condition(),
+        "ridge": model.ridge_ if fitted else None,
+        "condition": model._condition() if fitted else None,
         "chunk_rows": stored.chunk_rows,
         "inputs": {
-            key: {**asdict(record.mark), "dropped": record.dropped}
+            key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
         "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],

@@ -132,6 +132,7 @@ class Source(Protocol):
         after: Mark,
         kinds: Mapping[str, str],
         wanted: Callable[[str], bool],
+        until: int | None = None,
     ) -> Iterator[Chunk]:
         """Read what follows a mark, having checked that what precedes it is as it was.
 
@@ -145,7 +146,13 @@ class Source(Protocol):
             What is known of the columns, as it becomes known.
         wanted : callable
             Whether a column is of interest, by name.
+        until : int, optional
+            Rows of the input that matter: text after them is not looked at.
         """
+        ...
+
+    def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
+        """Raise if what precedes a mark is not as it was; what follows does not matter."""
         ...
 
     def done(self) -> tuple[int, int]:

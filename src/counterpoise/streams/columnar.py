@@ -46,8 +46,17 @@ class ColumnarSource:
         """Rows read, and rows in all, which serve as well as bytes."""
         return self._rows, self._total
 
+    def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
+        """Raise if what precedes a mark is not as it was."""
+        next(self.chunks(1, after, {}, wanted), None)
+
     def chunks(
-        self, rows: int, after: Mark, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+        self,
+        rows: int,
+        after: Mark,
+        kinds: Mapping[str, str],
+        wanted: Callable[[str], bool],
+        until: int | None = None,
     ) -> Iterator[Chunk]:
         """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
         hashes = _Hashes()

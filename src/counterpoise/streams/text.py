@@ -93,8 +93,18 @@ class TextSource:
         """Bytes read of the file, and its size."""
         return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
 
+    def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
+        """Raise if what precedes a mark is not as it was."""
+        for _ in self._pieces(1, after, after.rows):
+            pass
+
     def chunks(
-        self, rows: int, after: Mark, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+        self,
+        rows: int,
+        after: Mark,
+        kinds: Mapping[str, str],
+        wanted: Callable[[str], bool],
+        until: int | None = None,
     ) -> Iterator[Chunk]:
         """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
 
@@ -102,10 +112,10 @@ class TextSource:
             chunk = self.dialect.parse(piece, self.name, kinds, wanted)
             return replace(chunk, starts=piece.starts)
 
-        pieces = self._pieces(rows, after)
+        pieces = self._pieces(rows, after, until)
         yield from map(parse, pieces) if self.live else mapped(parse, pieces)
 
-    def _pieces(self, rows: int, after: Mark) -> Iterator[Piece]:
+    def _pieces(self, rows: int, after: Mark, until: int | None) -> Iterator[Piece]:
         self._bytes = source = Bytes(self.path, self.name)
         try:
             cutter = _Cutter(source, self.dialect, self.live)
@@ -116,8 +126,8 @@ class TextSource:
             if after.rows:
                 cutter.skip(after)
             row = after.rows
-            while True:
-                data, found = cutter.cut(rows, row)
+            while until is None or row < until:
+                data, found = cutter.cut(rows if until is None else min(rows, until - row), row)
                 if not found:
                     return
                 row += found
