@@ -88,7 +88,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
-        text = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts(chunk, name)), r"^\+", "")
+        text = _unsigned(texts(chunk, name))
         if _casts(lambda cells: cells.cast(pa.int64()), text):
             gone = text.is_null().to_numpy(zero_copy_only=False)
             return text.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), gone
@@ -166,9 +166,13 @@ def seconds(chunk: Chunk, name: str, remedy: str = "correct it") -> Vector:
 
 def _number(column: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
-        column = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
-        return column.cast(pa.float64())
+        return _unsigned(column).cast(pa.float64())
     return column.cast(pa.float64(), safe=False)
+
+
+def _unsigned(column: pa.Array) -> pa.Array:
+    """Text without space around it, and without a plus before it."""
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
 
 
 def _moment(column: pa.Array) -> pa.Array:

@@ -39,8 +39,6 @@ class Encoded(NamedTuple):
         Their weights.
     kept : ndarray of shape (rows,)
         Which rows of the chunk they are.
-    missing : dict of str to int
-        Rows that were not kept, by the first column that is missing in them.
     unknown : dict of str to int
         Cells whose category was never learnt, by column.
     """
@@ -49,7 +47,6 @@ class Encoded(NamedTuple):
     y: Labels
     weight: Vector | None
     kept: Flags
-    missing: dict[str, int]
     unknown: dict[str, int]
 
 
@@ -110,8 +107,7 @@ class Encoding:
                 "take --missing drop",
             )
         weight = self._weights(chunk, missing)
-        kept, dropped = self._keep(chunk, missing, predicting=False)
-        unknown: dict[str, int] = {}
+        kept = self._keep(chunk, missing, predicting=False)
         fresh: dict[Feature, None] = {}
         for name in numeric:
             fresh[Feature(name, "number")] = None
@@ -134,10 +130,8 @@ class Encoding:
                 self, kinds=kinds, features=self.features + tuple(new), labels=label_kind
             )
             self._require_few(chunk, new, grown)
-        X = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered, unknown)
-        return Encoded(
-            X, y[kept], None if weight is None else weight[kept], kept, dropped, {}
-        ), grown
+        X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
+        return Encoded(X, y[kept], None if weight is None else weight[kept], kept, {}), grown
 
     def predict(self, chunk: Chunk) -> Encoded:
         """Encode rows that are to be predicted: what was never learnt is zero.
@@ -160,15 +154,14 @@ class Encoding:
                 f"{_listed(chunk.offered)}"
             )
         numeric, missing = self._numbers(chunk, self.kinds, predicting=True)
-        kept, dropped = self._keep(chunk, missing, predicting=True)
-        unknown: dict[str, int] = {}
+        kept = self._keep(chunk, missing, predicting=True)
         dictionaries = {
             name: self._categories(chunk, name, self.kinds[name], kept)
             for name in self._texts(chunk, self.kinds)
         }
         numbered = self._numbered(chunk, kept)
-        X = self._rows(chunk, kept, numeric, dictionaries, missing, numbered, unknown)
-        return Encoded(X, np.empty(0), None, kept, dropped, unknown)
+        X, unknown = self._rows(chunk, kept, numeric, dictionaries, missing, numbered)
+        return Encoded(X, np.empty(0), None, kept, unknown)
 
     def judge(self, chunk: Chunk) -> Encoded:
         """Encode rows that are to be predicted, with their labels.
@@ -311,12 +304,9 @@ class Encoding:
             )
         return weight
 
-    def _keep(
-        self, chunk: Chunk, missing: dict[str, Flags], predicting: bool
-    ) -> tuple[Flags, dict[str, int]]:
-        """Rows to be kept, and how many are not, by column."""
+    def _keep(self, chunk: Chunk, missing: dict[str, Flags], predicting: bool) -> Flags:
+        """Rows to be kept."""
         kept = np.ones(chunk.rows, dtype=bool)
-        dropped: dict[str, int] = {}
         for name, gone in missing.items():
             if not gone.any():
                 continue
@@ -331,9 +321,8 @@ class Encoding:
                 )
                 raise chunk.error(int(gone.argmax()), f"column {name!r} is missing; {remedy}")
             if self.columns.missing == "drop":
-                dropped[name] = int((gone & kept).sum())
                 kept &= ~gone
-        return kept, dropped
+        return kept
 
     def _categories(
         self, chunk: Chunk, name: str, kind: str, kept: Flags
@@ -388,9 +377,8 @@ class Encoding:
         dictionaries: dict[str, tuple[list[Feature], Any]],
         missing: dict[str, Flags],
         numbered: tuple[list[Feature], Any, Any] | None,
-        unknown: dict[str, int],
-    ) -> Rows:
-        """Rows of features, dense if all are numbers that every row has."""
+    ) -> tuple[Rows, dict[str, int]]:
+        """Rows of features, dense if all are numbers; cells of unknown categories, by column."""
         whole = bool(kept.all())
         n = chunk.rows if whole else int(kept.sum())
         at: dict[int, Vector] = {}
@@ -399,7 +387,8 @@ class Encoding:
             if j is not None:
                 at[j] = x if whole else x[kept]
         if self._dense and numbered is None:
-            return _dense(at, n, len(self.features))
+            return _dense(at, n, len(self.features)), {}
+        unknown: dict[str, int] = {}
         indices: list[Any] = [np.full(n, j) for j in at]
         data: list[Any] = list(at.values())
         for name, (features, codes) in dictionaries.items():
@@ -417,7 +406,7 @@ class Encoding:
                     indices.append(np.where(gone, j, -1))
                     data.append(gone.astype(np.float64))
         result = _sparse(indices, data, n, len(self.features))
-        return result if numbered is None else result + self._entries(numbered, n)
+        return (result if numbered is None else result + self._entries(numbered, n)), unknown
 
     def _entries(self, numbered: tuple[list[Feature], Any, Any], n: int) -> Any:
         features, columns, X = numbered

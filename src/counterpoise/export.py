@@ -148,20 +148,24 @@ def as_text(frame: Any) -> Any:
     return frame.map(text).astype(object)
 
 
-def pipeline(stored: Stored, any_type: bool = True) -> Pipeline:
+def pipeline(stored: Stored) -> Pipeline:
     """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
 
     Parameters
     ----------
     stored : Stored
         The model.
-    any_type : bool, default=True
-        Take columns of categories that are truth values or numbers to pandas.
 
     Returns
     -------
     Pipeline
     """
+    names = {feature.column: feature.column for feature in stored.encoding.features}
+    return _pipeline(stored, names, [FunctionTransformer(as_text)])
+
+
+def _pipeline(stored: Stored, names: dict[str, str], before: list[Any]) -> Pipeline:
+    """Pipeline whose columns have these names, with steps before categories are encoded."""
     import pandas as pd
 
     features = stored.encoding.features
@@ -173,22 +177,19 @@ def pipeline(stored: Stored, any_type: bool = True) -> Pipeline:
             f"feature {strange[0].name!r}: pipelines and ONNX know numbers and categories only; "
             "export the coefficients with --to json instead"
         )
-    numbers = [f.column for f in features if f.kind == "number"]
-    texts = list(dict.fromkeys(f.column for f in features if f.kind == "category"))
-    values = {c: [f.value for f in features if f.column == c] for c in texts}
-    index = {feature: j for j, feature in enumerate(features)}
     order = [j for j, f in enumerate(features) if f.kind == "number"]
+    numbers = [names[features[j].column] for j in order]
     steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
-    for column in texts:
-        encoder = OneHotEncoder(
-            categories=[values[column]], handle_unknown="ignore", sparse_output=False
-        )
-        if any_type:
-            encoder = make_pipeline(FunctionTransformer(as_text), encoder)
-        steps.append((f"categories_{len(steps)}", encoder, [column]))
-        order += [j for f, j in index.items() if f.column == column and f.kind == "category"]
-    frame = pd.DataFrame({c: [0.0] for c in numbers} | {c: values[c][:1] for c in texts})
-    columns = ColumnTransformer(steps).fit(frame)
+    sample: dict[str, Any] = {name: [0.0] for name in numbers}
+    for column in dict.fromkeys(f.column for f in features if f.kind == "category"):
+        at = [j for j, f in enumerate(features) if f.column == column and f.kind == "category"]
+        values = [features[j].value for j in at]
+        encoder = OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
+        step = make_pipeline(*before, encoder) if before else encoder
+        steps.append((f"categories_{len(steps)}", step, [names[column]]))
+        sample[names[column]] = values[:1]
+        order += at
+    columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     model = stored.model
     scorer = LinearScorer(model.classes_, model.coef_[:, order], model.intercept_)
     return Pipeline([("columns", columns), ("classifier", scorer)])
@@ -214,7 +215,6 @@ def onnx(stored: Stored) -> bytes:
     except ImportError as error:
         raise DataError("ONNX needs skl2onnx: pip install 'counterpoise[onnx]'") from error
     update_registered_converter(LinearScorer, "CounterpoiseLinearScorer", _shape, _convert)
-    made = pipeline(stored, any_type=False)
     text = {f.column for f in stored.encoding.features if f.kind == "category"}
     columns = list(dict.fromkeys(f.column for f in stored.encoding.features))
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
@@ -222,39 +222,12 @@ def onnx(stored: Stored) -> bytes:
         (names[c], (StringTensorType if c in text else DoubleTensorType)([None, 1]))
         for c in columns
     ]
-    renamed = _renamed(made, names)
-    graph = to_onnx(renamed, initial_types=types, target_opset=OPSET)
+    graph = to_onnx(_pipeline(stored, names, []), initial_types=types, target_opset=OPSET)
     _rename_output(graph.graph, "probabilities", "score")  # skl2onnx calls all scores so
     note = graph.metadata_props.add()
     note.key, note.value = "columns", json.dumps(names)
     data: bytes = graph.SerializeToString()
     return data
-
-
-def _renamed(made: Pipeline, names: dict[str, str]) -> Pipeline:
-    """The pipeline with columns under names that ONNX leaves as they are."""
-    import pandas as pd
-
-    columns = made.named_steps["columns"]
-    steps = [
-        (f"step_{j}", step, [names[c] for c in cs])
-        for j, (_, step, cs) in enumerate(columns.transformers)
-    ]
-    frame = pd.DataFrame(
-        {
-            names[c]: ["" if step == "passthrough" else step.categories[0][0]]
-            if step != "passthrough"
-            else [0.0]
-            for _, step, cs in columns.transformers
-            for c in cs
-        }
-    )
-    return Pipeline(
-        [
-            ("columns", ColumnTransformer(steps).fit(frame)),
-            ("classifier", made.named_steps["classifier"]),
-        ]
-    )
 
 
 def _rename_output(graph: Any, old: str, new: str) -> None:

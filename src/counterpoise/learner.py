@@ -212,8 +212,8 @@ class Learner:
         for name, value in now.items():
             if value != before[name]:
                 raise DataError(
-                    f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {_shown(value)}, but "
-                    f"{self.path} was learnt with {_shown(before[name])}; leave the option out, or "
+                    f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {shown(value)}, but "
+                    f"{self.path} was learnt with {shown(before[name])}; leave the option out, or "
                     "learn into a new file"
                 )
 
@@ -237,7 +237,18 @@ def _typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
     return options_of(plain_options(result), result)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """An option in words.
+
+    Parameters
+    ----------
+    value : object
+        Its value.
+
+    Returns
+    -------
+    str
+    """
     if isinstance(value, Mapping):
         return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
     if isinstance(value, (tuple, list)):

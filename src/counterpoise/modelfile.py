@@ -96,8 +96,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
         with open(path, "wb") as file:
             file.write(data)
         return
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_name(path)
     try:
         mode = os.stat(path).st_mode & 0o777
     except FileNotFoundError:
@@ -124,7 +123,23 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
                 path,
             ) from None
         raise
-    _sync(folder)
+    sync(os.path.dirname(path))
+
+
+def temporary_name(path: str) -> str:
+    """Name for a file that is to be renamed when it is whole: beside it, hidden, and its own.
+
+    Parameters
+    ----------
+    path : str
+        What it will be.
+
+    Returns
+    -------
+    str
+    """
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
 
 
 def discard_temporary(path: str | os.PathLike[str]) -> None:
@@ -170,8 +185,14 @@ def to_bytes(contents: Contents) -> bytes:
     return data
 
 
-def _sync(folder: str) -> None:
-    """Bring the rename to the disk too, where directories can be opened."""
+def sync(folder: str) -> None:
+    """Bring a rename to the disk too, where directories can be opened.
+
+    Parameters
+    ----------
+    folder : str
+        Where it happened.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

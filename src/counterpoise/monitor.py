@@ -63,13 +63,13 @@ class MetricsFile:
     """
 
     def __init__(self, path: str, model: str, every: int, rows: int) -> None:
-        self.path, self.model, self.every, self.rows = path, model, every, rows
+        self.path, self.model, self.every = path, model, every
         self.window = Confusion()
         self._written = rows
         if os.path.exists(path):
             self._cut(rows)
 
-    def wrote(self, rows: int, last: bool = False) -> bool:
+    def write(self, rows: int, last: bool = False) -> None:
         """Write a line if one is due.
 
         Parameters
@@ -78,14 +78,10 @@ class MetricsFile:
             Rows learnt so far.
         last : bool, default=False
             Whether one is due in any case.
-
-        Returns
-        -------
-        bool
         """
         due = rows // self.every > self._written // self.every
         if not (due or (last and rows > self._written)):
-            return False
+            return
         line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
@@ -93,7 +89,6 @@ class MetricsFile:
         finally:
             os.close(descriptor)
         self.window, self._written = Confusion(), rows
-        return True
 
     def _cut(self, rows: int) -> None:
         """Cut lines off the end that are about rows that were not saved, and half a line."""

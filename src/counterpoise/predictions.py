@@ -7,10 +7,9 @@ import csv
 import io
 import json
 import os
-import secrets
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow.parquet
 
 from counterpoise import probability
 from counterpoise.arrays import Vector
+from counterpoise.modelfile import sync, temporary_name
 from counterpoise.stored import Stored
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
@@ -35,8 +35,8 @@ class Predictor:
     ----------
     stored : Stored
         The model and its encoding.
-    positive : str, optional
-        The class that alerts are about; by default the rarest one.
+    positive : label
+        The class that alerts are about.
     threshold : float, optional
         Alert where its balanced probability is at least this.
     alert_rate : float, optional
@@ -57,16 +57,16 @@ class Predictor:
     def __init__(
         self,
         stored: Stored,
-        positive: str | None = None,
+        positive: Any,
         threshold: float | None = None,
         alert_rate: float | None = None,
-        carry: list[str] | None = (),  # type: ignore[assignment]
+        carry: Sequence[str] | None = (),
     ) -> None:
         self.model, self.encoding = stored.model, stored.encoding
         self.threshold, self.carry = threshold, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self._classes = self.model.classes_.tolist()
-        self._positive = self._rarest() if positive is None else self._named(positive)
+        self._positive = self._classes.index(positive)
         self._highest = None if alert_rate is None else Highest(alert_rate)
         alert = ["alert"] if threshold is not None or alert_rate is not None else []
         self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
@@ -151,16 +151,6 @@ class Predictor:
 
     def _probability_names(self) -> list[str]:
         return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
-
-    def _rarest(self) -> int:
-        counts = self.model.class_count_
-        return len(counts) - 1 - int(np.argmin(counts[::-1]))
-
-    def _named(self, positive: str) -> int:
-        names = [str(label) for label in self._classes]
-        if positive not in names:
-            raise DataError(f"--positive {positive}: the classes are {', '.join(names)}")
-        return names.index(positive)
 
 
 class Highest:
@@ -260,8 +250,7 @@ class Sink:
         if os.path.exists(self.path) and not os.path.isfile(self.path):  # a pipe, a device
             self._file = open(self.path, "wb")  # noqa: SIM115
             return
-        folder, name = os.path.split(self.path)
-        self._temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+        self._temporary = temporary_name(self.path)
         self._file = open(self._temporary, "xb")  # noqa: SIM115
 
     @property
@@ -291,10 +280,7 @@ class Sink:
             except pa.ArrowInvalid as error:
                 raise DataError(f"a column has changed its type ({error}); use --to csv") from None
             return
-        as_text: Callable[[pa.Table, bool], bytes] = (
-            _json_lines if self.format == "jsonl" else lambda t, h: _csv(t, h, self.format)
-        )
-        data = as_text(table, first)
+        data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
         if self._file is not None:
             self._file.write(data)
         else:
@@ -335,6 +321,7 @@ class Sink:
         self._file.close()
         if whole and self._temporary:
             os.replace(self._temporary, self.path)
+            sync(os.path.dirname(self.path))
         elif self._temporary:
             os.unlink(self._temporary)
 
@@ -361,5 +348,5 @@ def _quoted(column: Any, delimiter: str) -> Any:
     return pc.if_else(special, quoted, column)
 
 
-def _json_lines(table: pa.Table, header: bool) -> bytes:
+def _json_lines(table: pa.Table) -> bytes:
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()

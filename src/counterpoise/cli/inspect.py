@@ -21,6 +21,7 @@ def inspect(
     Example: counterpoise inspect fraud.safetensors
     """
     from counterpoise.evaluate.stream import described
+    from counterpoise.learner import shown
     from counterpoise.stored import stored_model
 
     found = described(stored_model(model))
@@ -31,8 +32,8 @@ def inspect(
         ["features", len(found["weights"])],
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
-        *([name, _text(value)] for name, value in found["options"].items()),
-        *([name, _text(value)] for name, value in found["columns"].items() if value),
+        *([name, shown(value)] for name, value in found["options"].items()),
+        *([name, shown(value)] for name, value in found["columns"].items() if value),
     ]
     show(["what", "value"], facts)
     print()
@@ -44,11 +45,3 @@ def inspect(
     names = list(found["weights"].items())[:most]
     head = ["feature", *(f"for {label}" for label in found["scores"])]
     show(head, [[name, *values] for name, values in names])
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={number}" for key, number in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "none" if value is None else str(value)

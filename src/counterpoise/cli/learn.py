@@ -179,7 +179,7 @@ class _Watch:
         from counterpoise.monitor import score
 
         if self.file is not None:
-            self.file.wrote(self._rows)
+            self.file.write(self._rows)
         model = self.learner.model
         if (self.file or self.progress.shown) and encoded.X.shape[0]:
             seen = Confusion()
@@ -198,7 +198,7 @@ class _Watch:
 
     def end(self) -> None:
         if self.file is not None:
-            self.file.wrote(self._rows, last=True)
+            self.file.write(self._rows, last=True)
 
 
 def _told(name: str, rows: int, record: Any) -> str:

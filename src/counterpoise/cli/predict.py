@@ -74,9 +74,10 @@ def predict(
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    predictor = Predictor(
-        require_learnt(stored_model(model), model), positive, threshold, alert_rate, carry
-    )
+    stored = require_learnt(stored_model(model), model)
+    known = stored.model.classes_.tolist(), stored.model.class_count_.tolist()
+    chosen = opt.chosen(positive, *known)
+    predictor = Predictor(stored, chosen, threshold, alert_rate, carry)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
