@@ -6,7 +6,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test check bench prove clean
+.PHONY: demo test check bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
@@ -26,6 +26,9 @@ bench: $(VENV)/installed-bench
 
 prove: $(VENV)/installed-test
 	cd benchmarks && $(PY) probability.py && $(PY) events.py && $(PY) drift.py && $(PY) crash.py
+
+paper: $(VENV)/installed-paper
+	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))
 
 clean:
 	rm -rf $(VENV) build dist

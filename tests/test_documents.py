@@ -37,11 +37,14 @@ def shell(folder):
     command.write_text(f"#!{sys.executable}\nfrom counterpoise.cli import main\nmain()\n")
     command.chmod(0o755)
     shutil.copy(ROOT / "examples" / "payments.csv", folder)
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
+    env["HOME"] = str(folder)  # where no data set is prepared
+    for name in ("COUNTERPOISE_DATA", "XDG_CACHE_HOME"):
+        env.pop(name, None)
 
     def call(line):
         done = subprocess.run(
-            ["bash", "-c", line], cwd=folder, env={**os.environ, "PATH": path}, text=True,
+            ["bash", "-c", line], cwd=folder, env=env, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
         return done.stdout.rstrip("\n")
@@ -68,3 +71,8 @@ def test_every_command_is_documented():
     for command in app.registered_commands:
         assert f"## {command.callback.__name__}\n" in text
         assert f"$ counterpoise {command.callback.__name__} " in text
+    for group in app.registered_groups:
+        assert f"## {group.name}\n" in text
+        for command in group.typer_instance.registered_commands:
+            name = command.name or command.callback.__name__
+            assert f"$ counterpoise {group.name} {name}" in text

@@ -15,7 +15,12 @@ ROOT = Path(__file__).parent.parent
 
 def broken_links():
     """Relative links to files that are not there."""
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")]:
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("benchmarks/**/*.md"),
+        *ROOT.glob("paper/**/*.md"),
+    ]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             if "://" not in target and not (page.parent / target).exists():
                 yield f"{page.relative_to(ROOT)}: {target} does not exist"

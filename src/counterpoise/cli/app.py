@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise import __version__
+from counterpoise.cli.data import data
 from counterpoise.cli.evaluate import evaluate
 from counterpoise.cli.export import export
 from counterpoise.cli.forget import forget
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 for command in (learn, predict, race, evaluate, inspect, merge, forget, export):
     app.command()(command)
+app.add_typer(data, name="data")
 
 
 def _version(wanted: bool) -> None:

@@ -21,13 +21,14 @@ from sklearn.metrics import precision_recall_curve
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate.race import OURS, Result
+from counterpoise.evaluate.ranks import Comparison
 
 # Okabe and Ito's colours, which differ in lightness as well; lines differ in dashes too.
 STYLES: dict[str, dict[str, Any]] = {
     OURS: {"color": "#0072B2", "linewidth": 2.4},
     "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
     "IR-RLS": {"color": "#56B4E9", "linestyle": (0, (1, 1))},
-    "AR-RLS": {"color": "#009E73"},
+    "AR-RLS": {"color": "#882255"},
     "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
     "ACOG": {"color": "#D55E00"},
     "AROW": {"color": "#E69F00"},
@@ -35,9 +36,11 @@ STYLES: dict[str, dict[str, Any]] = {
     "CW": {"color": "#E69F00", "linestyle": (0, (1, 1))},
     "PA": {"color": "#CC79A7"},
     "Perceptron": {"color": "#555555", "linestyle": (0, (4, 1))},
+    "PE": {"color": "#555555", "linestyle": (0, (4, 1))},
     "TER": {"color": "#0072B2", "linestyle": (0, (1, 1))},
     "LS": {"color": "#009E73", "linestyle": (0, (1, 1))},
 }
+STYLES["NR-RLS, exact engine"] = STYLES[OURS]
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 POINTS = 200
 
@@ -116,7 +119,7 @@ def g_mean_over_stream(results: list[Result], y: Labels) -> Figure:
         at, value = running_g_mean(y, result.predicted)
         axes.plot(at, value, label=result.name, **style(result.name))
     axes.set(xlabel="rows seen", ylabel="G-mean so far", ylim=(0, 1.02), xlim=(0, len(y)))
-    _thousands(axes.xaxis)
+    thousands(axes.xaxis)
     axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
     return made
 
@@ -172,7 +175,7 @@ def class_shares(y: Labels) -> Figure:
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    _thousands(axes.xaxis)
+    thousands(axes.xaxis)
     axes.legend(
         fontsize=8, frameon=False, title=f"not {_short(labels[order[0]])}", title_fontsize=8
     )
@@ -273,6 +276,38 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     return made
 
 
+def critical_difference(found: Comparison) -> Figure:
+    """Average ranks, with bars that connect methods which do not differ significantly.
+
+    Drawn by scikit-posthocs, of the extra ``paper``.
+
+    Parameters
+    ----------
+    found : Comparison
+        What to draw.
+
+    Returns
+    -------
+    Figure
+    """
+    import pandas as pd
+    import scikit_posthocs
+
+    average = pd.Series(found.average)
+    names = list(average.index)
+    apart = np.abs(np.subtract.outer(average.to_numpy(), average.to_numpy()))
+    alike = pd.DataFrame(apart < found.difference, index=names, columns=names).astype(float)
+    made, axes = figure(2.9)
+    scikit_posthocs.critical_difference_diagram(
+        average, alike, ax=axes, alpha=0.5,
+        label_fmt_left="{label} ({rank:.2f})", label_fmt_right="({rank:.2f}) {label}",
+        color_palette={name: style(name)["color"] for name in names},
+        label_props={"fontsize": 9}, crossbar_props={"linewidth": 2.2, "color": "#444444"},
+    )  # fmt: skip
+    axes.set_title(f"average rank; critical difference {found.difference:.3f}", fontsize=9, pad=18)
+    return made
+
+
 def time_per_row(results: list[Result]) -> Figure:
     """Microseconds for each row, for everybody.
 
@@ -297,7 +332,14 @@ def time_per_row(results: list[Result]) -> Figure:
     return made
 
 
-def _thousands(axis: Any) -> None:
+def thousands(axis: Any) -> None:
+    """Few ticks, in thousands with separators.
+
+    Parameters
+    ----------
+    axis : Axis
+        Of numbers of rows.
+    """
     axis.set_major_locator(MaxNLocator(5))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 

@@ -25,8 +25,8 @@ class NRRLS(OnlineRule):
     ridge : float, default=1e-4
         b: P starts as I/b.
     symmetrize : bool, default=False
-        Make P symmetric again after every row, which keeps four more digits than the recursion
-        as printed.
+        Make P symmetric again after every row. It gains little, for the step here solves where
+        the paper inverts and multiplies from both sides (paper/results/coefficients.md).
     fit_intercept : bool, default=True
         Append a constant feature.
 

@@ -277,10 +277,19 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _run(self, rows: Matrix, target: Vector, weight: Vector, delay: int) -> Vector:
         """Run the compiled loop on a copy of the state, which then takes its place."""
-        kernel, parameters = self._kernel()
         s = self._before(deepcopy(self._state), target)
-        d = len(s.w)
         scores = np.empty(len(rows))
+        self._drive(s, rows, target, weight, delay, scores)
+        if not np.isfinite(scores).all():
+            raise _too_large()
+        self._replace(s)
+        return scores
+
+    def _drive(
+        self, s: State, rows: Matrix, target: Vector, weight: Vector, delay: int, scores: Vector
+    ) -> None:
+        """Run the compiled loop on a state that has room, in place."""
+        kernel, parameters = self._kernel()
         kernel(
             rows,
             target,
@@ -288,17 +297,13 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             delay,
             scores,
             np.array([*parameters, 0.0]),
-            np.empty(self._work(d)),
+            np.empty(self._work(len(s.w))),
             s.stored.reshape(-1),
             s.w,
             s.S.reshape(-1),
             s.z.reshape(-1),
             s.n,
         )
-        if not np.isfinite(scores).all():
-            raise _too_large()
-        self._replace(s)
-        return scores
 
     def _contents(self) -> Contents:
         self._require_fitted()

@@ -1,0 +1,155 @@
+"""Work on both cores, in pieces whose results are kept, so that an interrupted run goes on.
+
+A piece is a function of this package and its arguments; its result is what JSON can hold. It is
+kept under a name made from the function's file, the package's numerical sources and the arguments,
+so that a change of either computes it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_limits
+
+import counterpoise
+from counterpoise.datasets import SETS
+from counterpoise.evaluate.protocol import RUNS
+from counterpoise.modelfile import write_whole
+
+ROOT = Path(__file__).parent
+QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run, and where results go."""
+
+    out: Path = ROOT
+    keep: Path = ROOT / "cache"
+    runs: int = RUNS
+    sets: tuple[str, ...] = tuple(SETS)
+    stratified: bool = False
+    scale_on: str = "train"
+    full: bool = False
+    quick: bool = False
+    workers: int = os.cpu_count() or 1
+
+    @property
+    def results(self) -> Path:
+        """Folder of the tracked tables."""
+        return self.out / "results"
+
+    @property
+    def figures(self) -> Path:
+        """Folder of the tracked figures."""
+        return self.out / "figures"
+
+
+def run(
+    settings: Settings,
+    title: str,
+    work: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
+    alone: bool = False,
+) -> list[Any]:
+    """Results of ``work(*a)`` for all arguments, in their order.
+
+    Parameters
+    ----------
+    settings : Settings
+        Where results are kept, and how many processes work.
+    title : str
+        For the progress bar.
+    work : callable
+        A function of a module.
+    arguments : iterable of tuple
+        Of what JSON can hold.
+    alone : bool, default=False
+        One piece at a time, in this process: for times.
+    """
+    listed = list(arguments)
+    folder = settings.keep / work.__name__
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{_key(work, a)}.json" for a in listed]
+    todo = [i for i, path in enumerate(paths) if not path.exists()]
+    with _Bar(title, len(listed)) as bar:
+        bar.step(len(listed) - len(todo))
+        if alone or settings.workers == 1:
+            with threadpool_limits(1):
+                for i in todo:
+                    _keep(paths[i], work(*listed[i]))
+                    bar.step()
+        elif todo:
+            with ProcessPoolExecutor(
+                settings.workers, initializer=threadpool_limits, initargs=(1,)
+            ) as pool:
+                futures = {pool.submit(work, *listed[i]): i for i in todo}
+                try:
+                    for done in as_completed(futures):
+                        _keep(paths[futures[done]], done.result())
+                        bar.step()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def _keep(path: Path, result: Any) -> None:
+    write_whole(path, json.dumps(result).encode(), "a result")
+
+
+def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
+    source = Path(inspect.getsourcefile(work) or "").read_bytes()
+    text = json.dumps([_numerical(), work.__name__, arguments]).encode()
+    return hashlib.sha256(text + source).hexdigest()[:32]
+
+
+@cache
+def _numerical() -> str:
+    """Fingerprint of all that decides about numbers."""
+    root = Path(counterpoise.__file__).parent
+    paths = [*root.glob("*.py*"), *root.glob("online/*.py"), root / "evaluate" / "protocol.py"]
+    paths += [ROOT / "methods.py", *root.glob("*.h")]
+    seen = hashlib.sha256(f"{np.__version__} {scipy.__version__}".encode())
+    for path in sorted(paths):
+        seen.update(path.read_bytes())
+    return seen.hexdigest()
+
+
+class _Bar:
+    """A bar on a terminal, nothing anywhere else."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self.bar = Progress(console=Console(stderr=True))
+            self.task = self.bar.add_task(title, total=total)
+
+    def __enter__(self) -> _Bar:
+        if self.bar is not None:
+            self.bar.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.bar is not None:
+            self.bar.__exit__(*error)
+
+    def step(self, pieces: int = 1) -> None:
+        """Count pieces that are done."""
+        if self.bar is not None:
+            self.bar.advance(self.task, pieces)

@@ -1,0 +1,169 @@
+"""Other readings of the sets that miss the printed figures: coding of categories, scaling, b."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from counterpoise import online
+from counterpoise.arrays import Matrix
+from counterpoise.datasets import SETS, load
+from counterpoise.evaluate.protocol import folds, g_mean, halves, scaled
+
+from . import tables
+from .jobs import Settings, run
+from .methods import LARGE
+from .table3 import ROUNDING, STAND_INS
+
+RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
+
+# Mushroom: the letters behind the prepared codes 0, 1, ... of each attribute, and the same letters
+# in the order in which the set's own description lists them.
+LETTERS = [
+    "bcfksx", "fgsy", "bcegnpwy", "ft", "acflmnp", "af", "cw", "bn", "ghknpruwy", "et", "bcer",
+    "fksy", "fksy", "bcgnpwy", "bcgnpwy", "p", "wy", "not", "elnp", "hknruw", "acnsvy", "dglmpu",
+]  # fmt: skip
+DESCRIBED = [
+    "bcxfks", "fgys", "nbcgrpuewy", "tf", "alcyfmnps", "adfn", "cwd", "bn", "knbhgropuewy", "et",
+    "bcuezr", "fyks", "fyks", "nbcgopewy", "nbcgopewy", "pu", "nowy", "not", "ceflnpsz",
+    "knbhrouwy", "acnsvy", "glmpuwd",
+]  # fmt: skip
+
+
+def by_alphabet(X: Matrix) -> Matrix:
+    """The prepared codes."""
+    return X
+
+
+def by_description(X: Matrix) -> Matrix:
+    """Mushroom's letters numbered in the order of the set's description."""
+    columns = [
+        np.array([DESCRIBED[j].index(letter) for letter in LETTERS[j]], float)[X[:, j].astype(int)]
+        for j in range(X.shape[1])
+    ]
+    return np.column_stack(columns)
+
+
+def third_level(X: Matrix) -> Matrix:
+    """Votes: n, y, ? as 0, ½, 1 instead of n, ?, y."""
+    return np.where(X == 1.0, 0.5, np.where(X == 0.5, 1.0, 0.0))
+
+
+def by_column(X: Matrix, part: Matrix) -> Matrix:
+    """The protocol's scaling."""
+    return scaled(X, part)
+
+
+def by_matrix(X: Matrix, part: Matrix) -> Matrix:
+    """One smallest and one largest value for all features."""
+    low, high = part.min(), part.max()
+    return (X - low) / (high - low)
+
+
+def by_row(X: Matrix, _: Matrix) -> Matrix:
+    """Each row divided by its length."""
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+CODINGS: dict[str, Callable[[Matrix], Matrix]] = {
+    "as prepared": by_alphabet,
+    "codes in the order of the set's description": by_description,
+    "? as a third level after n and y": third_level,
+}
+SCALINGS: dict[str, Callable[[Matrix, Matrix], Matrix]] = {
+    "each feature to [0, 1]": by_column,
+    "the whole matrix to [0, 1]": by_matrix,
+    "rows to length 1": by_row,
+}
+WEIGHTINGS = {"balanced": "t / 2n", "count": "1 / n"}  # of AR-RLS, n the count of the class
+PREPARED, COLUMN = "as prepared", "each feature to [0, 1]"
+READINGS = [
+    ("votes", PREPARED, COLUMN, 1e-4),
+    ("votes", "? as a third level after n and y", COLUMN, 1e-4),
+    ("mushroom", PREPARED, COLUMN, 1e-4),
+    ("mushroom", "codes in the order of the set's description", COLUMN, 1e-4),
+    *(
+        (name, PREPARED, scaling, b)
+        for name in ("sonar", "musk-clean-1", "ionosphere")
+        for scaling, b in [*((scaling, 1e-4) for scaling in SCALINGS), (COLUMN, 1e-3)]
+    ),
+]
+
+
+def reading(name: str, coding: str, scaling: str, b: float, runs: int) -> list[list[float]]:
+    """Held-out G-means of RLS, AR-RLS and NR-RLS on every fold."""
+    X, y = load(name)
+    X = CODINGS[coding](X)
+    found = []
+    for seed in range(runs):
+        parts = halves(y, seed)
+        for half in (0, 1):
+            learnt, judged = parts[half], parts[1 - half]
+            A = SCALINGS[scaling](X[learnt], X[learnt])
+            B = SCALINGS[scaling](X[judged], X[learnt])
+            fitted = [rule(ridge=b).fit(A, y[learnt]) for rule in RULES.values()]
+            found.append([float(g_mean(y[judged], f.decision_function(B))) for f in fitted])
+    return found
+
+
+def weightings(name: str, runs: int) -> dict[str, float]:
+    """Mean held-out G-mean of AR-RLS by its weighting."""
+    X, y = load(name)
+    found: dict[str, list[float]] = {kind: [] for kind in WEIGHTINGS}
+    for one in folds(X, y, runs):
+        for kind in WEIGHTINGS:
+            fitted = online.ARRLS(weighting=kind).fit(one.X, one.y)
+            found[kind].append(float(g_mean(one.y_test, fitted.decision_function(one.X_test))))
+    return {kind: float(np.mean(values)) for kind, values in found.items()}
+
+
+def stage(settings: Settings) -> None:
+    """Write results/readings.csv, weightings.csv and readings.md."""
+    listed = [(*one, settings.runs) for one in READINGS if one[0] in settings.sets]
+    printed = tables.printed_g_means()
+    rows = []
+    for (name, coding, scaling, b, _), v in zip(
+        listed, run(settings, "Readings", reading, listed), strict=True
+    ):
+        mean, deviation = np.mean(v, axis=0), np.std(v, axis=0, ddof=1)
+        told = [printed[SETS[name].number, m] for m in RULES]
+        rows.append(
+            [
+                name, coding, scaling, f"{b:g}",
+                *(f"{g:.3f} ± {s:.3f}" for g, s in zip(mean, deviation, strict=True)),
+                *(f"{g:.3f} ± {s:.3f}" for g, s, _ in told),
+            ]
+        )  # fmt: skip
+    head = ["set", "coding", "scaling", "b", *RULES, *(f"printed {m}" for m in RULES)]
+    tables.write_csv(settings.results / "readings.csv", head, rows)
+    names = [name for name in settings.sets if SETS[name].number not in STAND_INS]
+    arguments = [(name, settings.runs if SETS[name].size < LARGE else 1) for name in names]
+    compared = dict(zip(names, run(settings, "AR-RLS", weightings, arguments), strict=True))
+    tables.write_csv(
+        settings.results / "weightings.csv", ["set", *WEIGHTINGS],
+        [[name, *(f"{found[k]:.4f}" for k in WEIGHTINGS)] for name, found in compared.items()],
+    )  # fmt: skip
+    by_weight = []
+    for kind, formula in WEIGHTINGS.items():
+        told = [printed[SETS[name].number, "AR-RLS"] for name in names]
+        gaps = [abs(compared[n][kind] - g) for n, (g, _, _) in zip(names, told, strict=True)]
+        near = sum(gap <= s + ROUNDING for gap, (_, s, _) in zip(gaps, told, strict=True))
+        by_weight.append([formula, near, f"{np.mean(gaps):.4f}"])
+    text = f"""# Other readings of the sets that miss
+
+Held-out G-mean, {settings.runs} runs of two folds. These were tried after the misses were seen, so
+they are explanations offered, not results: the tables use the prepared coding throughout. Mushroom
+agrees on all three methods once its letters are numbered in the order in which the set's own
+description lists them, and Votes once a missing vote is a third level after no and yes. Sonar and
+Musk-1 agree on all three once each row is divided by its length, but that cannot be how all sets
+were scaled: it moves Ionosphere away. A larger b brings both nearer.
+
+{tables.markdown(head, rows, left=4)}
+
+AR-RLS is a reconstruction. The weight that a row gets on arrival, and keeps, and on how many of the
+{len(compared)} sets the held-out mean is then within the printed ± (and 0.001):
+
+{tables.markdown(["weight of a row", "sets", "mean distance"], by_weight)}
+"""
+    tables.write_page(settings.results / "readings.md", text)

@@ -1,0 +1,97 @@
+"""Tables as tracked files: CSV for machines, Markdown for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from counterpoise.modelfile import write_whole
+
+PRINTED = Path(__file__).parent / "printed"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole, and make its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, text.encode(), path.name)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write Markdown whose paragraphs and list items are filled to lines of equal length."""
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        if block.startswith(("|", "#", "```")):
+            blocks.append(block)
+            continue
+        items = re.split(r"\n(?=- )", block)
+        blocks.append("\n".join(_filled(item) for item in items))
+    write(path, "\n\n".join(blocks) + "\n")
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(
+        " ".join(text.split()), 100, subsequent_indent="  " if text.startswith("- ") else "",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def write_png(path: Path, made: Figure) -> None:
+    """Write a figure of many points, which would be large as SVG."""
+    out = io.BytesIO()
+    made.savefig(out, format="png", dpi=100, metadata={"Software": None})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, out.getvalue(), path.name)
+
+
+def write_csv(path: Path, head: list[str], rows: list[list[Any]]) -> None:
+    """Write a table for machines; numbers as they are given."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerows([head, *rows])
+    write(path, out.getvalue())
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Read such a table."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def markdown(head: list[str], rows: list[list[Any]], left: int = 1) -> str:
+    """Make a table for people; the first ``left`` columns are text."""
+    rule = "|" + "|".join(["---"] * left + ["---:"] * (len(head) - left)) + "|"
+    lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in [head, *rows]]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def printed(name: str) -> list[dict[str, str]]:
+    """Read one of the paper's tables as printed."""
+    return read_csv(PRINTED / f"{name}.csv")
+
+
+def printed_g_means() -> dict[tuple[int, str], tuple[float, float, float]]:
+    """Mean, deviation and rank of Table 3 by set and method, as printed."""
+    return {
+        (int(row["no"]), row["method"]): (
+            float(row["g_mean"]), float(row["deviation"]), float(row["rank"]),
+        )
+        for row in printed("table3")
+        if row["no"] != "average"
+    }  # fmt: skip
+
+
+def printed_times() -> dict[tuple[int, str], float]:
+    """Seconds of Table 4 by set and method, as printed."""
+    return {
+        (int(row["no"]), method): float(seconds)
+        for row in printed("table4")
+        if row["no"] != "average"
+        for method, seconds in row.items()
+        if method != "no"
+    }

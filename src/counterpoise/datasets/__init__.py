@@ -1,0 +1,160 @@
+"""The paper's data sets: a registry, and their prepared files.
+
+A prepared file is ``name.csv.gz``: a header, the features in their original units, and last the
+label, −1 or 1. It stands in the folder that COUNTERPOISE_DATA names, or in the cache folder.
+Nothing is downloaded; :mod:`counterpoise.datasets.prepare` makes such files from public raw ones.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Matrix
+from counterpoise.datasets.registry import SETS, DataSet, Raw
+
+__all__ = ["SETS", "VARIABLE", "DataSet", "Raw", "find", "folders", "known", "load", "verify"]
+VARIABLE = "COUNTERPOISE_DATA"
+
+
+def known(name: str) -> DataSet:
+    """Look up a set.
+
+    Parameters
+    ----------
+    name : str
+        For example "ijcnn1".
+
+    Returns
+    -------
+    DataSet
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import known
+    >>> known("ijcnn1").size, round(known("ijcnn1").ratio, 2)
+    (141691, 0.11)
+    """
+    if name not in SETS:
+        raise ValueError(f"{name!r} is none of the paper's data sets: {', '.join(SETS)}")
+    return SETS[name]
+
+
+def folders() -> list[Path]:
+    """Where prepared files are looked for; the first is where new ones are written."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    named = os.environ.get(VARIABLE)
+    return [*([Path(named)] if named else []), Path(cache) / "counterpoise"]
+
+
+def find(name: str) -> Path | None:
+    """Find the prepared file of a set.
+
+    Parameters
+    ----------
+    name : str
+        The set.
+
+    Returns
+    -------
+    Path or None
+    """
+    file = f"{known(name).name}.csv.gz"
+    return next((folder / file for folder in folders() if (folder / file).is_file()), None)
+
+
+def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
+    """Rows and labels of one set, in the order of its source.
+
+    Parameters
+    ----------
+    name : str
+        For example "ijcnn1".
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        −1 or 1.
+    """
+    one, path = known(name), find(name)
+    if path is None:
+        raise FileNotFoundError(f"{name}.csv.gz is not prepared: {remedy(one)}")
+    table = _read(path, path.stat().st_mtime_ns, name)
+    return np.array(table[:, :-1], order="C"), table[:, -1].astype(np.int64)
+
+
+def remedy(one: DataSet) -> str:
+    """What to put where.
+
+    Parameters
+    ----------
+    one : DataSet
+        A set whose prepared file is absent.
+
+    Returns
+    -------
+    str
+    """
+    places = " or ".join(_shown(folder) for folder in folders())
+    here = f"into {places}" + ("" if os.environ.get(VARIABLE) else f", or set {VARIABLE}")
+    if one.raw is None:
+        return f"put a copy of the prepared file {here} ({one.origin}; {one.encoding})"
+    them = "them" if len(one.raw.files) > 1 else "it"
+    return (
+        f"fetch {' and '.join(one.raw.files)} from {one.origin}, put {them} into a folder DIR and run "
+        f"'counterpoise data prepare DIR'; or put a copy of the prepared file {here}"
+    )
+
+
+def _shown(path: Path) -> str:
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _: int, name: str) -> Matrix:
+    """Its table; the time of the last change makes a new file a new entry of the cache."""
+    try:
+        with gzip.open(path, "rt") as file:
+            table = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is not a prepared file ({error}); remove it") from None
+    try:
+        verify(known(name), table)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; remove the file and prepare it again") from None
+    return table
+
+
+def verify(one: DataSet, table: Matrix) -> None:
+    """Raise unless a table is the registered one: shape, counts, and checksum.
+
+    Parameters
+    ----------
+    one : DataSet
+        The set.
+    table : ndarray of shape (n, d + 1)
+        Features, then labels.
+    """
+    if table.shape != (one.size, one.dimension + 1):
+        raise ValueError(
+            f"{table.shape[0]:,} rows of {table.shape[1] - 1} features, where {one.name} has "
+            f"{one.size:,} rows of {one.dimension}"
+        )
+    positives = int((table[:, -1] == 1.0).sum())
+    if positives != one.positives or int((table[:, -1] == -1.0).sum()) != one.negatives:
+        raise ValueError(f"{positives:,} positives, where {one.name} has {one.positives:,}")
+    # + 0.0 makes −0 the 0 that it is.
+    found = hashlib.sha256(np.ascontiguousarray(table + 0.0, dtype="<f8").tobytes()).hexdigest()
+    if found != one.sha256:
+        raise ValueError(
+            f"the shape is that of {one.name}, but values or the order of the rows differ "
+            f"(checksum {found[:12]}, registered {one.sha256[:12]})"
+        )

@@ -1,0 +1,206 @@
+"""Raw files as their public pages have them → prepared files, verified."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from counterpoise.arrays import Matrix
+from counterpoise.datasets import verify
+from counterpoise.datasets.registry import DataSet, Raw
+from counterpoise.modelfile import write_whole
+
+MISSING = "?"
+OPENERS: dict[str, Callable[..., Any]] = {
+    "": open,
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+
+
+def prepare(one: DataSet, folder: Path, output: Path) -> Path:
+    """Make the prepared file of a set.
+
+    Parameters
+    ----------
+    one : DataSet
+        The set.
+    folder : Path
+        Where its raw files are, in subfolders too, plain or compressed.
+    output : Path
+        The folder for the prepared file.
+
+    Returns
+    -------
+    Path
+        The prepared file, written only if shape and checksum are right.
+    """
+    if one.raw is None:
+        raise ValueError(f"{one.name} has no public raw file: {one.encoding}")
+    paths = [_found(folder, file) for file in one.raw.files]
+    absent = [file for file, path in zip(one.raw.files, paths, strict=True) if path is None]
+    if absent:
+        raise FileNotFoundError(f"{one.name}: {', '.join(absent)} not found in {folder}")
+    names, table = encoded(one, [path for path in paths if path is not None])
+    try:
+        verify(one, table)
+    except ValueError as error:
+        told = ", ".join(str(path) for path in paths)
+        raise ValueError(f"{told}: {error}; is it the file of {one.origin}?") from None
+    output.mkdir(parents=True, exist_ok=True)
+    result = output / f"{one.name}.csv.gz"
+    write_whole(result, _compressed(names, table), "the prepared file")
+    return result
+
+
+def has_raw(one: DataSet, folder: Path) -> bool:
+    """Whether all raw files of a set are there.
+
+    Parameters
+    ----------
+    one : DataSet
+        The set.
+    folder : Path
+        Where to look.
+
+    Returns
+    -------
+    bool
+    """
+    return one.raw is not None and all(_found(folder, file) for file in one.raw.files)
+
+
+def _found(folder: Path, file: str) -> Path | None:
+    paths = sorted(path for suffix in OPENERS for path in folder.rglob(file + suffix))
+    if len(paths) > 1:
+        raise ValueError(f"{paths[0]} and {paths[1]} are both there; keep one of them")
+    return paths[0] if paths else None
+
+
+def encoded(one: DataSet, paths: list[Path]) -> tuple[list[str], Matrix]:
+    """Read raw files and encode them.
+
+    Parameters
+    ----------
+    one : DataSet
+        The set.
+    paths : list of Path
+        Its raw files, in order.
+
+    Returns
+    -------
+    names : list of str
+        Of the features.
+    table : ndarray of shape (n, d + 1)
+        Features, then labels, −1 or 1.
+    """
+    raw = one.raw or Raw(())
+    if raw.separator == "libsvm":
+        parts = []
+        for path in paths:
+            with _open(path) as file:
+                try:
+                    X, y = load_svmlight_file(file, n_features=one.dimension)
+                except ValueError as error:
+                    raise ValueError(f"{path}: {error}") from None
+            parts.append(np.column_stack([X.toarray(), np.where(y == float(raw.positive), 1, -1)]))
+        return [f"x{j + 1}" for j in range(one.dimension)], np.concatenate(parts)
+    rows: list[tuple[str, list[str]]] = []
+    head: list[str] = []
+    for path in paths:
+        lines = _fields(path, raw)
+        if raw.header:
+            head = next(lines, ("", []))[1]
+        rows += lines
+    return _numbers(one, raw, rows, head)
+
+
+def _numbers(
+    one: DataSet, raw: Raw, rows: list[tuple[str, list[str]]], head: list[str]
+) -> tuple[list[str], Matrix]:
+    if not rows:
+        raise ValueError(f"{one.name}: the raw files hold no row")
+    width = len(rows[0][1])
+    label = raw.label % width
+    features = [j for j in range(width) if j != label and j - width not in raw.drop]
+    features = [j for j in features if j not in raw.drop]
+    short = next((where for where, fields in rows if len(fields) != width), None)
+    if short:
+        raise ValueError(f"{short}: not {width} fields, as in the first row")
+    if raw.missing == "drop":
+        rows = [row for row in rows if not any(row[1][j] == MISSING for j in features)]
+    codes: dict[int, Any] = dict.fromkeys(features, raw.codes)
+    for j in raw.categories:
+        seen = sorted({fields[j] for _, fields in rows})
+        codes[j] = {code: float(k) for k, code in enumerate(seen)}
+    table = np.empty((len(rows), len(features) + 1))
+    others = set()
+    for i, (where, fields) in enumerate(rows):
+        for k, j in enumerate(features):
+            table[i, k] = _number(fields[j], codes[j], f"{where}, field {j + 1}")
+        positive = _same(fields[label], raw.positive)
+        table[i, -1] = 1.0 if positive else -1.0
+        if not positive:
+            others.add(fields[label])
+    if len(others) > 1:
+        raise ValueError(
+            f"{one.name}: labels {', '.join(sorted(others)[:3])} beside {raw.positive}; "
+            f"there should be two, in field {label + 1}"
+        )
+    names = [head[j] if head else f"x{k + 1}" for k, j in enumerate(features)]
+    return names, table
+
+
+def _open(path: Path) -> IO[bytes]:
+    file: IO[bytes] = OPENERS.get(path.suffix, open)(path, "rb")
+    return file
+
+
+def _fields(path: Path, raw: Raw) -> Iterator[tuple[str, list[str]]]:
+    """Where a row stands, and its fields; empty lines are none."""
+    with io.TextIOWrapper(_open(path), encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                parts = line.strip().split(raw.separator)
+                yield f"{path}, line {number}", [part.strip(' \t"') for part in parts]
+
+
+def _number(text: str, codes: dict[str, float], where: str) -> float:
+    if codes:
+        if text not in codes:
+            raise ValueError(f"{where}: {text!r} is none of {', '.join(codes)}")
+        return codes[text]
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{where}: {text!r} is no number") from None
+
+
+def _same(text: str, wanted: str) -> bool:
+    """Whether a label is the wanted one: 1, 1. and +1 are the same."""
+    if text == wanted:
+        return True
+    try:
+        return float(text) == float(wanted)
+    except ValueError:
+        return False
+
+
+def _compressed(names: list[str], table: Matrix) -> bytes:
+    """The file, the same bytes for the same rows."""
+    lines = [",".join([*names, "target"])]
+    lines += [",".join(_text(value) for value in row) for row in table.tolist()]
+    return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
+
+
+def _text(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

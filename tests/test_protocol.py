@@ -1,0 +1,135 @@
+"""The protocol's folds, ranks and tests of significance."""
+
+import numpy as np
+import pytest
+import scikit_posthocs
+from hypothesis import given
+from hypothesis import strategies as st
+from imblearn.metrics import geometric_mean_score
+from scipy import stats
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.evaluate.plots import critical_difference as diagram
+from counterpoise.evaluate.protocol import RULES, fold, folds, g_mean, halves, judge, scaled
+from counterpoise.evaluate.ranks import compare, critical_difference, groups, p_values
+from counterpoise.online import IRRLS, LS, NRRLS, RLS, TER, Perceptron
+
+RNG = np.random.default_rng(3)
+Y = np.where(RNG.random(301) < 0.3, 1, -1)
+X = RNG.normal(size=(301, 4)) * [1, 10, 0.1, 1] + Y[:, None]
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+def test_each_row_is_learnt_once_and_judged_once_in_a_run(stratified):
+    one, two = halves(Y, 5, stratified)
+    assert sorted([*one, *two]) == list(range(301))
+    assert abs(len(one) - len(two)) <= 2
+    assert not (np.diff(one) > 0).all()  # a stream in shuffled order
+    if stratified:
+        assert abs((Y[one] > 0).sum() - (Y[two] > 0).sum()) <= 1
+
+
+def test_runs_are_their_seeds():
+    assert (halves(Y, 1)[0] == halves(Y, 1)[0]).all()
+    assert not np.array_equal(halves(Y, 1)[0], halves(Y, 2)[0])
+    assert len(list(folds(X, Y))) == 20
+
+
+def test_scaling_looks_at_the_training_half_only():
+    one = fold(X, Y, 0, 0)
+    assert one.X.min() == 0.0
+    assert one.X.max() == 1.0
+    other = X.copy()
+    other[halves(Y, 0)[1]] *= 100.0
+    again = fold(other, Y, 0, 0)
+    assert (again.X == one.X).all()
+    both = fold(X, Y, 0, 0, scale_on="all")
+    assert np.concatenate([both.X, both.X_test]).max() == 1.0
+    with pytest.raises(ValueError, match="scale_on"):
+        fold(X, Y, 0, 0, scale_on="test")
+
+
+def test_a_constant_feature_becomes_zero():
+    assert (scaled(np.full((3, 1), 7.0), np.full((2, 1), 7.0)) == 0.0).all()
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from([-1.0, 0.0, 1.0])), min_size=1, max_size=30)
+)
+def test_g_mean_is_imbalanced_learns(rows):
+    y = np.array([1 if positive else -1 for positive, _ in rows])
+    f = np.array([score for _, score in rows])
+    mine = g_mean(y, f)
+    if len(set(y.tolist())) < 2:
+        assert np.isnan(mine)
+    else:
+        theirs = geometric_mean_score(y, np.where(f >= 0, 1, -1))
+        assert mine == pytest.approx(theirs, abs=1e-12)  # another order of the products
+        assert g_mean(y, np.column_stack([f, -f])).shape == (2,)
+
+
+def test_rules_that_are_equal_are_judged_equal():
+    one = fold(X, Y, 0, 0)
+    exact = [judge(m, one) for m in (TER(), NRRLS(), IRRLS(), BalancedRidgeClassifier(scale=None))]
+    assert all(found == exact[0] for found in exact)
+    assert judge(LS(), one) == judge(RLS(), one)
+
+
+def test_both_rules_are_what_they_say():
+    one = fold(X, Y, 0, 0)
+    model, before = Perceptron(), []
+    for x, label in zip(one.X, one.y, strict=True):
+        before.append(model.decision_function(x[None])[0] if before else 0.0)
+        model.partial_fit(x[None], [label], classes=(-1, 1))
+    found = judge(Perceptron(), one)
+    assert found[RULES[0]] == g_mean(one.y_test, model.decision_function(one.X_test))
+    assert found[RULES[1]] == g_mean(one.y, np.array(before))
+
+
+@given(st.integers(0, 10_000), st.integers(3, 8), st.integers(4, 31))
+def test_friedman_is_scipys_and_nemenyi_is_scikit_posthocs(seed, k, n):
+    values = np.random.default_rng(seed).random((n, k)).round(1)  # with ties
+    names = [str(j) for j in range(k)]
+    found = compare(values, names, "high")
+    theirs = stats.friedmanchisquare(*values.T)
+    if np.isfinite(theirs.statistic):
+        assert found.statistic == pytest.approx(theirs.statistic, rel=1e-12)
+        assert found.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    # Their p-values know the critical difference: below 0.05 if, and only if, ranks differ by more.
+    p = scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy()
+    assert np.allclose(p, p_values(values))
+    mean = found.ranks.mean(axis=0)
+    apart = np.abs(np.subtract.outer(mean, mean))
+    clear = np.abs(apart - found.difference) > 1e-6
+    assert ((p < 0.05) == (apart > found.difference))[clear].all()
+
+
+def test_the_critical_difference_is_the_tabled_one():
+    # Demšar 2006, table 5: q of 0.05 for 2 to 10 classifiers.
+    tabled = [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164]
+    for k, q in enumerate(tabled, 2):
+        assert critical_difference(k, 31) == pytest.approx(q * np.sqrt(k * (k + 1) / 186), abs=5e-4)
+
+
+def test_low_is_the_mirror_of_high():
+    values = RNG.random((9, 4))
+    high, low = compare(values, list("abcd"), "high"), compare(-values, list("abcd"), "low")
+    assert high.average == low.average
+    with pytest.raises(ValueError, match="best is"):
+        compare(values, list("abcd"), "best")
+    with pytest.raises(ValueError, match="not finite"):
+        compare(values * np.nan, list("abcd"), "low")
+
+
+def test_groups_are_maximal_and_have_two_at_least():
+    assert groups({"a": 1.0, "b": 1.5, "c": 2.4, "d": 5.0}, 1.0) == [["a", "b"], ["b", "c"]]
+    assert groups({"a": 1.0, "b": 1.5, "c": 1.9}, 1.0) == [["a", "b", "c"]]
+    assert groups({"a": 1.0, "b": 3.0}, 1.0) == []
+
+
+def test_the_diagram_names_everybody_and_its_difference():
+    found = compare(RNG.random((9, 4)), ["RLS", "NR-RLS", "PE", "CW"], "high")
+    axes = diagram(found).axes[0]
+    text = " ".join(t.get_text() for t in axes.texts) + axes.get_title()
+    assert all(name in text for name in found.names)
+    assert f"{found.difference:.3f}" in text
