@@ -57,7 +57,7 @@ def stage(settings: Settings) -> None:
     def section(title: str, text: str, figures: dict[str, str]) -> None:
         name = re.sub(r"\W+", "-", title.lower())
         links.append(f'<a href="#{name}">{html.escape(title)}</a>')
-        made = renderer.render(re.sub(r"\]\([^)]*\)", "]", text).replace("](", "]"))
+        made = renderer.render(re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text))  # no links to files
         made = made.replace("<table>", '<div class="table"><table>').replace(
             "</table>", "</table></div>"
         )

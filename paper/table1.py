@@ -37,9 +37,9 @@ def stage(settings: Settings) -> None:
     ]
     text = f"""# Table 1: the methods
 
-The first four columns are the paper's. All of these rules depend on the order of the rows by
-rounding only if they are exact; "stochastic" in the paper means that they depend on it, not that
-they draw random numbers. NR-RLS as printed solves a general d × d system for every row, which is
+The first four columns are the paper's. Exact rules depend on the order of rows by rounding only;
+"stochastic" in the paper means that a rule depends on it, not that it draws random numbers.
+NR-RLS as printed solves a general d × d system for every row, which is
 d³, not the printed 2d². `BalancedRidgeClassifier` has the weights of NR-RLS for d² a row where
 they are not asked for, and d³/6 where they are.
 

@@ -109,7 +109,7 @@ def remedy(one: DataSet) -> str:
         return f"put a copy of the prepared file {here} ({one.origin}; {one.encoding})"
     them = "them" if len(one.raw.files) > 1 else "it"
     return (
-        f"fetch {' and '.join(one.raw.files)} from {one.origin}, put {them} into a folder DIR and run "
+        f"fetch {' and '.join(one.raw.files)} from {one.origin}, put {them} into a folder DIR, run "
         f"'counterpoise data prepare DIR'; or put a copy of the prepared file {here}"
     )
 
