@@ -12,7 +12,7 @@ demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
 test: check
-	$(PY) -m pytest -q -n 2
+	$(PY) -m pytest -q -n 2 --dist loadgroup
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .

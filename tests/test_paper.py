@@ -15,6 +15,8 @@ from paper.jobs import QUICK
 from paper.methods import TABLE_3, TABLE_4
 from samples import data_set
 
+# One worker for all: they share a quick run.
+pytestmark = pytest.mark.xdist_group("paper")
 ROOT = Path(__file__).parent.parent
 TIMES = {
     "table4.csv",

@@ -302,7 +302,8 @@ def critical_difference(found: Comparison) -> Figure:
         average, alike, ax=axes, alpha=0.5,
         label_fmt_left="{label} ({rank:.2f})", label_fmt_right="({rank:.2f}) {label}",
         color_palette={name: style(name)["color"] for name in names},
-        label_props={"fontsize": 9}, crossbar_props={"linewidth": 2.2, "color": "#444444"},
+        label_props={"fontsize": 9}, text_h_margin=0.03,
+        crossbar_props={"linewidth": 2.2, "color": "#444444"},
     )  # fmt: skip
     axes.set_title(f"average rank; critical difference {found.difference:.3f}", fontsize=9, pad=18)
     return made
