@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from counterpoise.datasets import SETS, VARIABLE, find, known, remedy
+from counterpoise.datasets import SETS, VARIABLE, find, known, load, remedy
 
 from . import (
     bayes,
@@ -76,11 +76,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--full", action="store_true", help="IR-RLS on the large sets too: many hours"
     )
     parser.add_argument(
-        "--stratified", action="store_true", help="stratify the folds of the G-means"
+        "--stratified", action="store_true", help="stratify the folds of the G-means (table 3)"
     )
     parser.add_argument(
         "--scale-on", choices=["train", "all"], default="train",
-        help="scale by the training half, or by all rows as the paper may have done",
+        help="scale for the G-means by the training half, or by all rows as the paper may have",
     )  # fmt: skip
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes"
@@ -112,9 +112,20 @@ def main(arguments: list[str] | None = None) -> int:
         quick=given.quick,
         workers=max(given.workers, 1),
     )
+    try:
+        settings.claim()
+        for name in sets:
+            load(name)  # a spoilt file is found out, whatever results are kept
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
     for name in given.stages or STAGES:
         start = time.monotonic()
-        STAGES[name](settings)
+        try:
+            STAGES[name](settings)
+        except FileNotFoundError as error:
+            print(f"{name} needs {error.filename}: run the stages before it", file=sys.stderr)
+            return 2
         print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
     return 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from counterpoise import online
 from counterpoise.evaluate.protocol import RULES
@@ -18,10 +19,12 @@ from .figure3 import PRINTED_A, PRINTED_B, comparisons, line
 from .jobs import Settings
 from .methods import EXACT, FAMILY, FIRST_ORDER, TABLE_3
 from .orders import averages as order_averages
-from .table3 import SIX, Cell, averages, cells, disagreement, misses
-from .table4 import growth_exponents, read, width_exponents
+from .table3 import SIX, Cell, averages, cells, comparable, disagreement, misses
+from .table4 import exponent, growth_exponents, read, width_exponents
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
+UNDECIDED = "cannot be decided"
+NEARER = ". Nearer by the progressive rule in both respects: the table most likely mixes two rules."
 Cells = dict[tuple[str, str, str], Cell]
 
 
@@ -45,7 +48,8 @@ def stage(settings: Settings) -> None:
 
 Each sentence-level claim, a verdict on these data and this code, and the figure behind it. The
 tables that the figures come from are in `results/`. "Held-out" and "progressive" are the two rules
-of judging (see [README.md](README.md)).
+of judging, and averages over sets leave out the stand-ins for 20 Newsgroups (see
+[README.md](README.md)).
 
 {tables.markdown(["claim", "verdict", "what was seen"], rows, left=3)}
 """
@@ -66,8 +70,9 @@ def _exactness(settings: Settings) -> Iterator[Claim]:
     gap, far, drift = disagreement(settings), differences(settings), worst_drift(settings)
     yield Claim(
         "NR-RLS and IR-RLS equal the batch solution TER (Theorem 3.2, section 4.2.2)",
-        verdict(max(gap.values()) < 0.0005),
-        f"""Largest difference in G-mean from NR-RLS on any fold, by either rule: {listed(gap, 6)}.
+        verdict(max(value for value, _ in gap.values()) < 0.0005),
+        f"""Largest difference in G-mean from NR-RLS on any fold, by either rule:
+        {", ".join(f"{m} {value:.6f} ({n} sets)" for m, (value, n) in gap.items())}.
         Equal in exact arithmetic; in doubles the printed recursion loses symmetry and drifts, up to
         {drift[INVERSES]:.0e} of the norm after one half, where our engine is {drift[EXACT]:.0e}
         off.""",
@@ -138,16 +143,22 @@ def _accuracy(settings: Settings) -> Iterator[Claim]:
         )
     six = {m: v[0] for m, v in averages(found, RULES[0], SIX).items()}
     best = dict(sorted(six.items(), key=lambda item: -item[1]))
+    first = [
+        found[rule, n, "NR-RLS"].mean > found[rule, n, "AR-RLS"].mean
+        for rule in RULES
+        for n in dict.fromkeys(c.name for c in found.values() if c.number in SIX)
+    ]
     yield Claim(
         "On the six highly imbalanced sets NR-RLS is best, AR-RLS second; the unweighted suffer",
-        verdict(list(best)[:2] == ["NR-RLS", "AR-RLS"], PARTLY),
-        f"Held-out means: {listed(best)}.",
+        verdict(list(best)[:2] == ["NR-RLS", "AR-RLS"] and all(first), PARTLY),
+        f"""Held-out means: {listed(best)}. Set by set and by both rules NR-RLS is ahead of AR-RLS
+        in {sum(first)} of {len(first)} comparisons.""",
     )
     yield Claim(
         "ACOG does not perform when there are few samples of a class (introduction)",
-        verdict(six["ACOG"] == min(six.values()), PARTLY),
-        f"""Held-out mean on the six: {six["ACOG"]:.3f}, the lowest being
-        {min(six, key=lambda m: six[m])}; with the settings of ACOG that we know.""",
+        UNDECIDED,
+        f"""Held-out mean on the six {six["ACOG"]:.3f}, but the paper's settings of ACOG are
+        unknown, and no setting that we tried fits its printed figures.""",
     )
     if (RULES[0], "ozone-eight", "RLS") in found:
         cell = found[RULES[0], "ozone-eight", "RLS"]
@@ -168,7 +179,8 @@ def _accuracy(settings: Settings) -> Iterator[Claim]:
 
 
 def _printed_figures(found: Cells) -> Iterator[Claim]:
-    sets = len({c.number for c in found.values()} - {24, 25, 26})
+    numbers = comparable(found)
+    sets = len(numbers)
     near = {m: sets - len(misses(found, m)) for m in ("RLS", "AR-RLS", "NR-RLS")}
     yield Claim(
         "The printed G-means of the least-squares family (Table 3)",
@@ -176,36 +188,53 @@ def _printed_figures(found: Cells) -> Iterator[Claim]:
         f"""Within the printed ± on {", ".join(f"{n} ({m})" for m, n in near.items())} of {sets}
         sets; the misses are in README.md.""",
     )
-    off = {
-        m: [
-            float(
-                np.mean(
-                    [abs(c.difference) for (r, _, n), c in found.items() if (r, n) == (rule, m)]
-                )
-            )
+    off, near = {}, {}
+    for m in TABLE_3[:5]:
+        by_rule = [
+            [c for (r, _, n), c in found.items() if (r, n) == (rule, m) and c.number in numbers]
             for rule in RULES
         ]
-        for m in TABLE_3[:5]
-    }
-    yield Claim(
-        "The printed G-means of PE, PA, CW, AROW and ACOG are of unseen test data",
-        verdict(sum(h < p for h, p in off.values()) > 2),
-        f"""Mean distance of ours from the printed, held-out / progressive:
-        {", ".join(f"{m} {h:.3f} / {p:.3f}" for m, (h, p) in off.items())}. The progressive figures
-        are nearer, and only they have the small printed deviations: the table most likely mixes two
-        rules.""",
-    )
+        off[m] = [float(np.mean([abs(c.difference) for c in own])) for own in by_rule]
+        near[m] = [sum(c.within for c in own) for own in by_rule]
+    spread = {m: [averages(found, rule)[m][1] for rule in RULES] for m in off}
+    told = {m: averages(found, RULES[0])[m][4] for m in off}
+    clear = [m for m in off if off[m][1] < off[m][0] and spread[m][0] > 1.5 * told[m]]
+    for methods, judged in ((clear, FAILS), ([m for m in off if m not in clear], UNDECIDED)):
+        yield Claim(
+            f"The printed G-means of {', '.join(methods)} are of unseen test data (section 4.1)",
+            judged,
+            "; ".join(
+                f"""{m}: distance from the printed mean {off[m][0]:.3f} held-out, {off[m][1]:.3f}
+                progressive; within ± on {near[m][0]} and {near[m][1]} of {sets} sets; mean
+                deviation {spread[m][0]:.3f} and {spread[m][1]:.3f}, printed {told[m]:.3f}"""
+                for m in methods
+            )
+            + (NEARER if judged == FAILS else ". Neither rule stands out."),
+        )
 
 
 def _spread(settings: Settings) -> Iterator[Claim]:
     found = cells(settings)
+    same = comparable(found)
     for rule in RULES:
         spread = {m: v[1] for m, v in averages(found, rule).items()}
         order = dict(sorted(spread.items(), key=lambda item: item[1]))
+        rival = next(m for m in order if m != "NR-RLS")
+        own, other = (
+            [
+                c.deviation
+                for (r, _, n), c in found.items()
+                if (r, n) == (rule, m) and c.number in same
+            ]
+            for m in ("NR-RLS", rival)
+        )
+        p = float(stats.wilcoxon(own, other).pvalue)
+        lowest = next(iter(order)) == "NR-RLS"
         yield Claim(
             f"NR-RLS has the lowest standard deviation ({rule})",
-            verdict(next(iter(order)) == "NR-RLS"),
-            f"Mean deviations over the folds: {listed(order, 4)}.",
+            verdict(lowest and p < 0.05, PARTLY if lowest or p > 0.05 else FAILS),
+            f"""Mean deviations over the folds: {listed(order, 4)}. Between NR-RLS and {rival}
+            Wilcoxon's p over the sets is {p:.2g}.""",
         )
     rows = [
         row
@@ -250,8 +279,8 @@ def _cost(settings: Settings) -> Iterator[Claim]:
         "The time of a sample is constant for RLS, AR-RLS and NR-RLS, and grows for LS, TER and "
         "IR-RLS",
         verdict(
-            max(flat[m] for m in ("RLS", "AR-RLS", "NR-RLS"))
-            < min(flat[m] for m in ("LS", "TER", "IR-RLS")),
+            max(flat[m] for m in ("RLS", "AR-RLS", "NR-RLS")) < 1.05
+            and min(flat[m] for m in ("LS", "TER", "IR-RLS")) > 1.05,
             PARTLY,
         ),
         f"""Time of a sample in the last quarter of the stream over that in the second, median over
@@ -266,13 +295,13 @@ def _cost(settings: Settings) -> Iterator[Claim]:
         paper says itself; the total grows quadratically ({powers or "no large set was run"}).""",
     )
     slower = np.array([t["IR-RLS"] / t["NR-RLS"] for t in times.values()])
-    names = [n for n, s in zip(times, slower, strict=True) if s < 1]
+    names = [n for n, s in zip(times, slower, strict=True) if s < 0.8]
     yield Claim(
         "NR-RLS is much faster than IR-RLS",
         verdict(not names, PARTLY),
-        f"""IR-RLS takes {slower.min():.2g} to {slower.max():,.0f} times as long (extrapolated on
-        the three large sets). It is the faster one on {", ".join(names) or "no set"}: streams that
-        are short for their width.""",
+        f"""IR-RLS takes {slower.min():.1g} to {_round(slower.max())} times as long (extrapolated on
+        the three large sets, unless run in full). It is clearly the faster one on
+        {", ".join(names) or "no set"}: streams that are short for their width.""",
     )
     faster = sum(told[no, "RLS"] < min(told[no, "PE"], told[no, "PA"]) for no in range(1, 32))
     first = [max(t["PE"], t["PA"]) < min(t[m] for m in TABLE_3[2:]) for t in times.values()]
@@ -282,6 +311,11 @@ def _cost(settings: Settings) -> Iterator[Claim]:
         f"""PE and PA are both faster than all others on {sum(first)} of {len(first)} sets here; in
         the printed table RLS is faster than both on {faster} of 31.""",
     )
+
+
+def _round(value: float) -> str:
+    """One digit, for what was extrapolated."""
+    return f"{float(f'{value:.1g}'):,.0f}"
 
 
 def _time_trend(settings: Settings) -> dict[str, float]:
@@ -331,11 +365,14 @@ def _statistics(settings: Settings) -> Iterator[Claim]:
         c = ours[rule]
         rivals = [m for m in TABLE_3 if m not in ("NR-RLS", "AR-RLS")]
         near = [m for m in rivals if c.average[m] - c.average["NR-RLS"] < c.difference]
+        every = found[f"gmean-{rule}-all"]
+        close = [m for m in rivals if every.average[m] - every.average["NR-RLS"] < every.difference]
         yield Claim(
             f"NR-RLS is significantly better than RLS and the stochastic methods ({rule})",
             verdict(not near, PARTLY),
-            f"""Not significantly worse: {", ".join(near) or "none"}; critical difference
-            {c.difference:.2f}.""",
+            f"""Not significantly worse on the {len(c.ranks)} sets that match:
+            {", ".join(near) or "none"} (critical difference {c.difference:.2f}); on all
+            {len(every.ranks)}: {", ".join(close) or "none"}.""",
         )
     yield Claim(
         "The six groups of Figure 3(b), training time",
@@ -360,12 +397,15 @@ def _theory(settings: Settings) -> Iterator[Claim]:
     rows = tables.read_csv(settings.results / "multiclass.csv")
     name = next(column for column in rows[0] if "copies" in column)
     first, last = rows[1], rows[-1]
+    c = [float(row["classes"]) for row in rows[1:]]
+    grows = exponent(c, [float(row[name]) for row in rows[1:]])
+    power = width_exponents(settings)
+    cubic = power["NR-RLS"] > power["RLS"] + 0.5
     yield Claim(
-        "The multiclass extension costs O(2cd²) and stays constant in time (appendix C)",
-        PARTLY,
-        f"""Linear in c ({float(first[name]):.0f} µs a row for {first["classes"]} copies,
-        {float(last[name]):.0f} for {last["classes"]}) and constant along the stream, but O(c d³) as
-        printed, as above.""",
+        "The multiclass extension costs O(2cd²) (appendix C)",
+        verdict(grows < 1.3 and not cubic, PARTLY if grows < 1.3 else FAILS),
+        f"""The copies cost c^{grows:.2f} ({float(first[name]):.0f} µs a row for {first["classes"]},
+        {float(last[name]):.0f} for {last["classes"]}), but each d³ as printed, as above.""",
     )
     from_ls, from_last = _never_updated()
     yield Claim(

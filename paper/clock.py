@@ -17,7 +17,7 @@ LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetitio
 
 
 def seconds(rule: Any, one: Fold) -> float:
-    """CPU seconds to learn all rows of a fold: the best of three measurements."""
+    """CPU seconds to learn all rows of a fold: the best of three measurements, one if long."""
     learn = _engine(one) if isinstance(rule, BalancedRidgeClassifier) else _rule(rule, one)
     best, times, k = np.inf, 0, 1
     while times < 3:

@@ -130,7 +130,8 @@ def draw(name: str, by_method: dict[str, dict[str, np.ndarray]]) -> Figure:
             v, drawn = values[what], plots.style(method)
             if method in BATCH:  # a band, on which the recursions that equal it lie
                 drawn = {"color": drawn["color"], "linewidth": 4.5, "alpha": 0.35}
-            legend = f"{method} ({v.mean():.3g} ± {v.std():.3g})"
+            part = f", first {t[len(v) - 1]:,} rows" if len(v) < len(t) else ""
+            legend = f"{method}{part} ({v.mean():.3g} ± {v.std():.3g})"
             axes.plot(t[: len(v)], v, label=legend, **drawn)
         axes.set(xlabel="training samples seen", ylabel=label, xlim=(0, t[-1]))
         if what != "g_mean":

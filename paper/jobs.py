@@ -29,6 +29,10 @@ from counterpoise.evaluate.protocol import RUNS
 from counterpoise.modelfile import write_whole
 
 ROOT = Path(__file__).parent
+NUMERICAL = (
+    "classifier", "features", "model", "moments", "progressive", "rows", "scaling", "solve",
+    "validate", "weighting",
+)  # fmt: skip
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
 
 
@@ -55,6 +59,20 @@ class Settings:
     def figures(self) -> Path:
         """Folder of the tracked figures."""
         return self.out / "figures"
+
+    def claim(self) -> None:
+        """Raise if the folder holds results of other settings; else note them there."""
+        mine = {"runs": self.runs, "sets": list(self.sets), "stratified": self.stratified}
+        mine |= {"scale_on": self.scale_on, "full": self.full}
+        note = self.results / "settings.json"
+        self.results.mkdir(parents=True, exist_ok=True)
+        if note.exists() and (before := json.loads(note.read_text())) != mine:
+            other = [f"{k} was {before.get(k)!r}" for k in mine if before.get(k) != mine[k]]
+            raise ValueError(
+                f"{self.out} holds results of other settings ({'; '.join(other)[:300]}); give "
+                "another folder with --out"
+            )
+        write_whole(note, (json.dumps(mine, indent=1) + "\n").encode(), note.name)
 
 
 def run(
@@ -120,8 +138,10 @@ def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
 def _numerical() -> str:
     """Fingerprint of all that decides about numbers."""
     root = Path(counterpoise.__file__).parent
-    paths = [*root.glob("*.py*"), *root.glob("online/*.py"), root / "evaluate" / "protocol.py"]
-    paths += [ROOT / "methods.py", *root.glob("*.h")]
+    paths = [*root.glob("_*.p*"), *root.glob("*.h"), *root.glob("online/*.py")]
+    paths += [*root.glob("datasets/*.py"), root / "evaluate" / "protocol.py"]
+    paths += [root / f"{name}.py" for name in NUMERICAL]
+    paths += [ROOT / "methods.py", ROOT / "clock.py"]
     seen = hashlib.sha256(f"{np.__version__} {scipy.__version__}".encode())
     for path in sorted(paths):
         seen.update(path.read_bytes())

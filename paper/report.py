@@ -22,8 +22,9 @@ STYLE = """
   nav a { display: block; color: #0072B2; }
   .table { overflow-x: auto; margin: 12px 0; }
   table { border-collapse: collapse; font-size: 0.82rem; font-variant-numeric: tabular-nums; }
-  th, td { padding: 3px 8px; border-bottom: 1px solid #ddd; vertical-align: top; }
+  th, td { min-width: 3.2em; padding: 3px 8px; border-bottom: 1px solid #ddd; vertical-align: top; }
   th { text-align: left; vertical-align: bottom; }
+  td:last-child { min-width: 7em; }
   code { background: #f3f3f3; padding: 0 3px; overflow-wrap: anywhere; }
   a { color: #0072B2; overflow-wrap: anywhere; }
   figure { margin: 18px 0; } figure img { max-width: 100%; height: auto; display: block; }
@@ -40,7 +41,7 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     ("Table 4", "results/table4.md", {}),
     ("Figure 1", "results/figure1.md", {"figure1.svg": "Decision boundaries of order 1 and 4."}),
     ("Figure 3", "results/figure3.md", DIFFERENCES),
-    ("Coefficients", "results/coefficients.md", {"coefficients.svg": "Coefficients on Mushroom."}),
+    ("Coefficients", "results/coefficients.md", {"coefficients.svg": "The learnt coefficients."}),
     ("Appendix A", "results/bayes.md", {"bayes.svg": "The score, the formula, their distance."}),
     ("Appendix C", "results/multiclass.md", {"multiclass.svg": "Time of a row and classes."}),
     ("Orders", "results/orders.md", {"orders.svg": "Mean held-out G-mean by polynomial order."}),
@@ -61,7 +62,7 @@ def stage(settings: Settings) -> None:
         made = made.replace("<table>", '<div class="table"><table>').replace(
             "</table>", "</table></div>"
         )
-        for k in (3, 2, 1):  # headings one level down
+        for k in (3, 2, 1) if body else ():  # headings one level down, but for the first
             made = made.replace(f"<h{k}>", f"<h{k + 1}>").replace(f"</h{k}>", f"</h{k + 1}>")
         body.append(f'<section id="{name}">{made}{_images(settings, figures)}</section>')
 
@@ -77,7 +78,8 @@ Norm of the weights, G-mean on the held-out half and CPU time of each arriving s
 of t (all, where there are fewer), mean of the runs' first halves; times without the shortest and
 the longest run. Legends: mean ± deviation over the samples. LS and TER, found anew from all rows at
 each t, are drawn as bands, on which the recursions that equal them lie; they are left out on the
-three large sets, as printed, and IR-RLS runs on their first 4,000 rows only.
+three large sets, as printed; where IR-RLS runs on the first rows only, its legend says so. Times
+were taken while the other core was busy.
 """
     section("Figure 2 and appendix", text, stages)
     page = f"""<!DOCTYPE html>

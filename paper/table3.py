@@ -85,28 +85,35 @@ def misses(found: dict[tuple[str, str, str], Cell], method: str) -> list[Cell]:
     ]  # fmt: skip
 
 
-def disagreement(settings: Settings) -> dict[str, float]:
-    """Largest difference in G-mean on any fold between NR-RLS and those that it should equal."""
-    found: dict[str, float] = {}
+def disagreement(settings: Settings) -> dict[str, tuple[float, int]]:
+    """Largest difference in G-mean from NR-RLS on any fold, and on how many sets that is known."""
+    found: dict[str, tuple[float, int]] = {}
     for by_set in gmeans.read(settings).values():
-        for values in by_set.values():
-            for other in ("TER", "IR-RLS", EXACT):
-                gap = np.abs(values[other] - values["NR-RLS"])
-                if np.isfinite(gap).any():
-                    found[other] = max(found.get(other, 0.0), float(np.nanmax(gap)))
+        for other in ("TER", "IR-RLS", EXACT):
+            gaps = [np.abs(values[other] - values["NR-RLS"]).max() for values in by_set.values()]
+            known = [float(gap) for gap in gaps if np.isfinite(gap)]
+            found[other] = (max([found.get(other, (0.0, 0))[0], *known]), len(known))
     return found
+
+
+def comparable(found: dict[tuple[str, str, str], Cell]) -> tuple[int, ...]:
+    """Numbers of the sets that are the paper's: all but the stand-ins."""
+    return tuple(sorted({c.number for c in found.values()} - set(STAND_INS)))
 
 
 def averages(
     found: dict[tuple[str, str, str], Cell], rule: str, numbers: tuple[int, ...] | None = None
 ) -> dict[str, tuple[float, float, float, float, float, float]]:
-    """Mean G-mean, mean deviation, mean rank and the printed three over sets, by method."""
+    """Mean G-mean, mean deviation, mean rank and the printed three, by method.
+
+    Over the sets of these numbers; by default over those that are the paper's.
+    """
     result = {}
+    numbers = comparable(found) if numbers is None else numbers
     for method in TABLE_3:
         own = [
-            c for (r, _, m), c in found.items()
-            if r == rule and m == method and (numbers is None or c.number in numbers)
-        ]  # fmt: skip
+            c for (r, _, m), c in found.items() if r == rule and m == method and c.number in numbers
+        ]
         values = [
             [c.mean, c.deviation, c.rank, c.printed, c.printed_deviation, c.printed_rank]
             for c in own
@@ -119,8 +126,8 @@ def scale_groups(settings: Settings) -> dict[str, tuple[int, ...]]:
     """The paper's small, medium and large sets, by number."""
     sizes = {SETS[name].number: SETS[name].size for name in settings.sets}
     groups = {
-        "small (up to 1,000 rows)": lambda n: n <= SMALL,
-        "medium (up to 10,000)": lambda n: SMALL < n < LARGE,
+        "small (under 1,000 rows)": lambda n: n < SMALL,
+        "medium (under 10,000)": lambda n: SMALL <= n < LARGE,
         "large": lambda n: n >= LARGE,
     }
     made = {title: tuple(no for no, n in sizes.items() if f(n)) for title, f in groups.items()}
@@ -175,7 +182,9 @@ on every fold where they ran. Rows 24 to 26 are stand-ins."""
                     f"[{c.printed:.3f} ± {c.printed_deviation:.3f}, {c.z:+.1f}]"
                 )
             rows.append(row)
-        for title, numbers in [("all", None), *scale_groups(settings).items()]:
+        every = tuple(SETS[name].number for name in names)
+        wholes = [("all but the stand-ins", comparable(found)), ("all", every)]
+        for title, numbers in [*wholes, *scale_groups(settings).items()]:
             row = ["", f"**{title}**"]
             for g, s, r, pg, ps, pr in averages(found, rule, numbers).values():
                 row.append(f"{g:.3f} ± {s:.3f} ({r:.2f}) [{pg:.3f} ± {ps:.3f} ({pr:.2f})]")

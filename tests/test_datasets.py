@@ -158,6 +158,7 @@ GOOD = [[85, 92, 45, 27, 31, 0.0, 1], [85, 64, 59, 32, 23, 0.0, 2]]
         ([], "the raw files hold no row"),
         (GOOD, "2 rows of 6 features, where bupa-liver has 345 rows of 6"),
         ([GOOD[0], GOOD[1][:4]], "line 2: not 7 fields"),
+        ([row[:5] for row in GOOD], "line 1: 5 fields, where bupa-liver has 7"),
         ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is no number"),
         ([*GOOD, [*GOOD[0][:6], 3]], "labels 1, 3 beside 2"),
     ],
@@ -166,6 +167,32 @@ def test_strange_raw_files_are_refused_and_nothing_is_written(rows, says, nowher
     (nowhere / "bupa.data").write_text(bupa(rows))
     assert says in run("data", "prepare", ".", "--output", "out", code=2).err
     assert not (nowhere / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "says"),
+    [
+        (".xz", b"no xz", "cannot be decompressed"),
+        (".gz", gzip.compress(b"85,92,45,27,31,0.0,1\n" * 400)[:-9], "cannot be decompressed"),
+        (".gz", b"no gzip", "bupa.data.gz cannot be decompressed"),
+        (".bz2", b"no bz2", "bupa.data.bz2 cannot be decompressed"),
+        ("", b"\xff\xfe\x00\x01\n", "1 fields, where bupa-liver has 7"),
+    ],
+)
+def test_spoilt_raw_files_are_refused(suffix, content, says, nowhere, run):
+    (nowhere / f"bupa.data{suffix}").write_bytes(content)
+    assert says in run("data", "prepare", ".", "--output", "out", code=2).err
+
+
+def test_a_bad_set_does_not_stop_the_others(tmp_path, run):
+    X, y = data_set("sonar")
+    raw_files(SETS["sonar"], tmp_path, X, y)
+    (tmp_path / "bupa.data").write_text(bupa(GOOD))
+    (tmp_path / "wdbc.data").mkdir()  # a folder is no raw file
+    said = run("data", "prepare", ".", "--output", "out", code=2).err
+    assert "sonar.csv.gz: 208 rows" in said
+    assert "2 rows of 6 features" in said
+    assert "wdbc" not in said
 
 
 def test_two_candidates_are_one_too_many(nowhere, run):
@@ -219,6 +246,59 @@ def test_loaded_arrays_are_the_callers_own():
     X, _ = data_set("monks-1")
     X[:] = -1.0
     assert (load("monks-1")[0] > 0).all()
+
+
+# The first line of raw files as their pages have them, where it is short.
+LINES = {
+    "monks-1": " 1 1 1 1 1 3 1 data_5",
+    "statlog-heart": "70.0 1.0 4.0 130.0 322.0 0.0 2.0 109.0 0.0 2.4 2.0 3.0 3.0 2",
+    "bupa-liver": "85,92,45,27,31,0.0,1",
+    "votes": "republican,n,y,n,y,y,y,n,n,n,y,?,y,y,y,n,y",
+    "breast-cancer-w": "1000025,5,1,1,1,2,1,3,1,1,2",
+    "statlog-australian": "1 22.08 11.46 2 4 4 1.585 0 0 0 1 2 100 1213 0",
+    "blood-transfusion": "a,b,c,d,e\n2 ,50,12500,98 ,1",
+    "pima-diabetes": "6,148,72,35,0,33.6,0.627,50,1",
+    "mammographic": "5,67,3,5,3,1",
+    "tic-tac-toe": "x,x,x,x,o,o,x,o,o,positive",
+    "statlog-german": "   1   6   4  12   5   5   3   4   1  67   3   2   1   2   1   0   0   1   0"
+    "   0   1   0   0   1   1 ",
+    "skin-nonskin": "74\t85\t123\t1\r",
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_real_first_lines_become_the_first_row(name, tmp_path):
+    X, y = data_set(name)
+    (tmp_path / "raw").write_text(LINES[name] + "\n")
+    _, table = encoded(SETS[name], [tmp_path / "raw"])
+    assert table.tolist() == [[*X[0].tolist(), float(y[0])]]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "label"),
+    [
+        ("wpbc", ["119513", "N", "31"], ["5"], -1.0),
+        ("wdbc", ["842302", "M", "17.99"], ["0.1189"], -1.0),
+        ("musk-clean-1", ["MUSK-188", "188_1+1", "42"], ["30", "1."], 1.0),
+        ("ozone-eight", ["1/1/1998", "0.8"], ["0", "0."], -1.0),
+        ("spectf-heart", ["1", "59", "52"], ["67"], 1.0),
+        ("parkinsons", ["phon_R01_S01_1", "119.99200"], ["0.284654"], 1.0),
+    ],
+)
+def test_long_lines_have_their_parts_where_they_are(name, before, after, label, tmp_path):
+    one = SETS[name]
+    X, y = data_set(name)
+    width = one.dimension + 1 + len(one.raw.drop)
+    fields = [*before, *["7"] * (width - len(before) - len(after)), *after]
+    if name == "parkinsons":
+        fields[17] = "1"  # status, in the middle
+    text = ",".join(fields) + "\n"
+    (tmp_path / "raw").write_text(("names," * width)[:-1] + "\n" + text if one.raw.header else text)
+    _, table = encoded(one, [tmp_path / "raw"])
+    assert table[0, -1] == label == y[0]
+    assert table[0, 0] == X[0, 0]
+    if name != "ozone-eight":  # whose last feature is 0
+        assert table[0, -2] == X[0, -1]
 
 
 def test_letters_get_codes_in_the_order_of_the_alphabet(tmp_path):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import data_set
 from sklearn.pipeline import make_pipeline
@@ -39,12 +40,12 @@ def test_names_and_counts_fit_the_terms(make, order):
 @pytest.mark.parametrize("make", MAPS.values())
 def test_each_name_says_what_its_column_is(make):
     x = np.random.default_rng(0).random((4, 2))
-    mapped = make(4).fit(x)
+    mapped = make(6).fit(x)
     for name, column in zip(mapped.get_feature_names_out(), mapped.transform(x).T, strict=True):
         product = np.ones(4)
         for factor in name.split(" "):
             base, _, power = factor.partition("^")
-            value = x.sum(axis=1) if base == "sum" else x[:, int(base[1:])]
+            value = x.sum(axis=1) if base == "Σ" else x[:, int(base[1:])]
             product *= value ** int(power or 1)
         assert np.allclose(column, product, rtol=1e-14)  # a few products in another order
 
@@ -53,6 +54,29 @@ def test_each_name_says_what_its_column_is(make):
 def test_an_order_that_is_none_is_refused(order):
     with pytest.raises(ValueError, match="order must be a whole number"):
         ReducedPolynomial(order).fit([[1.0]])
+
+
+def test_an_order_may_come_from_numpy_and_must_stay_one():
+    mapped = ReducedPolynomial(np.int64(2)).fit([[1.0, 2.0]])
+    assert mapped.transform([[1.0, 2.0]]).shape == (1, 8)
+    for make in MAPS.values():
+        with pytest.raises(ValueError, match="order must be a whole number"):
+            make(2).fit([[1.0]]).set_params(order=0).transform([[1.0]])
+    with pytest.raises(ValueError, match="order must be a whole number"):
+        terms(5, 0, reduced=True)
+
+
+@pytest.mark.parametrize("make", MAPS.values())
+def test_powers_that_overflow_are_refused(make):
+    with pytest.raises(ValueError, match="powers up to 6 overflow"):
+        make(6).fit_transform([[1e60, 1.0]])
+
+
+def test_a_feature_called_sum_is_not_the_sum():
+    names = (
+        ReducedPolynomial(2).fit(pd.DataFrame({"sum": [1.0], "b": [2.0]})).get_feature_names_out()
+    )
+    assert len(set(names)) == len(names)
 
 
 @parametrize_with_checks([Polynomial(), ReducedPolynomial(3)])

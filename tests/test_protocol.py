@@ -49,6 +49,18 @@ def test_scaling_looks_at_the_training_half_only():
         fold(X, Y, 0, 0, scale_on="test")
 
 
+def test_stratified_halves_differ_by_one_row_at_most():
+    for a, b in ((3, 3), (5, 8), (1, 1), (7, 1)):
+        one, two = halves(np.repeat([-1, 1], [a, b]), 0, stratified=True)
+        assert abs(len(one) - len(two)) <= 1
+
+
+def test_strange_labels_and_scores_are_not_judged():
+    with pytest.raises(ValueError, match="labels must be -1 and 1"):
+        g_mean(np.array([0, 1]), np.array([-1.0, 1.0]))
+    assert np.isnan(g_mean(np.array([-1, 1]), np.array([np.nan, 1.0])))
+
+
 def test_a_constant_feature_becomes_zero():
     assert (scaled(np.full((3, 1), 7.0), np.full((2, 1), 7.0)) == 0.0).all()
 
@@ -117,6 +129,11 @@ def test_low_is_the_mirror_of_high():
     assert high.average == low.average
     with pytest.raises(ValueError, match="best is"):
         compare(values, list("abcd"), "best")
+    with pytest.raises(ValueError, match="three methods"):
+        compare(values[:, :2], ["a", "b"], "high")
+    for names in (["a", "b"], list("abca")):
+        with pytest.raises(ValueError, match="different names"):
+            compare(values, names, "high")
     with pytest.raises(ValueError, match="not finite"):
         compare(values * np.nan, list("abcd"), "low")
 

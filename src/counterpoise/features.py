@@ -7,6 +7,7 @@ are scikit-learn transformers that learn nothing from the data but its width.
 from __future__ import annotations
 
 from math import comb
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,7 @@ class _Map(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        if type(self.order) is not int or self.order < 1:
-            raise ValueError(f"order must be a whole number from 1 on, not {self.order!r}")
+        _require_order(self.order)
         validate_data(self, X)
         return self
 
@@ -55,7 +55,12 @@ class _Map(TransformerMixin, BaseEstimator):
         ndarray of shape (n, terms)
         """
         check_is_fitted(self, "n_features_in_")
-        return self._map(validate_data(self, X, reset=False, dtype=np.float64))
+        _require_order(self.order)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = self._map(validate_data(self, X, reset=False, dtype=np.float64))
+        if not np.isfinite(terms).all():
+            raise ValueError(f"powers up to {self.order} overflow; scale the features to [0, 1]")
+        return terms
 
     def get_feature_names_out(self, input_features: Any = None) -> Labels:
         """Names of the terms.
@@ -124,8 +129,8 @@ class ReducedPolynomial(_Map):
     """The reduced multivariate model (RM): 1 + r + l(2r − 1) terms instead of C(l + r, r).
 
     With s = x₁ + … + x_l the terms are x_j^k for k = 1..r, s^k for k = 1..r, and x_j s^k for
-    k = 1..r − 1. At order 1 the sum s is collinear with the features: harmless to ridge
-    regression, harmful to first-order rules.
+    k = 1..r − 1; their names call it Σ. At order 1 the sum is collinear with the features:
+    harmless to ridge regression, harmful to first-order rules.
 
     Parameters
     ----------
@@ -167,9 +172,14 @@ class ReducedPolynomial(_Map):
 
         terms = ["1"] if self.constant else []
         terms += [power(name, k) for k in range(1, r + 1) for name in names]
-        terms += [power("sum", k) for k in range(1, r + 1)]
-        terms += [f"{name} {power('sum', k)}" for k in range(1, r) for name in names]
+        terms += [power("Σ", k) for k in range(1, r + 1)]
+        terms += [f"{name} {power('Σ', k)}" for k in range(1, r) for name in names]
         return np.array(terms, dtype=object)
+
+
+def _require_order(order: Any) -> None:
+    if not isinstance(order, Integral) or isinstance(order, bool) or order < 1:
+        raise ValueError(f"order must be a whole number from 1 on, not {order!r}")
 
 
 def terms(features: int, order: int, reduced: bool) -> int:
@@ -194,4 +204,5 @@ def terms(features: int, order: int, reduced: bool) -> int:
     >>> terms(60, 2, reduced=False), terms(60, 2, reduced=True)
     (1891, 183)
     """
+    _require_order(order)
     return 1 + order + features * (2 * order - 1) if reduced else comb(features + order, order)

@@ -123,6 +123,21 @@ def save(path: str, stored: Stored) -> None:
     stored : Stored
         What to write.
     """
+    modelfile.save(path, contents_of(stored))
+
+
+def contents_of(stored: Stored) -> modelfile.Contents:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    Contents
+    """
     inputs = {
         key: {
             **asdict(record.mark),
@@ -139,7 +154,7 @@ def save(path: str, stored: Stored) -> None:
         "order": list(stored.records),
     }
     lists = {"features": [list(feature) for feature in stored.encoding.features]}
-    modelfile.save(path, replace(stored.model._contents(), stream=stream, lists=lists))
+    return replace(stored.model._contents(), stream=stream, lists=lists)
 
 
 def stored_model(path: str) -> Stored:
@@ -154,7 +169,23 @@ def stored_model(path: str) -> Stored:
     -------
     Stored
     """
-    contents = modelfile.load(path)
+    return of_contents(modelfile.load(path), path)
+
+
+def of_contents(contents: modelfile.Contents, path: str) -> Stored:
+    """A model that was learnt from a stream, from what its file holds.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it holds.
+    path : str
+        What to call it in messages.
+
+    Returns
+    -------
+    Stored
+    """
     if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "

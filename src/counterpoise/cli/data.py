@@ -24,7 +24,7 @@ def options() -> None:
 
 @data.command("list")
 def list_sets(as_json: Json = False) -> None:
-    """List the 31 data sets, and whether each is prepared.
+    """List the 31 data sets, and whether the prepared file of each is there.
 
     Example: counterpoise data list
     """
@@ -105,15 +105,23 @@ def prepare(
 
     source, target = Path(folder), Path(output) if output else folders()[0]
     wanted = [known(name) for name in names or []]
-    wanted = wanted or [one for one in SETS.values() if has_raw(one, source)]
+    wanted = wanted or [one for one in SETS.values() if has_raw(one, source)]  # all that are there
     if not wanted:
         raise FileNotFoundError(
             f"{folder} holds the raw files of no set; 'counterpoise data show NAME' tells what "
             "they are called and where they come from"
         )
+    failed: list[Exception] = []
     for one in wanted:
-        path = prepare(one, source, target)
-        say(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
+        try:
+            path = prepare(one, source, target)
+        except (OSError, ValueError) as error:  # the other sets may be in order
+            say(str(error))
+            failed.append(error)
+        else:
+            say(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
+    if failed:
+        raise typer.Exit(1 if isinstance(failed[0], OSError) else 2)
 
 
 def _yes(path: Any) -> str:

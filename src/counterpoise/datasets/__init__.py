@@ -51,7 +51,7 @@ def folders() -> list[Path]:
     """Where prepared files are looked for; the first is where new ones are written."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = os.environ.get(VARIABLE)
-    return [*([Path(named)] if named else []), Path(cache) / "counterpoise"]
+    return [*([Path(named).expanduser()] if named else []), Path(cache) / "counterpoise"]
 
 
 def find(name: str) -> Path | None:
@@ -148,9 +148,12 @@ def verify(one: DataSet, table: Matrix) -> None:
             f"{table.shape[0]:,} rows of {table.shape[1] - 1} features, where {one.name} has "
             f"{one.size:,} rows of {one.dimension}"
         )
-    positives = int((table[:, -1] == 1.0).sum())
-    if positives != one.positives or int((table[:, -1] == -1.0).sum()) != one.negatives:
-        raise ValueError(f"{positives:,} positives, where {one.name} has {one.positives:,}")
+    positives, negatives = (int((table[:, -1] == label).sum()) for label in (1.0, -1.0))
+    if (positives, negatives) != (one.positives, one.negatives):
+        raise ValueError(
+            f"{positives:,} labels 1 and {negatives:,} labels -1, where {one.name} has "
+            f"{one.positives:,} and {one.negatives:,}"
+        )
     # + 0.0 makes −0 the 0 that it is.
     found = hashlib.sha256(np.ascontiguousarray(table + 0.0, dtype="<f8").tobytes()).hexdigest()
     if found != one.sha256:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -50,11 +51,16 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
     absent = [file for file, path in zip(one.raw.files, paths, strict=True) if path is None]
     if absent:
         raise FileNotFoundError(f"{one.name}: {', '.join(absent)} not found in {folder}")
-    names, table = encoded(one, [path for path in paths if path is not None])
+    told = ", ".join(str(path) for path in paths)
+    try:
+        names, table = encoded(one, [path for path in paths if path is not None])
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        if getattr(error, "errno", None):  # the system's, not the decompressor's
+            raise
+        raise ValueError(f"{told} cannot be decompressed: {error}") from None
     try:
         verify(one, table)
     except ValueError as error:
-        told = ", ".join(str(path) for path in paths)
         raise ValueError(f"{told}: {error}; is it the file of {one.origin}?") from None
     output.mkdir(parents=True, exist_ok=True)
     result = output / f"{one.name}.csv.gz"
@@ -76,11 +82,16 @@ def has_raw(one: DataSet, folder: Path) -> bool:
     -------
     bool
     """
-    return one.raw is not None and all(_found(folder, file) for file in one.raw.files)
+    return one.raw is not None and all(_all(folder, file) for file in one.raw.files)
+
+
+def _all(folder: Path, file: str) -> list[Path]:
+    found = (path for suffix in OPENERS for path in folder.rglob(file + suffix))
+    return sorted(path for path in found if path.is_file())
 
 
 def _found(folder: Path, file: str) -> Path | None:
-    paths = sorted(path for suffix in OPENERS for path in folder.rglob(file + suffix))
+    paths = _all(folder, file)
     if len(paths) > 1:
         raise ValueError(f"{paths[0]} and {paths[1]} are both there; keep one of them")
     return paths[0] if paths else None
@@ -130,6 +141,9 @@ def _numbers(
     if not rows:
         raise ValueError(f"{one.name}: the raw files hold no row")
     width = len(rows[0][1])
+    wanted = one.dimension + 1 + len(raw.drop)
+    if width != wanted:
+        raise ValueError(f"{rows[0][0]}: {width} fields, where {one.name} has {wanted}")
     label = raw.label % width
     features = [j for j in range(width) if j != label and j - width not in raw.drop]
     features = [j for j in features if j not in raw.drop]

@@ -65,11 +65,13 @@ def halves(
         Indices of the rows, the first half the longer by one where one must be.
     """
     order = np.random.default_rng(run).permutation(len(y))
-    first = np.zeros(len(y), dtype=bool)
+    first, seen = np.zeros(len(y), dtype=bool), 0
     if stratified:
         for label in np.unique(y):
             mine = np.flatnonzero(y[order] == label)
-            first[mine[: (len(mine) + 1) // 2]] = True
+            odd = len(mine) % 2 and 2 * first.sum() <= seen  # to the half that is behind
+            first[mine[: len(mine) // 2 + bool(odd)]] = True
+            seen += len(mine)
     else:
         first[: (len(y) + 1) // 2] = True
     return order[first], order[~first]
@@ -203,11 +205,13 @@ def g_mean(y: Labels, scores: Matrix) -> Vector:
     Returns
     -------
     ndarray of shape () or (models,)
-        NaN where a class is absent.
+        NaN where a class is absent, or a score is.
     """
+    if not np.isin(y, (-1, 1)).all():
+        raise ValueError("labels must be -1 and 1")
     found = (scores >= 0.0) == (y > 0).reshape(-1, *([1] * (scores.ndim - 1)))
     with np.errstate(invalid="ignore", divide="ignore"):
         of_positives = np.divide(found[y > 0].sum(axis=0), (y > 0).sum())
         of_negatives = np.divide(found[y < 0].sum(axis=0), (y < 0).sum())
     result: Vector = np.sqrt(of_positives * of_negatives)
-    return result
+    return np.where(np.isnan(scores).any(axis=0), np.nan, result)

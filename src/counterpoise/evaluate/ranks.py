@@ -78,6 +78,10 @@ def compare(values: Matrix, names: list[str], best: str, alpha: float = 0.05) ->
     """
     if best not in ("high", "low"):
         raise ValueError(f"best is 'high' or 'low', not {best!r}")
+    if values.ndim != 2 or len(set(names)) != len(names) or values.shape[1] != len(names):
+        raise ValueError(f"{len(names)} different names want as many columns, not {values.shape}")
+    if len(names) < 3:
+        raise ValueError("Friedman's test wants three methods at least")
     if not np.isfinite(values).all():
         raise ValueError("a value is not finite: every method needs one on every set")
     ranks: Matrix = stats.rankdata(-values if best == "high" else values, axis=1)
