@@ -1,0 +1,19 @@
+"""Apache Spark: a cluster that gives the single-machine answer.
+
+Needs the extra ``spark`` and Java 17: ``pip install 'counterpoise[spark]'``. The package must be
+installed where the executors run, too.
+"""
+
+try:
+    import pyspark  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "Spark needs pyspark: pip install 'counterpoise[spark]'", name="pyspark"
+    ) from error
+
+from counterpoise.spark.fit import fit
+from counterpoise.spark.pipeline import BalancedRidge, BalancedRidgeModel
+from counterpoise.spark.predict import predict, save
+from counterpoise.spark.streaming import ModelSink
+
+__all__ = ["BalancedRidge", "BalancedRidgeModel", "ModelSink", "fit", "predict", "save"]

@@ -1,0 +1,305 @@
+"""Fitting on Spark: every partition becomes moments, and moments add up, in a fixed order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, functions
+from threadpoolctl import threadpool_limits
+
+from counterpoise import modelfile
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.columns import Columns, Feature
+from counterpoise.encoding import MOST, Encoding
+from counterpoise.spark.frames import Plan, chunks, planned
+from counterpoise.streams.chunk import DataError
+
+# The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
+# be known without running what the frame is made of, so the depth is always the same.
+FAN, LEVELS = 16, 2
+PART = "part long, error string, model binary"
+FEATURE = "error string, kind string, column string, value string"
+ORDER = {"number": 0, "category": 1, "bucket": 2, "missing": 3}
+
+
+def fit(
+    df: DataFrame,
+    label: str,
+    features: Sequence[str] | None = None,
+    *,
+    weight: str | None = None,
+    drop: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    time: Sequence[str] = (),
+    hashed: Mapping[str, int] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    missing: str = "error",
+    **options: Any,
+) -> BalancedRidgeClassifier:
+    """Fit a model to a frame: that which one machine would have found.
+
+    Each partition becomes moments on its own, which are merged in the order of the partitions, as a
+    tree; only moments are shuffled. The same files, read with the same partitioning, give a
+    bit-identical model; another partitioning, or rows in another order, one that is equal to
+    rounding.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows.
+    label : str
+        Column of the labels: text or whole numbers.
+    features : sequence of str, optional
+        Columns to learn from; by default all but label and weight. Numbers are taken as they are,
+        vectors and arrays entry by entry, text and truth values as one feature for each category.
+    weight : str, optional
+        Column of the weights of rows.
+    drop : sequence of str
+        Columns to leave out.
+    numeric, categorical, time : sequence of str
+        Columns that are numbers, categories, dates (learnt as seconds) whatever their type.
+    hashed : mapping of str to int, optional
+        Columns of text to be spread over so many buckets.
+    categories : mapping of str to sequence of str, optional
+        Categories of columns of text. Where they are given for all, the pass that finds them is
+        not needed, and any other is an error.
+    missing : "error", "drop" or "indicate"
+        What becomes of rows with null or NaN: see the command line.
+    **options
+        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
+
+    Returns
+    -------
+    BalancedRidgeClassifier
+        An ordinary one; its ``encoding_`` says how columns became features.
+    """
+    columns = Columns(
+        label=label,
+        weight=weight,
+        drop=tuple(drop),
+        keep=tuple(features or ()),
+        numeric=tuple(numeric),
+        categorical=tuple(categorical),
+        time=tuple(time),
+        hashed=dict(hashed or {}),
+        missing=missing,
+    )
+    if missing not in ("error", "drop", "indicate"):
+        raise DataError(f"missing is 'error', 'drop' or 'indicate', not {missing!r}")
+    template = BalancedRidgeClassifier(**options)
+    template._check()
+    plan = planned(df, columns)
+    encoding = encoded(plan, Encoding(plan.columns), categories)
+    model = learnt(plan, encoding, template.get_params())
+    if model is None:
+        raise DataError("the frame has no row to learn from")
+    return dressed(model, encoding)
+
+
+def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidgeClassifier:
+    """A model that knows the names of its features, and where they come from."""
+    model.feature_names_in_ = np.array([f.name for f in encoding.features], dtype=object)
+    model.encoding_ = encoding
+    return model
+
+
+def encoded(
+    plan: Plan, before: Encoding, categories: Mapping[str, Sequence[str]] | None = None
+) -> Encoding:
+    """How the columns of a frame become features, with what these rows add to what is known.
+
+    Parameters
+    ----------
+    plan : Plan
+        The frame.
+    before : Encoding
+        What is known.
+    categories : mapping of str to sequence of str, optional
+        Categories of columns of text.
+
+    Returns
+    -------
+    Encoding
+    """
+    columns, given = plan.columns, dict(categories or {})
+    for name in given:
+        if plan.kinds.get(name) != "text" or not columns.feature(name):
+            raise DataError(f"categories are given for {name!r}, which is not a column of text")
+    kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
+    if not kinds:
+        raise DataError("no column is left to learn from")
+    for name, kind in kinds.items():
+        if kind == "time" and name not in columns.time:
+            raise DataError(
+                f"column {name!r} holds dates; learn them as seconds with time=[{name!r}], as "
+                f"categories with categorical=[{name!r}], or leave them out with drop=[{name!r}]"
+            )
+    certain = [Feature(n, "number") for n, kind in kinds.items() if kind in ("number", "time")]
+    certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
+    sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
+    found: list[Feature] = []
+    if sought or columns.missing == "indicate":
+        found = _sought(plan, Encoding(columns, kinds))
+    labels = before.labels or ("int" if plan.kinds[columns.label] == "number" else "text")
+    if columns.told.get(columns.label) == "text":
+        labels = "text"
+    place = {name: j for j, name in enumerate(kinds)}
+    fresh = {f for f in (*certain, *found) if f.column not in given or f in certain}
+    ordered = sorted(
+        fresh - set(before.features), key=lambda f: (place[f.column], ORDER[f.kind], _natural(f))
+    )
+    everything = (*before.features, *ordered)
+    for name in sought:
+        count = sum(f.column == name and f.kind == "category" for f in everything)
+        if count > MOST:
+            raise DataError(
+                f"column {name!r} has more than {MOST:,} categories; spread them over buckets with "
+                f"hashed={{{name!r}: 256}}, or leave the column out with drop=[{name!r}]"
+            )
+    return Encoding(columns, {**before.kinds, **kinds}, everything, labels)
+
+
+def _natural(feature: Feature) -> tuple[int, str]:
+    return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
+
+
+def _sought(plan: Plan, start: Encoding) -> list[Feature]:
+    """Features that only the rows know of: one pass over them."""
+    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        known = start
+        try:
+            for chunk in chunks(batches, _partition(), names, vectors, unread):
+                _, known = known.learn(chunk)
+        except ValueError as error:
+            yield _batch(FEATURE, [(str(error), "", "", "")])
+            return
+        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features])
+
+    rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
+    _raise_first(sorted(row["error"] for row in rows if row["error"]))
+    return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
+
+
+def learnt(
+    plan: Plan, encoding: Encoding, options: Mapping[str, Any]
+) -> BalancedRidgeClassifier | None:
+    """Learn a frame whose features are known.
+
+    Parameters
+    ----------
+    plan : Plan
+        The frame.
+    encoding : Encoding
+        How its columns become features.
+    options : mapping
+        Parameters of the classifier.
+
+    Returns
+    -------
+    BalancedRidgeClassifier or None
+        None if there is no row.
+    """
+    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+
+    def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, model = _number(), None
+        try:
+            with threadpool_limits(1, user_api="blas"):
+                for chunk in chunks(batches, _partition(), names, vectors, unread):
+                    one, after = encoding.learn(chunk)
+                    if after is not encoding:
+                        raise _unforeseen(encoding, after)
+                    if one.X.shape[0]:
+                        model = model or BalancedRidgeClassifier(**options)
+                        model.partial_fit(one.X, one.y, sample_weight=one.weight)
+        except ValueError as error:
+            yield _batch(PART, [(part, str(error), b"")])
+            return
+        if model is not None:
+            yield _batch(PART, [(part, "", modelfile.to_bytes(model._contents()))])
+
+    parts = plan.df.mapInArrow(learn, PART)
+    for _ in range(LEVELS):
+        group = functions.floor(functions.col("part") / FAN).alias("group")
+        parts = parts.groupBy(group).applyInArrow(_merged_group, PART)
+    rows = sorted(parts.collect(), key=lambda row: row["part"])
+    _raise_first([row["error"] for row in rows if row["error"]])
+    return _merged([bytes(row["model"]) for row in rows])
+
+
+def _merged_group(table: pa.Table) -> pa.Table:
+    """Moments of neighbouring parts as those of one part; the first error, if there is one."""
+    rows = sorted(table.to_pylist(), key=lambda row: row["part"])
+    error, data = next((row["error"] for row in rows if row["error"]), ""), b""
+    if not error:
+        with threadpool_limits(1, user_api="blas"):
+            model = _merged([row["model"] for row in rows])
+        data = b"" if model is None else modelfile.to_bytes(model._contents())
+    return pa.Table.from_batches([_batch(PART, [(rows[0]["part"] // FAN, error, data)])])
+
+
+def _merged(parts: list[bytes]) -> BalancedRidgeClassifier | None:
+    """Models of consecutive parts as one, from left to right."""
+    result: BalancedRidgeClassifier | None = None
+    for data in parts:
+        model = BalancedRidgeClassifier._of(modelfile.from_bytes(data))
+        result = model if result is None else result.merge(model)
+    return result
+
+
+def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+    new = [f for f in after.features if f not in set(encoding.features)]
+    if not new:
+        return DataError("columns or labels are not of the type that they were")
+    return DataError(
+        f"column {new[0].column!r} holds {new[0].value!r}, which is none of the categories given; "
+        "add it, or leave categories to be found"
+    )
+
+
+def _partition() -> str:
+    return f"partition {_number()}"
+
+
+def _number() -> int:
+    task = TaskContext.get()
+    return task.partitionId() if task else 0
+
+
+def _batch(schema: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Rows as Spark wants them back."""
+    kinds = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+    fields = [field.split() for field in schema.split(", ")]
+    arrays = [pa.array([row[j] for row in rows], kinds[kind]) for j, (_, kind) in enumerate(fields)]
+    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
+
+
+def _raise_first(errors: list[str]) -> None:
+    if errors:
+        raise DataError(in_python(errors[0]))
+
+
+def in_python(message: str) -> str:
+    """A message that names options of the command line, with the arguments that they are here.
+
+    Parameters
+    ----------
+    message : str
+        For example "drop such rows with --missing drop".
+
+    Returns
+    -------
+    str
+        Here 'drop such rows with missing="drop"'.
+    """
+    message = re.sub(r"--missing (\w+)", r'missing="\1"', message)
+    message = re.sub(r"--hash ([^=\s]+)=(\d+)", r'hashed={"\1": \2}', message)
+    return re.sub(r"--(drop|numeric|categorical|time) ([^\s,;)]+)", r'\1=["\2"]', message)

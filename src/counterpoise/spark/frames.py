@@ -1,0 +1,249 @@
+"""Spark frames as chunks of columns: what the schema says, vectors, and Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import DataFrame, functions, types
+
+from counterpoise.columns import Columns
+from counterpoise.streams.chunk import Chunk, DataError, Mark
+
+ARGUMENTS = {"--keep": "features", "--hash": "hashed"}  # what options are called here
+MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
+
+
+class Plan(NamedTuple):
+    """What is read of a frame.
+
+    Attributes
+    ----------
+    df : DataFrame
+        The columns that are wanted, vectors as arrays of numbers, numbered: Spark's Arrow functions
+        know no dots and backticks in names.
+    names : list of str
+        What the columns are called.
+    columns : Columns
+        What is wanted of them, vectors spread over their entries.
+    vectors : dict of str to int
+        Number of entries of each vector column.
+    kinds : dict of str to str
+        What the schema says of the columns: "number", "text" or "time".
+    """
+
+    df: DataFrame
+    names: list[str]
+    columns: Columns
+    vectors: dict[str, int]
+    kinds: dict[str, str]
+
+
+def planned(df: DataFrame, columns: Columns, sizes: dict[str, int] | None = None) -> Plan:
+    """Look at the schema of a frame, and take what is wanted of it.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The frame.
+    columns : Columns
+        What is wanted.
+    sizes : dict of str to int, optional
+        Entries of vector columns, where they are known.
+
+    Returns
+    -------
+    Plan
+    """
+    known = {field.name: field for field in df.schema.fields}
+    for name, option in columns.named.items():
+        if name not in known:
+            given, has = ARGUMENTS.get(option, option[2:]), ", ".join(map(repr, known))
+            raise DataError(f"the frame has no column {name!r}, given as {given}; it has {has}")
+    taken: dict[str, Any] = {}
+    vectors: dict[str, int] = {}
+    kinds: dict[str, str] = {}
+    for name, field in known.items():
+        if not columns.wanted(name):
+            continue
+        column, kind = readable(name, field.dataType)
+        if kind == "vector":
+            vectors[name] = (sizes or {}).get(name) or _size(df, name, field, column)
+            kinds |= dict.fromkeys(entries(name, vectors[name]), "number")
+        else:
+            kinds[name] = kind
+        taken[name] = column.alias(f"c{len(taken)}")
+    keep = [e for n in columns.keep for e in (entries(n, vectors[n]) if n in vectors else [n])]
+    numbered = df.select(*taken.values())
+    return Plan(numbered, list(taken), replace(columns, keep=tuple(keep)), vectors, kinds)
+
+
+def entries(name: str, size: int) -> list[str]:
+    """Names of the entries of a vector.
+
+    Parameters
+    ----------
+    name : str
+        Of its column.
+    size : int
+        How many.
+
+    Returns
+    -------
+    list of str
+    """
+    return [f"{name}[{j}]" for j in range(size)]
+
+
+def column_of(name: str) -> Any:
+    """The column of this name, whatever characters are in it.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+
+    Returns
+    -------
+    Column
+    """
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def readable(name: str, kind: Any) -> tuple[Any, str]:
+    """A column as Arrow can carry it, and what it holds.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    kind : DataType
+        Its type.
+
+    Returns
+    -------
+    Column
+    str
+        "number", "text", "time" or "vector".
+    """
+    column = column_of(name)
+    if isinstance(kind, types.DecimalType):
+        return column.cast("double"), "number"
+    if isinstance(kind, types.NumericType):
+        return column, "number"
+    if isinstance(kind, (types.StringType, types.BooleanType)):
+        return column, "text"
+    if isinstance(kind, MOMENTS):
+        return column, "time"
+    if isinstance(kind, VectorUDT):
+        return vector_to_array(column), "vector"
+    if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, types.NumericType):
+        return column.cast("array<double>"), "vector"
+    raise DataError(
+        f"column {name!r} is of type {kind.simpleString()}, which cannot become features; name the "
+        "columns to learn from with features=[...]"
+    )
+
+
+def _size(df: DataFrame, name: str, field: Any, column: Any) -> int:
+    """Entries of a vector column: by what the pipeline noted, or by its first value."""
+    noted = field.metadata.get("ml_attr", {}).get("num_attrs")
+    if noted:
+        return int(noted)
+    first = df.select(functions.size(column).alias("n")).where("n >= 0").first()
+    if first is None or not first["n"]:
+        raise DataError(f"column {name!r} has no vector with entries in it")
+    return int(first["n"])
+
+
+def chunks(
+    batches: Iterable[pa.RecordBatch],
+    source: str,
+    names: list[str],
+    vectors: dict[str, int],
+    unread: tuple[str, ...],
+) -> Iterator[Chunk]:
+    """Chunks of the batches of a partition.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        What Spark hands over.
+    source : str
+        What to call the partition in messages.
+    names : list of str
+        What the columns are called.
+    vectors : dict of str to int
+        Entries of vector columns.
+    unread : tuple of str
+        Columns that the frame has too.
+
+    Yields
+    ------
+    Chunk
+    """
+    first = 1
+    for batch in batches:
+        if batch.num_rows:
+            arrays = dict(zip(names, batch.columns, strict=True))
+            yield chunk_of(arrays, source, first, vectors, unread)
+            first += batch.num_rows
+
+
+def chunk_of(
+    arrays: dict[str, pa.Array],
+    source: str,
+    first: int,
+    vectors: dict[str, int],
+    unread: tuple[str, ...] = (),
+) -> Chunk:
+    """One chunk, with vectors spread over their entries.
+
+    Parameters
+    ----------
+    arrays : dict of str to pyarrow.Array
+        The columns.
+    source : str
+        What to call their origin.
+    first : int
+        Number of the first row.
+    vectors : dict of str to int
+        Entries of vector columns.
+    unread : tuple of str
+        Columns that the frame has too.
+
+    Returns
+    -------
+    Chunk
+    """
+    rows = len(next(iter(arrays.values())))
+    columns: dict[str, pa.Array] = {}
+    for name, column in arrays.items():
+        if name in vectors:
+            columns |= _spread(column, name, vectors[name], source, first)
+        else:
+            columns[name] = column
+    return Chunk(source, first, rows, columns, Mark(), offered=(*columns, *unread))
+
+
+def _spread(column: pa.Array, name: str, size: int, source: str, first: int) -> dict[str, pa.Array]:
+    """The entries of a column of vectors, NaN where there is none."""
+    length = pc.list_value_length(column)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(there & (length.fill_null(size).to_numpy(zero_copy_only=False) != size))
+    if len(wrong):
+        found = length[int(wrong[0])].as_py()
+        raise DataError(
+            f"{source}, row {first + int(wrong[0])}: column {name!r} has {found} entries, where "
+            f"others have {size}"
+        )
+    values = np.full((len(column), size), np.nan)
+    flat = column.drop_null().flatten()
+    values[there] = flat.to_numpy(zero_copy_only=False).reshape(-1, size)
+    return {e: pa.array(values[:, j]) for j, e in enumerate(entries(name, size))}

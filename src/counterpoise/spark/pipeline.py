@@ -1,0 +1,184 @@
+"""An Estimator and its Model for pyspark.ml pipelines, with persistence."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark import keyword_only
+from pyspark.ml import Estimator, Model
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import (
+    HasFeaturesCol,
+    HasInputCols,
+    HasLabelCol,
+    HasPredictionCol,
+    HasRawPredictionCol,
+    HasWeightCol,
+)
+from pyspark.ml.util import (
+    DefaultParamsReadable,
+    DefaultParamsReader,
+    DefaultParamsWritable,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
+)
+from pyspark.sql import DataFrame
+
+from counterpoise import modelfile
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.spark.fit import dressed, fit
+from counterpoise.spark.predict import predict, stored_of
+from counterpoise.stored import contents_of, of_contents
+
+
+class BalancedRidge(
+    Estimator,  # type: ignore[type-arg]
+    HasFeaturesCol,
+    HasInputCols,
+    HasLabelCol,
+    HasPredictionCol,
+    HasRawPredictionCol,
+    HasWeightCol,
+    DefaultParamsReadable,  # type: ignore[type-arg]
+    DefaultParamsWritable,
+):
+    """The exact balanced ridge classifier as a stage of a pipeline.
+
+    Parameters
+    ----------
+    featuresCol : str, default="features"
+        Column of vectors.
+    inputCols : list of str, optional
+        Columns to learn from instead.
+    labelCol : str, default="label"
+        Column of the labels.
+    predictionCol, rawPredictionCol : str
+        Columns for the label and for the score, or the scores.
+    weightCol : str, optional
+        Column of the weights of rows.
+    missing : str, default="error"
+        What becomes of missing values; see :func:`counterpoise.spark.fit`.
+    options : dict, optional
+        Parameters of BalancedRidgeClassifier.
+    """
+
+    missing: Param[str] = Param(
+        Params._dummy(), "missing", "error, drop or indicate", TypeConverters.toString
+    )
+    options: Param[str] = Param(
+        Params._dummy(), "options", "parameters of the classifier, as JSON", TypeConverters.toString
+    )
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        featuresCol: str = "features",
+        inputCols: list[str] | None = None,
+        labelCol: str = "label",
+        predictionCol: str = "prediction",
+        rawPredictionCol: str = "rawPrediction",
+        weightCol: str | None = None,
+        missing: str = "error",
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._setDefault(missing="error", options="{}")
+        given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
+        if given.get("options") is not None:
+            BalancedRidgeClassifier(**given["options"])._check()
+            given["options"] = json.dumps(given["options"])
+        self._set(**{name: value for name, value in given.items() if value is not None})
+
+    def _fit(self, dataset: DataFrame) -> Any:
+        chosen = self.isDefined("inputCols") and self.getInputCols()
+        model = fit(
+            dataset,
+            self.getLabelCol(),
+            chosen or [self.getFeaturesCol()],
+            weight=self.getWeightCol() if self.isDefined("weightCol") else None,
+            missing=self.getOrDefault("missing"),
+            **json.loads(self.getOrDefault("options")),
+        )
+        result = BalancedRidgeModel(model)
+        return self._copyValues(result)
+
+
+class BalancedRidgeModel(
+    Model,
+    HasFeaturesCol,
+    HasInputCols,
+    HasLabelCol,
+    HasPredictionCol,
+    HasRawPredictionCol,
+    HasWeightCol,
+    MLReadable,  # type: ignore[type-arg]
+    MLWritable,
+):
+    """What :class:`BalancedRidge` has learnt.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier, optional
+        The model.
+
+    Attributes
+    ----------
+    model : BalancedRidgeClassifier
+        The model, an ordinary one.
+    """
+
+    def __init__(self, model: BalancedRidgeClassifier | None = None) -> None:
+        super().__init__()
+        self.model = model
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        if self.model is None:
+            raise ValueError("this model was never fitted")
+        return predict(dataset, self.model, self.getPredictionCol(), self.getRawPredictionCol())
+
+    def write(self) -> MLWriter:
+        """What writes the model."""
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> MLReader[BalancedRidgeModel]:
+        """What reads such a model."""
+        return _Reader(cls)
+
+
+class _Writer(MLWriter):
+    def __init__(self, instance: BalancedRidgeModel) -> None:
+        super().__init__()
+        self.instance = instance
+
+    def saveImpl(self, path: str) -> None:
+        """Write the parameters as pipelines do, and the model file beside them."""
+        if self.instance.model is None:
+            raise ValueError("this model was never fitted")
+        DefaultParamsWriter.saveMetadata(self.instance, path, self.sparkSession)
+        data = modelfile.to_bytes(contents_of(stored_of(self.instance.model)))
+        frame = self.sparkSession.createDataFrame([(bytearray(data),)], "model binary")
+        frame.coalesce(1).write.parquet(f"{path}/data")
+
+
+class _Reader(MLReader[BalancedRidgeModel]):
+    def __init__(self, cls: type[BalancedRidgeModel]) -> None:
+        super().__init__()
+        self.cls = cls
+
+    def load(self, path: str) -> BalancedRidgeModel:
+        """Read both."""
+        metadata = DefaultParamsReader.loadMetadata(path, self.sparkSession)
+        row = self.sparkSession.read.parquet(f"{path}/data").first()
+        if row is None:
+            raise ValueError(f"{path} holds no model")
+        stored = of_contents(modelfile.from_bytes(bytes(row["model"])), path)
+        result = self.cls(dressed(stored.model, stored.encoding))
+        result._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(result, metadata)
+        return result

@@ -1,0 +1,191 @@
+"""Predicting on Spark: a projection, whole Arrow batches at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions, types
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from threadpoolctl import threadpool_limits
+
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import Encoding
+from counterpoise.learner import CHUNK_ROWS
+from counterpoise.model import Solved
+from counterpoise.spark.frames import chunk_of, readable
+from counterpoise.stored import Stored, require_learnt, stored_model
+from counterpoise.stored import save as save_stored
+from counterpoise.streams.chunk import DataError
+
+BOTH = "__counterpoise"  # the column of both results, until they are taken apart
+Ready = tuple[Solved, Encoding]
+
+
+def predict(
+    df: DataFrame,
+    model: BalancedRidgeClassifier | str,
+    prediction: str = "prediction",
+    score: str = "score",
+) -> DataFrame:
+    """Add predictions to a frame, which may be a stream.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows, with the columns that the model has learnt.
+    model : BalancedRidgeClassifier or str
+        A model of :func:`fit`; or the path of a model file, which is read again whenever it has
+        changed, so that a stream is predicted by the newest. The path must lead to it wherever
+        the executors run.
+    prediction : str, default="prediction"
+        Column for the label; null where a value is missing, unless the model has learnt with
+        ``missing="indicate"``. Categories that were never learnt count as none.
+    score : str, default="score"
+        Column for the score of the second of two classes, or for the scores of all.
+
+    Returns
+    -------
+    DataFrame
+    """
+    current = _source(model)
+    solved, encoding = current()
+    columns, vectors = _needed(df, encoding)
+    names, two = list(columns), len(solved.classes) <= 2
+    text = encoding.labels == "text"
+    result = types.StructType(
+        [
+            types.StructField("label", types.StringType() if text else types.LongType()),
+            types.StructField(
+                "score", types.DoubleType() if two else types.ArrayType(types.DoubleType())
+            ),
+        ]
+    )
+
+    def scored(rows: Any) -> Any:
+        arrays = dict(zip(names, rows.flatten(), strict=True))
+        with threadpool_limits(1, user_api="blas"):
+            return _predicted(current(), arrays, vectors, text, two)
+
+    both = arrow_udf(scored, result, ArrowUDFType.SCALAR)(
+        functions.struct(*[c.alias(n) for n, c in columns.items()])
+    )
+    made = df.withColumn(BOTH, both)
+    made = made.withColumn(prediction, functions.col(f"{BOTH}.label"))
+    return made.withColumn(score, functions.col(f"{BOTH}.score")).drop(BOTH)
+
+
+def save(model: BalancedRidgeClassifier, path: str) -> None:
+    """Save a model of :func:`fit` as a file that :func:`predict` and the command line can use.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier
+        The model.
+    path : str
+        Where to.
+    """
+    save_stored(path, stored_of(model))
+
+
+def stored_of(model: BalancedRidgeClassifier) -> Stored:
+    """A model of :func:`fit` as a model file holds it.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier
+        The model.
+
+    Returns
+    -------
+    Stored
+    """
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None:
+        raise DataError(
+            "this model was not fitted on a frame, and does not know how columns become features; "
+            "fit it with counterpoise.spark.fit"
+        )
+    bare: BalancedRidgeClassifier = model.__copy__()
+    bare.__dict__.pop("feature_names_in_", None)
+    return Stored(bare, encoding, {}, CHUNK_ROWS)
+
+
+def _source(model: BalancedRidgeClassifier | str) -> Callable[[], Ready]:
+    """What gives the model of the moment."""
+    if isinstance(model, str):
+        path = os.path.abspath(model)
+
+        def newest() -> Ready:
+            told = os.stat(path)
+            return _loaded(path, told.st_mtime_ns, told.st_ino)
+
+        return newest
+    ready = _ready(stored_of(model))
+    return lambda: ready
+
+
+@lru_cache(maxsize=4)
+def _loaded(path: str, _: int, __: int) -> Ready:
+    return _ready(require_learnt(stored_model(path), path))
+
+
+def _ready(stored: Stored) -> Ready:
+    """Weights, and an encoding that leaves rows out where values are missing."""
+    encoding = stored.encoding
+    if encoding.columns.missing == "error":
+        encoding = replace(encoding, columns=replace(encoding.columns, missing="drop"))
+    return stored.model._solved(), encoding
+
+
+def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str, int]]:
+    """Columns of a frame that the model wants, and the entries of those that are vectors."""
+    fields = {field.name: field for field in df.schema.fields}
+    columns: dict[str, Any] = {}
+    vectors: dict[str, int] = {}
+    for name in dict.fromkeys(f.column for f in encoding.features):
+        entry = re.fullmatch(r"(.*)\[\d+\]", name, re.DOTALL)
+        base = name if name in fields or not entry else entry.group(1)
+        if base not in fields:
+            raise DataError(
+                f"the frame lacks column {base!r}, which the model has learnt; it has "
+                f"{', '.join(map(repr, fields))}"
+            )
+        column, kind = readable(base, fields[base].dataType)
+        learnt = encoding.kinds.get(name)
+        if kind == "vector":
+            vectors[base] = vectors.get(base, 0) + 1
+        elif learnt == "number" and kind != "number":
+            raise DataError(
+                f"column {name!r} was learnt as numbers, and holds {kind} in this frame; cast it"
+            )
+        columns[base] = column
+    return columns, vectors
+
+
+def _predicted(
+    ready: Ready, arrays: dict[str, pa.Array], vectors: dict[str, int], text: bool, two: bool
+) -> pa.Array:
+    """Labels and scores of a batch, null where the model cannot say anything."""
+    solved, encoding = ready
+    if (len(solved.classes) <= 2) != two:
+        raise DataError("the model has other classes now; start the stream again")
+    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors))
+    where = np.flatnonzero(one.kept)
+    f = solved.scores(one.X) if len(where) else np.empty((0, 1))
+    take = np.full(len(one.kept), len(where))
+    take[where] = np.arange(len(where))
+    labels = solved.classes[solved.best(f)] if len(where) else solved.classes[:0]
+    found = pa.array([*labels.tolist(), None], pa.string() if text else pa.int64())
+    if two:
+        scores = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
+    else:
+        scores = pa.array([*f.tolist(), None], pa.list_(pa.float64()))
+    at = pa.array(take)
+    return pa.StructArray.from_arrays([found.take(at), scores.take(at)], ["label", "score"])
