@@ -21,8 +21,14 @@ if shutil.which("java") is None:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.evaluation import (
+    BinaryClassificationEvaluator,
+    MulticlassClassificationEvaluator,
+)
 from pyspark.ml.feature import StringIndexer, VectorAssembler
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, functions
+from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier, modelfile
 from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
@@ -228,6 +234,10 @@ BAD = [
     (lambda f: f.select("y"), {}, "no column is left"),
     (lambda f: f, {"missing": "maybe"}, "missing is 'error', 'drop' or 'indicate'"),
     (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
+    (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
+    (lambda f: f, {"features": []}, "features is empty"),
+    (lambda f: f, {"hashed": {"x0": 0}}, "hashed wants a number of buckets"),
+    (lambda f: many_categories(f).withColumn("y", col("c")), {"features": ["x0"]}, "1,000 diff"),
     (many_categories, {"features": ["x0", "c"]}, r"more than 1,000 categories.*hashed="),
 ]
 
@@ -457,8 +467,147 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
     with pytest.raises(DataError, match="no column 'word'"):
         ModelSink(path, "y")(frame.drop("word"), 1)
     assert Path(path).read_bytes() == before
-    ModelSink(path, "y")(frame.limit(0), 5)  # a batch without rows counts as taken
-    assert stored_model(path).records["- spark stream"].mark.size == 6
+    ModelSink(path, "y")(frame.limit(0), 1)  # a batch without rows counts as taken
+    assert stored_model(path).records["- spark stream"].mark.size == 2
+
+
+def test_what_was_learnt_stays_what_it_was(spark, tmp_path, run):
+    path = str(tmp_path / "model.safetensors")
+    table = some_files(tmp_path / "in", 1)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    run("learn", "rows.csv", "--label", "y", "--model", path, "--hash", "word=8", "--seed", "5")
+    words = spark.createDataFrame(table).select(*(col(c).cast("string") for c in table.columns))
+    sink = ModelSink(path, "y", hashed={"word": 8})
+    sink(words, 0)  # text, as of a CSV that Spark has read
+    stored = stored_model(path)
+    assert stored.encoding.kinds["x"] == "number"
+    assert stored.encoding.columns.seed == 5
+    assert stored.model.class_count_.sum() == 2 * len(table)
+    alone = BalancedRidgeClassifier().fit(table[["x"]], table["y"])
+    assert stored.model.classes_.tolist() == alone.classes_.tolist()
+
+
+def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    some_files(tmp_path / "in", 2)
+    sink = ModelSink(path, "y")
+    run_query(stream_of(spark, tmp_path / "in"), sink, tmp_path / "check")
+    before = Path(path).read_bytes()
+    with pytest.raises(
+        pyspark.errors.StreamingQueryException, match="give this one a name of its own"
+    ):
+        run_query(stream_of(spark, tmp_path / "in"), sink, tmp_path / "another")
+    with pytest.raises(DataError, match="the file is older than the checkpoint"):
+        sink(spark.createDataFrame(some_files(tmp_path / "more", 1)), 7)
+    assert Path(path).read_bytes() == before
+    run_query(stream_of(spark, tmp_path / "in"), ModelSink(path, "y", query="b"), tmp_path / "b")
+    assert stored_model(path).model.class_count_.sum() == 160
+
+
+def test_queries_wait_for_each_other(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    some_files(tmp_path / "in", 2)
+    queries = [
+        stream_of(spark, tmp_path / "in")
+        .writeStream.foreachBatch(ModelSink(path, "y", query=name))
+        .option("checkpointLocation", str(tmp_path / f"check-{name}"))
+        .trigger(availableNow=True)
+        .start()
+        for name in "ab"
+    ]
+    for query in queries:
+        query.awaitTermination()
+    assert stored_model(path).model.class_count_.sum() == 160
+
+
+def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    two = spark.createDataFrame([([1.0, 2.0], 0), ([3.0, 1.0], 1)], "v array<double>, y int")
+    three = spark.createDataFrame([([1.0, 2.0, 3.0], 0)], "v array<double>, y int")
+    none = spark.createDataFrame([(None, 0)], "v array<double>, y int")
+    sink = ModelSink(path, "y", ["v"], missing="drop")
+    sink(two, 0)
+    with pytest.raises(DataError, match="has 3 entries, where others have 2"):
+        sink(three, 1)
+    sink(none, 1)
+    record = stored_model(path).records["- spark stream"]
+    assert (record.mark.rows, record.dropped) == (3, 1)
+
+
+def test_null_vectors_are_missing(spark):
+    rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.dense([2.0, 1.0]), 1), (None, 0)]
+    frame = spark.createDataFrame(rows, StructType().add("v", VectorUDT()).add("y", IntegerType()))
+    with pytest.raises(DataError, match=r"column 'v\[0\]' is missing"):
+        fit(frame, "y")
+    model = fit(frame, "y", missing="drop")
+    assert model.class_count_.tolist() == [1.0, 1.0]
+    assert [row["prediction"] for row in predict(frame, model).collect()] == [0, 1, None]
+
+
+def test_a_partition_that_weighs_nothing_is_nothing(spark):
+    rows = spark.range(0, 40, 1, 2).selectExpr("id * 0.1D x", "id % 2 y", "double(id >= 20) w")
+    model = fit(rows, "y", ["x"], weight="w")
+    assert model.class_count_.tolist() == [10.0, 10.0]
+
+
+def test_long_offsets_of_arrow(spark, payments):
+    _, frame = payments
+    usual = fit(frame, "fraud")
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        model = fit(frame, "fraud")
+        assert predict(frame, model).where("prediction is null").count() == 0
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+    assert same(model.coef_, usual.coef_)
+
+
+def test_costs_by_number_survive_a_pipeline(cancer):
+    stage = BalancedRidge(inputCols=NAMES, labelCol="y", options={"costs": {1: 5.0}})
+    fitted = stage.fit(cancer)
+    assert same(fitted.model.coef_, fit(cancer, "y", NAMES, costs={1: 5.0}).coef_)
+    scored = fitted.transform(cancer)
+    by_many = MulticlassClassificationEvaluator(labelCol="y", metricName="accuracy")
+    assert by_many.evaluate(scored) > 0.9
+    assert BinaryClassificationEvaluator(labelCol="y").evaluate(scored) > 0.9
+
+
+def test_names_are_not_taken_twice(cancer):
+    model = fit(cancer, "y")
+    with pytest.raises(DataError, match="a column 'Score' already"):
+        predict(cancer.withColumn("Score", lit(1)), model)
+    both = cancer.withColumn("x[0]", lit(1.0)).withColumn("x", array("x0", "x1"))
+    with pytest.raises(DataError, match="have the same name"):
+        fit(both, "y", ["x[0]", "x"])
+    with pytest.raises(DataError, match="have the same name; rename one"):
+        fit(cancer.select("x0", col("x1").alias("X0"), "y"), "y")
+
+
+def test_missing_categories_and_weights(spark):
+    table = [("a", 1.0, 0), (None, 1.0, 1), ("b", 2.0, 1), ("a", 1.0, 1)]
+    frame = spark.createDataFrame(table, "c string, w double, y int")
+    given = {"c": ["a", "b"]}
+    model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
+    assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
+    lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
+    with pytest.raises(DataError, match="a weight cannot be indicated"):
+        fit(lacking, "y", weight="w", missing="indicate")
+
+
+def test_text_learnt_as_numbers_is_predicted_as_numbers(spark, tmp_path):
+    frame = spark.createDataFrame([("1", "0"), ("2.5", "1"), ("3", "1")], "x string, y string")
+    model = fit(frame, "y", numeric=["x", "y"])
+    assert model.classes_.tolist() == [0, 1]
+    assert predict(frame, model).where("prediction is null").count() == 0
+    save(model, tmp_path / "model.safetensors")
+    assert predict(frame, tmp_path / "model.safetensors").count() == 3
+
+
+def test_a_cached_batch_stays_cached(spark, tmp_path):
+    frame = spark.createDataFrame(some_files(tmp_path / "in", 1)).cache()
+    ModelSink(str(tmp_path / "model.safetensors"), "y")(frame, 0)
+    assert frame.is_cached
+    frame.unpersist()
 
 
 def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):

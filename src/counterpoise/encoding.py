@@ -107,6 +107,13 @@ class Encoding:
                 "take --missing drop",
             )
         weight = self._weights(chunk, missing)
+        name = self.columns.weight
+        if name is not None and missing[name].any() and self.columns.missing == "indicate":
+            raise chunk.error(
+                int(missing[name].argmax()),
+                f"weight {name!r} is missing, and a weight cannot be indicated; drop the row, or "
+                "take --missing drop",
+            )
         kept = self._keep(chunk, missing, predicting=False)
         fresh: dict[Feature, None] = {}
         for name in numeric:

@@ -14,15 +14,15 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.columns import Columns, Feature
+from counterpoise.columns import Feature
 from counterpoise.encoding import MOST, Encoding
-from counterpoise.spark.frames import Plan, chunks, planned
+from counterpoise.spark.frames import Plan, chunks, columns_of, planned
 from counterpoise.streams.chunk import DataError
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
 FAN, LEVELS = 16, 2
-PART = "part long, error string, model binary"
+PART = "part long, error string, dropped long, model binary"
 FEATURE = "error string, kind string, column string, value string"
 ORDER = {"number": 0, "category": 1, "bucket": 2, "missing": 3}
 
@@ -79,24 +79,12 @@ def fit(
     BalancedRidgeClassifier
         An ordinary one; its ``encoding_`` says how columns became features.
     """
-    columns = Columns(
-        label=label,
-        weight=weight,
-        drop=tuple(drop),
-        keep=tuple(features or ()),
-        numeric=tuple(numeric),
-        categorical=tuple(categorical),
-        time=tuple(time),
-        hashed=dict(hashed or {}),
-        missing=missing,
-    )
-    if missing not in ("error", "drop", "indicate"):
-        raise DataError(f"missing is 'error', 'drop' or 'indicate', not {missing!r}")
+    columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
     template = BalancedRidgeClassifier(**options)
     template._check()
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
-    model = learnt(plan, encoding, template.get_params())
+    model, _ = learnt(plan, encoding, template.get_params())
     if model is None:
         raise DataError("the frame has no row to learn from")
     return dressed(model, encoding)
@@ -132,10 +120,11 @@ def encoded(
         if plan.kinds.get(name) != "text" or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
     kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
+    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learnt stays
     if not kinds:
         raise DataError("no column is left to learn from")
     for name, kind in kinds.items():
-        if kind == "time" and name not in columns.time:
+        if kind == "time" and name not in columns.time and name not in before.kinds:
             raise DataError(
                 f"column {name!r} holds dates; learn them as seconds with time=[{name!r}], as "
                 f"categories with categorical=[{name!r}], or leave them out with drop=[{name!r}]"
@@ -146,11 +135,10 @@ def encoded(
     found: list[Feature] = []
     if sought or columns.missing == "indicate":
         found = _sought(plan, Encoding(columns, kinds))
-    labels = before.labels or ("int" if plan.kinds[columns.label] == "number" else "text")
-    if columns.told.get(columns.label) == "text":
-        labels = "text"
+    told = columns.told.get(columns.label, plan.kinds[columns.label])
+    labels = before.labels or ("int" if told == "number" else "text")
     place = {name: j for j, name in enumerate(kinds)}
-    fresh = {f for f in (*certain, *found) if f.column not in given or f in certain}
+    fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
     ordered = sorted(
         fresh - set(before.features), key=lambda f: (place[f.column], ORDER[f.kind], _natural(f))
     )
@@ -162,7 +150,7 @@ def encoded(
                 f"column {name!r} has more than {MOST:,} categories; spread them over buckets with "
                 f"hashed={{{name!r}: 256}}, or leave the column out with drop=[{name!r}]"
             )
-    return Encoding(columns, {**before.kinds, **kinds}, everything, labels)
+    return Encoding(columns, {**kinds, **before.kinds}, everything, labels)
 
 
 def _natural(feature: Feature) -> tuple[int, str]:
@@ -172,6 +160,7 @@ def _natural(feature: Feature) -> tuple[int, str]:
 def _sought(plan: Plan, start: Encoding) -> list[Feature]:
     """Features that only the rows know of: one pass over them."""
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+    large = large_types(plan.df)
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         known = start
@@ -179,9 +168,9 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
             for chunk in chunks(batches, _partition(), names, vectors, unread):
                 _, known = known.learn(chunk)
         except ValueError as error:
-            yield _batch(FEATURE, [(str(error), "", "", "")])
+            yield _batch(FEATURE, [(str(error), "", "", "")], large)
             return
-        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features])
+        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
 
     rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
     _raise_first(sorted(row["error"] for row in rows if row["error"]))
@@ -190,7 +179,7 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
 
 def learnt(
     plan: Plan, encoding: Encoding, options: Mapping[str, Any]
-) -> BalancedRidgeClassifier | None:
+) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.
 
     Parameters
@@ -206,50 +195,89 @@ def learnt(
     -------
     BalancedRidgeClassifier or None
         None if there is no row.
+    int
+        Rows that were left out because values are missing.
     """
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+    large = large_types(plan.df)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, model = _number(), None
+        part, model, dropped = _number(), None, 0
         try:
             with threadpool_limits(1, user_api="blas"):
                 for chunk in chunks(batches, _partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
                         raise _unforeseen(encoding, after)
+                    dropped += int((~one.kept).sum())
                     if one.X.shape[0]:
                         model = model or BalancedRidgeClassifier(**options)
                         model.partial_fit(one.X, one.y, sample_weight=one.weight)
+                        _require_few(model, encoding)
         except ValueError as error:
-            yield _batch(PART, [(part, str(error), b"")])
+            yield _batch(PART, [(part, str(error), 0, b"")], large)
             return
-        if model is not None:
-            yield _batch(PART, [(part, "", modelfile.to_bytes(model._contents()))])
+        known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
+        data = modelfile.to_bytes(model._contents()) if model is not None and known else b""
+        if data or dropped:
+            yield _batch(PART, [(part, "", dropped, data)], large)
+
+    def merge(table: pa.Table) -> pa.Table:
+        return _merged_group(table, large)
 
     parts = plan.df.mapInArrow(learn, PART)
     for _ in range(LEVELS):
         group = functions.floor(functions.col("part") / FAN).alias("group")
-        parts = parts.groupBy(group).applyInArrow(_merged_group, PART)
+        parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
     _raise_first([row["error"] for row in rows if row["error"]])
-    return _merged([bytes(row["model"]) for row in rows])
+    model = _merged([bytes(row["model"]) for row in rows])
+    if model is not None:
+        _require_few(model, encoding)
+    return model, sum(row["dropped"] for row in rows)
 
 
-def _merged_group(table: pa.Table) -> pa.Table:
+def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:
+    if len(model.classes_) > MOST:
+        raise DataError(
+            f"column {encoding.columns.label!r} has more than {MOST:,} different labels; is it the "
+            "right one?"
+        )
+
+
+def large_types(df: DataFrame) -> bool:
+    """Whether Spark wants text and bytes with long offsets.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A frame of the session.
+
+    Returns
+    -------
+    bool
+    """
+    name = "spark.sql.execution.arrow.useLargeVarTypes"
+    return df.sparkSession.conf.get(name, "false") == "true"
+
+
+def _merged_group(table: pa.Table, large: bool) -> pa.Table:
     """Moments of neighbouring parts as those of one part; the first error, if there is one."""
     rows = sorted(table.to_pylist(), key=lambda row: row["part"])
     error, data = next((row["error"] for row in rows if row["error"]), ""), b""
+    dropped = sum(row["dropped"] for row in rows)
     if not error:
         with threadpool_limits(1, user_api="blas"):
             model = _merged([row["model"] for row in rows])
         data = b"" if model is None else modelfile.to_bytes(model._contents())
-    return pa.Table.from_batches([_batch(PART, [(rows[0]["part"] // FAN, error, data)])])
+    group = rows[0]["part"] // FAN
+    return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
 
 
 def _merged(parts: list[bytes]) -> BalancedRidgeClassifier | None:
     """Models of consecutive parts as one, from left to right."""
     result: BalancedRidgeClassifier | None = None
-    for data in parts:
+    for data in filter(None, parts):
         model = BalancedRidgeClassifier._of(modelfile.from_bytes(data))
         result = model if result is None else result.merge(model)
     return result
@@ -260,8 +288,8 @@ def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
     if not new:
         return DataError("columns or labels are not of the type that they were")
     return DataError(
-        f"column {new[0].column!r} holds {new[0].value!r}, which is none of the categories given; "
-        "add it, or leave categories to be found"
+        f"column {new[0].column!r} holds {new[0].value!r}, which is none of the categories given "
+        "or found when the frame was read before; add it, and cache frames that change"
     )
 
 
@@ -274,9 +302,11 @@ def _number() -> int:
     return task.partitionId() if task else 0
 
 
-def _batch(schema: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBatch:
     """Rows as Spark wants them back."""
     kinds = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
+    if large:
+        kinds |= {"string": pa.large_string(), "binary": pa.large_binary()}
     fields = [field.split() for field in schema.split(", ")]
     arrays = [pa.array([row[j] for row in rows], kinds[kind]) for j, (_, kind) in enumerate(fields)]
     return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
@@ -302,4 +332,5 @@ def in_python(message: str) -> str:
     """
     message = re.sub(r"--missing (\w+)", r'missing="\1"', message)
     message = re.sub(r"--hash ([^=\s]+)=(\d+)", r'hashed={"\1": \2}', message)
-    return re.sub(r"--(drop|numeric|categorical|time) ([^\s,;)]+)", r'\1=["\2"]', message)
+    message = re.sub(r"--(drop|numeric|categorical|time) ([^\s,;)]+)", r'\1=["\2"]', message)
+    return message.replace("--label", "label").replace("--weight", "weight")

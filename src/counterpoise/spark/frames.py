@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,48 @@ from counterpoise.streams.chunk import Chunk, DataError, Mark
 
 ARGUMENTS = {"--keep": "features", "--hash": "hashed"}  # what options are called here
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
+
+
+def columns_of(
+    label: str,
+    features: Sequence[str] | None,
+    weight: str | None,
+    drop: Sequence[str],
+    numeric: Sequence[str],
+    categorical: Sequence[str],
+    time: Sequence[str],
+    hashed: Mapping[str, int] | None,
+    missing: str,
+) -> Columns:
+    """What somebody wants of the columns of a frame, checked.
+
+    Parameters
+    ----------
+    label, features, weight, drop, numeric, categorical, time, hashed, missing
+        See :func:`counterpoise.spark.fit`.
+
+    Returns
+    -------
+    Columns
+    """
+    if missing not in ("error", "drop", "indicate"):
+        raise DataError(f"missing is 'error', 'drop' or 'indicate', not {missing!r}")
+    for name, buckets in (hashed or {}).items():
+        if not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1:
+            raise DataError(f"hashed wants a number of buckets for {name!r}, not {buckets!r}")
+    if features is not None and not len(features):
+        raise DataError("features is empty: no column is left to learn from")
+    return Columns(
+        label=label,
+        weight=weight,
+        drop=tuple(drop),
+        keep=tuple(features or ()),
+        numeric=tuple(numeric),
+        categorical=tuple(categorical),
+        time=tuple(time),
+        hashed=dict(hashed or {}),
+        missing=missing,
+    )
 
 
 class Plan(NamedTuple):
@@ -62,6 +104,7 @@ def planned(df: DataFrame, columns: Columns, sizes: dict[str, int] | None = None
     Plan
     """
     known = {field.name: field for field in df.schema.fields}
+    require_different(df, [field.name for field in df.schema.fields if columns.wanted(field.name)])
     for name, option in columns.named.items():
         if name not in known:
             given, has = ARGUMENTS.get(option, option[2:]), ", ".join(map(repr, known))
@@ -73,15 +116,41 @@ def planned(df: DataFrame, columns: Columns, sizes: dict[str, int] | None = None
         if not columns.wanted(name):
             continue
         column, kind = readable(name, field.dataType)
+        if kind == "vector" and (name in (columns.label, columns.weight) or name in columns.told):
+            raise DataError(
+                f"column {name!r} holds vectors, and cannot be a label, a weight or one number"
+            )
         if kind == "vector":
             vectors[name] = (sizes or {}).get(name) or _size(df, name, field, column)
             kinds |= dict.fromkeys(entries(name, vectors[name]), "number")
         else:
             kinds[name] = kind
         taken[name] = column.alias(f"c{len(taken)}")
+    for name in vectors:
+        both = [e for e in entries(name, vectors[name]) if e in taken]
+        if both:
+            raise DataError(f"column {both[0]!r} and the vectors of {name!r} have the same name")
     keep = [e for n in columns.keep for e in (entries(n, vectors[n]) if n in vectors else [n])]
     numbered = df.select(*taken.values())
     return Plan(numbered, list(taken), replace(columns, keep=tuple(keep)), vectors, kinds)
+
+
+def require_different(df: DataFrame, names: list[str]) -> None:
+    """Raise if names of columns are not different to Spark.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The frame.
+    names : list of str
+        The names.
+    """
+    cased = df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name if cased else name.lower(), name)
+        if other is not name or names.count(name) > 1:
+            raise DataError(f"columns {other!r} and {name!r} have the same name; rename one")
 
 
 def entries(name: str, size: int) -> list[str]:
@@ -142,7 +211,8 @@ def readable(name: str, kind: Any) -> tuple[Any, str]:
     if isinstance(kind, MOMENTS):
         return column, "time"
     if isinstance(kind, VectorUDT):
-        return vector_to_array(column), "vector"
+        there = functions.when(column.isNotNull(), column)  # a null vector is an error to Spark
+        return functions.when(column.isNotNull(), vector_to_array(there)), "vector"
     if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, types.NumericType):
         return column.cast("array<double>"), "vector"
     raise DataError(
@@ -228,7 +298,8 @@ def chunk_of(
         if name in vectors:
             columns |= _spread(column, name, vectors[name], source, first)
         else:
-            columns[name] = column
+            large = pa.types.is_large_string(column.type)
+            columns[name] = column.cast(pa.string()) if large else column
     return Chunk(source, first, rows, columns, Mark(), offered=(*columns, *unread))
 
 

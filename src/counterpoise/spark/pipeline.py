@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
+from pyspark.ml.functions import array_to_vector
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import (
     HasFeaturesCol,
@@ -30,7 +31,9 @@ from pyspark.sql import DataFrame
 
 from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.packing import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit
+from counterpoise.spark.frames import column_of
 from counterpoise.spark.predict import predict, stored_of
 from counterpoise.stored import contents_of, of_contents
 
@@ -87,11 +90,13 @@ class BalancedRidge(
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._setDefault(missing="error", options="{}")
+        usual = plain_options(BalancedRidgeClassifier().get_params())
+        self._setDefault(missing="error", options=json.dumps(usual))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
-            BalancedRidgeClassifier(**given["options"])._check()
-            given["options"] = json.dumps(given["options"])
+            template = BalancedRidgeClassifier(**given["options"])
+            template._check()
+            given["options"] = json.dumps(plain_options(template.get_params()))
         self._set(**{name: value for name, value in given.items() if value is not None})
 
     def _fit(self, dataset: DataFrame) -> Any:
@@ -102,7 +107,9 @@ class BalancedRidge(
             chosen or [self.getFeaturesCol()],
             weight=self.getWeightCol() if self.isDefined("weightCol") else None,
             missing=self.getOrDefault("missing"),
-            **json.loads(self.getOrDefault("options")),
+            **options_of(
+                json.loads(self.getOrDefault("options")), BalancedRidgeClassifier().get_params()
+            ),
         )
         result = BalancedRidgeModel(model)
         return self._copyValues(result)
@@ -139,7 +146,14 @@ class BalancedRidgeModel(
     def _transform(self, dataset: DataFrame) -> DataFrame:
         if self.model is None:
             raise ValueError("this model was never fitted")
-        return predict(dataset, self.model, self.getPredictionCol(), self.getRawPredictionCol())
+        said, raw = self.getPredictionCol(), self.getRawPredictionCol()
+        made = predict(dataset, self.model, said, raw)
+        # What the evaluators of pipelines want: numbers as doubles, several scores as a vector.
+        if self.model.classes_.dtype.kind not in "UO":
+            made = made.withColumn(said, column_of(said).cast("double"))
+        if len(self.model.classes_) > 2:
+            made = made.withColumn(raw, array_to_vector(column_of(raw)))
+        return made
 
     def write(self) -> MLWriter:
         """What writes the model."""

@@ -19,6 +19,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding import Encoding
 from counterpoise.learner import CHUNK_ROWS
 from counterpoise.model import Solved
+from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable
 from counterpoise.stored import Stored, require_learnt, stored_model
 from counterpoise.stored import save as save_stored
@@ -30,7 +31,7 @@ Ready = tuple[Solved, Encoding]
 
 def predict(
     df: DataFrame,
-    model: BalancedRidgeClassifier | str,
+    model: BalancedRidgeClassifier | str | os.PathLike[str],
     prediction: str = "prediction",
     score: str = "score",
 ) -> DataFrame:
@@ -54,7 +55,13 @@ def predict(
     -------
     DataFrame
     """
-    current = _source(model)
+    taken = [name for name in df.columns if name.lower() in (prediction.lower(), score.lower())]
+    if taken:
+        raise DataError(
+            f"the frame has a column {taken[0]!r} already; give the new ones other names with "
+            "prediction=... and score=..."
+        )
+    current, large = _source(model), large_types(df)
     solved, encoding = current()
     columns, vectors = _needed(df, encoding)
     names, two = list(columns), len(solved.classes) <= 2
@@ -71,7 +78,7 @@ def predict(
     def scored(rows: Any) -> Any:
         arrays = dict(zip(names, rows.flatten(), strict=True))
         with threadpool_limits(1, user_api="blas"):
-            return _predicted(current(), arrays, vectors, text, two)
+            return _predicted(current(), arrays, vectors, text, two, large)
 
     both = arrow_udf(scored, result, ArrowUDFType.SCALAR)(
         functions.struct(*[c.alias(n) for n, c in columns.items()])
@@ -117,9 +124,9 @@ def stored_of(model: BalancedRidgeClassifier) -> Stored:
     return Stored(bare, encoding, {}, CHUNK_ROWS)
 
 
-def _source(model: BalancedRidgeClassifier | str) -> Callable[[], Ready]:
+def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], Ready]:
     """What gives the model of the moment."""
-    if isinstance(model, str):
+    if not isinstance(model, BalancedRidgeClassifier):
         path = os.path.abspath(model)
 
         def newest() -> Ready:
@@ -161,7 +168,7 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
         learnt = encoding.kinds.get(name)
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
-        elif learnt == "number" and kind != "number":
+        elif learnt == "number" and kind != "number" and name not in encoding.columns.numeric:
             raise DataError(
                 f"column {name!r} was learnt as numbers, and holds {kind} in this frame; cast it"
             )
@@ -170,7 +177,12 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
 
 
 def _predicted(
-    ready: Ready, arrays: dict[str, pa.Array], vectors: dict[str, int], text: bool, two: bool
+    ready: Ready,
+    arrays: dict[str, pa.Array],
+    vectors: dict[str, int],
+    text: bool,
+    two: bool,
+    large: bool,
 ) -> pa.Array:
     """Labels and scores of a batch, null where the model cannot say anything."""
     solved, encoding = ready
@@ -182,7 +194,8 @@ def _predicted(
     take = np.full(len(one.kept), len(where))
     take[where] = np.arange(len(where))
     labels = solved.classes[solved.best(f)] if len(where) else solved.classes[:0]
-    found = pa.array([*labels.tolist(), None], pa.string() if text else pa.int64())
+    words = pa.large_string() if large else pa.string()
+    found = pa.array([*labels.tolist(), None], words if text else pa.int64())
     if two:
         scores = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
     else:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import time as clock
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
+from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.learner import CHUNK_ROWS, locked
 from counterpoise.spark.fit import encoded, learnt
-from counterpoise.spark.frames import planned
-from counterpoise.stored import Record, Stored, save, stored_model
+from counterpoise.spark.frames import columns_of, planned
+from counterpoise.stored import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.streams.chunk import DataError, Mark
+
+PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file
 
 
 class ModelSink:
     """What ``foreachBatch`` calls: folds each micro-batch into a model file, exactly once.
 
-    The file says which batch was the last one in it, and is replaced as a whole: a batch that
-    Spark hands over again after a crash is known, and left alone. The command line and
-    :func:`~counterpoise.spark.predict` can use the file at any time.
+    The file says which batch of which query comes next, and is replaced as a whole: a batch that
+    Spark hands over again after a crash is known, and left alone. While a batch is folded the file
+    is locked; other queries wait for it, and the command line can read it.
 
     Parameters
     ----------
@@ -35,9 +41,9 @@ class ModelSink:
     features : sequence of str, optional
         Columns to learn from; by default all but label and weight.
     query : str, default="stream"
-        Name of the query: a file can take in several, each with batches of its own.
+        Name of the query: a file can take in several, each under a name of its own.
     weight, drop, numeric, categorical, time, hashed, missing
-        See :func:`~counterpoise.spark.fit`.
+        See :func:`~counterpoise.spark.fit`. Columns stay what the file has learnt them as.
     **options
         Parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
 
@@ -66,21 +72,18 @@ class ModelSink:
         missing: str = "error",
         **options: Any,
     ) -> None:
-        self.path, self.key = os.path.abspath(path), f"- spark {query}"
-        self.columns = Columns(
-            label=label,
-            weight=weight,
-            drop=tuple(drop),
-            keep=tuple(features or ()),
-            numeric=tuple(numeric),
-            categorical=tuple(categorical),
-            time=tuple(time),
-            hashed=dict(hashed or {}),
-            missing=missing,
+        self.path, self.query = os.path.abspath(path), query
+        self.columns = columns_of(
+            label, features, weight, drop, numeric, categorical, time, hashed, missing
         )
         template = BalancedRidgeClassifier(**options)
         template._check()
         self.options = template.get_params()
+
+    @property
+    def key(self) -> str:
+        """What the query is called in the records of the file."""
+        return f"- spark {self.query}"
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Fold a micro-batch in.
@@ -92,48 +95,127 @@ class ModelSink:
         number : int
             Its number, as Spark counts them.
         """
-        with locked(self.path):
+        with _patiently(self.path):
             before = stored_model(self.path) if os.path.exists(self.path) else None
-            record = before.records.get(self.key, Record()) if before else Record()
-            if number < record.mark.size:
-                return  # it is in the file already
             if before is not None:
                 self._require_same(before)
-            batch.persist()  # it is looked at more than once
+            records = before.records if before else {}
+            record, whose = records.get(self.key, Record()), _query_id(batch)
+            if not self._is_next(record, whose, number, self.key in records):
+                return  # it is in the file already
+            mine = not batch.is_cached
+            if mine:
+                batch.persist()  # it is looked at more than once
             try:
                 rows = batch.count()
-                folded = self._folded(batch, before) if rows else before
+                folded, dropped = self._folded(batch, before) if rows else (before, 0)
             finally:
-                batch.unpersist()
+                if mine:
+                    batch.unpersist()
             if folded is None:
                 return
-            mark = Mark(rows=record.mark.rows + rows, size=number + 1)
-            records = {**folded.records, self.key: replace(record, mark=mark)}
-            save(self.path, replace(folded, records=records))
+            mark = Mark(rows=record.mark.rows + rows, size=number + 1, hash=whose)
+            known = replace(record, mark=mark, dropped=record.dropped + dropped)
+            result = replace(folded, records={**records, self.key: known})
+            data = modelfile.to_bytes(contents_of(result))
+            of_contents(modelfile.from_bytes(data), self.path)  # else it must not be written
+            modelfile.write_whole(self.path, data, "the model")
 
-    def _folded(self, batch: DataFrame, before: Stored | None) -> Stored | None:
-        plan = planned(batch, self.columns)
-        known = before.encoding if before else Encoding(plan.columns)
-        encoding = encoded(plan, known)
-        model = learnt(plan, encoding, self.options)
-        if before is None:
-            return None if model is None else Stored(model, encoding, {}, CHUNK_ROWS)
+    def _is_next(self, record: Record, whose: str, number: int, known: bool) -> bool:
+        """Whether a batch is to be folded; raise if it cannot be told."""
+        if known and whose and record.mark.hash and whose != record.mark.hash:
+            raise DataError(
+                f"{self.path} has batches of another query named {self.query!r}, or of this one "
+                "with another checkpoint; give this one a name of its own with query=..."
+            )
+        if known and number > record.mark.size:
+            raise DataError(
+                f"{self.path} ends before batch {record.mark.size} of query {self.query!r}, and "
+                f"Spark goes on with {number}: the file is older than the checkpoint. Restore it, "
+                "or start with a new file and a new checkpoint"
+            )
+        return number >= record.mark.size
+
+    def _folded(self, batch: DataFrame, before: Stored | None) -> tuple[Stored | None, int]:
+        columns, sizes = self.columns, None
+        if before is not None:
+            columns = replace(columns, seed=before.encoding.columns.seed)
+            sizes = _sizes(before.encoding)
+        plan = planned(batch, columns, sizes)
+        encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
+        model, dropped = learnt(plan, encoding, self.options)
         if model is None:
-            return before
-        wide: BalancedRidgeClassifier = before.model.__copy__()
-        wide._widen(len(encoding.features))
-        return Stored(wide.merge(model), encoding, before.records, before.chunk_rows)
+            return before, dropped
+        if before is None:
+            return Stored(model, encoding, {}, CHUNK_ROWS), dropped
+        if before.model.__sklearn_is_fitted__():
+            wide: BalancedRidgeClassifier = before.model.__copy__()
+            wide._widen(len(encoding.features))
+            model = wide.merge(model)
+        return Stored(model, encoding, before.records, before.chunk_rows), dropped
 
     def _require_same(self, before: Stored) -> None:
-        if before.model.get_params() != self.options:
+        """Raise if the file was learnt with other options."""
+        mine, theirs = _settled(self.options), _settled(before.model.get_params())
+        if mine != theirs:
             raise DataError(
-                f"{self.path} was learnt with other options of the classifier: "
-                f"{before.model.get_params()}; use them, or another file"
+                f"{self.path} was learnt with other options of the classifier: {theirs}; use them, "
+                "or another file"
             )
-        mine, theirs = self.columns, before.encoding.columns
-        for name in ("label", "weight", "drop", "missing", "hashed"):
-            if getattr(mine, name) != getattr(theirs, name):
+        ours, known = _asked(self.columns), _asked(before.encoding.columns)
+        for name, value in ours.items():
+            if value != known[name]:
                 raise DataError(
-                    f"{self.path} was learnt with {name} {getattr(theirs, name)!r}, not "
-                    f"{getattr(mine, name)!r}; use that, or another file"
+                    f"{self.path} was learnt with {name} {known[name]!r}, not {value!r}; use that, "
+                    "or another file"
                 )
+
+
+def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that matter to what was learnt."""
+    return {name: value for name, value in options.items() if name != "memory_limit"}
+
+
+def _asked(columns: Columns) -> dict[str, Any]:
+    """What was asked of the columns, vectors by their own names."""
+    keep = dict.fromkeys(re.sub(r"\[\d+\]$", "", name) for name in columns.keep)
+    asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
+    for name in ("drop", "numeric", "categorical", "time", "missing"):
+        asked[name] = getattr(columns, name)
+    return asked | {"hashed": dict(columns.hashed)}
+
+
+def _sizes(encoding: Encoding) -> dict[str, int]:
+    """Entries of the vectors that were learnt."""
+    sizes: dict[str, int] = {}
+    for name in encoding.kinds:
+        entry = re.fullmatch(r"(.*)\[\d+\]", name, re.DOTALL)
+        if entry:
+            sizes[entry.group(1)] = sizes.get(entry.group(1), 0) + 1
+    return sizes
+
+
+def _query_id(batch: DataFrame) -> str:
+    """What Spark calls the query, the same after each restart; empty outside of a stream."""
+    context = batch.sparkSession.sparkContext
+    return context.getLocalProperty("sql.streaming.queryId") or ""
+
+
+@contextmanager
+def _patiently(path: str) -> Iterator[None]:
+    """The lock of a file, waited for."""
+    until = clock.monotonic() + PATIENCE
+    while True:
+        lock = locked(path)
+        try:
+            lock.__enter__()
+        except DataError:
+            if clock.monotonic() > until:
+                raise
+            clock.sleep(0.1)
+            continue
+        break
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
