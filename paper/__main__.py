@@ -103,7 +103,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     settings = Settings(
         out=given.out,
-        keep=given.out / "cache",
         runs=2 if given.quick else 10,
         sets=sets,
         stratified=given.stratified,

@@ -41,7 +41,6 @@ class Settings:
     """What to run, and where results go."""
 
     out: Path = ROOT
-    keep: Path = ROOT / "cache"
     runs: int = RUNS
     sets: tuple[str, ...] = tuple(SETS)
     stratified: bool = False
@@ -49,6 +48,11 @@ class Settings:
     full: bool = False
     quick: bool = False
     workers: int = os.cpu_count() or 1
+
+    @property
+    def keep(self) -> Path:
+        """Folder of what is done already, not tracked."""
+        return self.out / "cache"
 
     @property
     def results(self) -> Path:

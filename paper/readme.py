@@ -11,7 +11,7 @@ from .coefficients import INVERSES, worst_drift
 from .figure3 import comparisons
 from .jobs import Settings
 from .methods import EXACT, TABLE_3
-from .table3 import STAND_INS, averages, cells, disagreement, misses
+from .table3 import averages, cells, comparable, disagreement, distances, misses
 from .table4 import read
 
 AVERAGES = ["method", "held-out", "progressive", "printed, same sets", "printed, all 31"]
@@ -42,7 +42,7 @@ def stage(settings: Settings) -> None:
     """Write README.md."""
     found = cells(settings)
     held, progressive = (averages(found, rule) for rule in RULES)
-    sets = sorted({c.number for c in found.values()} - set(STAND_INS))
+    sets = comparable(found)
     gap = disagreement(settings)
     times, drift = read(settings), worst_drift(settings)
     one = comparisons(settings)["gmean-held-out"]
@@ -63,19 +63,8 @@ def stage(settings: Settings) -> None:
          f"{told[m]['g_mean']} ± {told[m]['deviation']} ({told[m]['rank']})"]
         for m in TABLE_3
     ]  # fmt: skip
-    distance = {
-        (m, rule): np.mean(
-            [
-                abs(c.difference)
-                for (r, _, n), c in found.items()
-                if (r, n) == (rule, m) and c.number in sets
-            ]
-        )
-        for m in TABLE_3 for rule in RULES
-    }  # fmt: skip
-    stochastic = ", ".join(
-        f"{m} {distance[m, RULES[0]]:.3f} / {distance[m, RULES[1]]:.3f}" for m in TABLE_3[:5]
-    )
+    away, away_before = (distances(found, rule) for rule in RULES)
+    stochastic = ", ".join(f"{m} {away[m]:.3f} / {away_before[m]:.3f}" for m in TABLE_3[:5])
     ratio = np.array([t["NR-RLS"] / t["RLS"] for t in times.values()])
     engine = np.array([t["NR-RLS"] / t[EXACT] for t in times.values()])
     below = ", ".join(
@@ -84,7 +73,7 @@ def stage(settings: Settings) -> None:
     lower = ", ".join(
         c.name
         for (r, _, m), c in found.items()
-        if (r, m) == (RULES[0], "NR-RLS") and c.z < -2 and c.number not in STAND_INS
+        if (r, m) == (RULES[0], "NR-RLS") and c.z < -2 and c.number in sets
     )
     scale = "all rows" if settings.scale_on == "all" else "the training half"
     text = f"""# The paper, reproduced

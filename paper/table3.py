@@ -101,6 +101,16 @@ def comparable(found: dict[tuple[str, str, str], Cell]) -> tuple[int, ...]:
     return tuple(sorted({c.number for c in found.values()} - set(STAND_INS)))
 
 
+def distances(found: dict[tuple[str, str, str], Cell], rule: str) -> dict[str, float]:
+    """Mean distance from the printed means over the sets that are the paper's, by method."""
+    numbers = comparable(found)
+    by: dict[str, list[float]] = {}
+    for (r, _, method), c in found.items():
+        if r == rule and c.number in numbers:
+            by.setdefault(method, []).append(abs(c.difference))
+    return {method: float(np.mean(values)) for method, values in by.items()}
+
+
 def averages(
     found: dict[tuple[str, str, str], Cell], rule: str, numbers: tuple[int, ...] | None = None
 ) -> dict[str, tuple[float, float, float, float, float, float]]:

@@ -105,7 +105,7 @@ def prepare(
 
     source, target = Path(folder), Path(output) if output else folders()[0]
     wanted = [known(name) for name in names or []]
-    wanted = wanted or [one for one in SETS.values() if has_raw(one, source)]  # all that are there
+    wanted = wanted or [one for one in SETS.values() if has_raw(one, source)]
     if not wanted:
         raise FileNotFoundError(
             f"{folder} holds the raw files of no set; 'counterpoise data show NAME' tells what "

@@ -145,8 +145,8 @@ def _numbers(
     if width != wanted:
         raise ValueError(f"{rows[0][0]}: {width} fields, where {one.name} has {wanted}")
     label = raw.label % width
-    features = [j for j in range(width) if j != label and j - width not in raw.drop]
-    features = [j for j in features if j not in raw.drop]
+    apart = {label, *(j % width for j in raw.drop)}
+    features = [j for j in range(width) if j not in apart]
     short = next((where for where, fields in rows if len(fields) != width), None)
     if short:
         raise ValueError(f"{short}: not {width} fields, as in the first row")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -87,7 +88,7 @@ class Plan(NamedTuple):
     kinds: dict[str, str]
 
 
-def planned(df: DataFrame, columns: Columns, sizes: dict[str, int] | None = None) -> Plan:
+def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = None) -> Plan:
     """Look at the schema of a frame, and take what is wanted of it.
 
     Parameters
@@ -96,7 +97,7 @@ def planned(df: DataFrame, columns: Columns, sizes: dict[str, int] | None = None
         The frame.
     columns : Columns
         What is wanted.
-    sizes : dict of str to int, optional
+    sizes : mapping of str to int, optional
         Entries of vector columns, where they are known.
 
     Returns
@@ -168,6 +169,23 @@ def entries(name: str, size: int) -> list[str]:
     list of str
     """
     return [f"{name}[{j}]" for j in range(size)]
+
+
+def vector_of(entry: str) -> str | None:
+    """The name of the vector column that an entry may be of.
+
+    Parameters
+    ----------
+    entry : str
+        For example "v[3]".
+
+    Returns
+    -------
+    str or None
+        Here "v"; None for what is not called like an entry.
+    """
+    found = re.fullmatch(r"(.*)\[\d+\]", entry, re.DOTALL)
+    return found.group(1) if found else None
 
 
 def column_of(name: str) -> Any:

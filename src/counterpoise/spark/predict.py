@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +19,7 @@ from counterpoise.encoding import Encoding
 from counterpoise.learner import CHUNK_ROWS
 from counterpoise.model import Solved
 from counterpoise.spark.fit import large_types
-from counterpoise.spark.frames import chunk_of, readable
+from counterpoise.spark.frames import chunk_of, readable, vector_of
 from counterpoise.stored import Stored, require_learnt, stored_model
 from counterpoise.stored import save as save_stored
 from counterpoise.streams.chunk import DataError
@@ -157,8 +156,7 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
     columns: dict[str, Any] = {}
     vectors: dict[str, int] = {}
     for name in dict.fromkeys(f.column for f in encoding.features):
-        entry = re.fullmatch(r"(.*)\[\d+\]", name, re.DOTALL)
-        base = name if name in fields or not entry else entry.group(1)
+        base = name if name in fields else vector_of(name) or name
         if base not in fields:
             raise DataError(
                 f"the frame lacks column {base!r}, which the model has learnt; it has "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import time as clock
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +18,7 @@ from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.learner import CHUNK_ROWS, locked
 from counterpoise.spark.fit import encoded, learnt
-from counterpoise.spark.frames import columns_of, planned
+from counterpoise.spark.frames import columns_of, planned, vector_of
 from counterpoise.stored import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.streams.chunk import DataError, Mark
 
@@ -178,21 +178,16 @@ def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asked(columns: Columns) -> dict[str, Any]:
     """What was asked of the columns, vectors by their own names."""
-    keep = dict.fromkeys(re.sub(r"\[\d+\]$", "", name) for name in columns.keep)
+    keep = dict.fromkeys(vector_of(name) or name for name in columns.keep)
     asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
     for name in ("drop", "numeric", "categorical", "time", "missing"):
         asked[name] = getattr(columns, name)
     return asked | {"hashed": dict(columns.hashed)}
 
 
-def _sizes(encoding: Encoding) -> dict[str, int]:
+def _sizes(encoding: Encoding) -> Mapping[str, int]:
     """Entries of the vectors that were learnt."""
-    sizes: dict[str, int] = {}
-    for name in encoding.kinds:
-        entry = re.fullmatch(r"(.*)\[\d+\]", name, re.DOTALL)
-        if entry:
-            sizes[entry.group(1)] = sizes.get(entry.group(1), 0) + 1
-    return sizes
+    return Counter(vector for vector in map(vector_of, encoding.kinds) if vector)
 
 
 def _query_id(batch: DataFrame) -> str:
