@@ -30,7 +30,7 @@ from counterpoise.modelfile import write_whole
 
 ROOT = Path(__file__).parent
 NUMERICAL = (
-    "classifier", "features", "model", "moments", "progressive", "rows", "scaling", "solve",
+    "classifier", "features/polynomial", "model", "moments", "progressive", "rows", "scaling", "solve",
     "validate", "weighting",
 )  # fmt: skip
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")

@@ -257,7 +257,7 @@ def test_weights_and_options_reach_the_model(run):
     assert model.get_params() == {
         "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "costs": None, "scale": "minmax",
         "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
-        "memory_limit": 2e9,
+        "memory_limit": 2e9, "features": None,
     }  # fmt: skip
     assert model.class_count_.sum() == frame["weight"].sum()
 

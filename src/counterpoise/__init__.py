@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from counterpoise.version import VERSION
 
 if TYPE_CHECKING:
+    from counterpoise.chooser import ChoosingClassifier
     from counterpoise.classifier import BalancedRidgeClassifier
     from counterpoise.model import PrecisionWarning
     from counterpoise.moments import Moments
 
 __version__ = VERSION
-__all__ = ["BalancedRidgeClassifier", "Moments", "PrecisionWarning"]
+__all__ = ["BalancedRidgeClassifier", "ChoosingClassifier", "Moments", "PrecisionWarning"]
 
 _HOMES = {
     "BalancedRidgeClassifier": "classifier",
+    "ChoosingClassifier": "chooser",
     "Moments": "moments",
     "PrecisionWarning": "model",
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import model, packing, probability, progressive, validate
+from counterpoise import lifting, model, packing, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
 from counterpoise.model import Options, Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.moments import Moments
@@ -33,12 +34,25 @@ class _Learned:
     moments: Moments
     declared: Labels
     learnt_with: tuple[Any, ...]
+    fixed: FixedMap | None = None
+    warmup: Warmup | None = None
     version: int = 0
     solved: tuple[Any, Solved] | None = None
     bound: _Bound | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "version": 0, "solved": None, "bound": None}
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """Rows about to be learnt: their moments or, in the warm-up of a map, those of all rows."""
+
+    moments: Moments
+    declared: Labels
+    fixed: FixedMap | None = None
+    warmup: Warmup | None = None
+    everything: bool = False
 
 
 @dataclass(eq=False)
@@ -87,6 +101,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         class is not forgotten because the common one keeps coming.
     memory_limit : float, default=2e9
         Bytes that the moments of all classes may take.
+    features : str, Map or FixedMap, optional
+        A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400" or
+        an object of :mod:`counterpoise.features`. Rows are standardised for it by the first 256
+        of them; until then by all rows so far, which are kept. Then the map is fixed, and all
+        that is promised holds on its terms. A fixed map, such as ``features_`` of another model,
+        is taken as it is.
 
     Attributes
     ----------
@@ -95,9 +115,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     class_count_ : ndarray of shape (c,)
         Weight of each class, not faded.
     coef_ : ndarray of shape (1, d) or (c, d)
-        Weights in the units of the input.
+        Weights in the units of the input, or of the terms of the map.
     intercept_ : ndarray of shape (1,) or (c,)
-        Scores at the origin of the input.
+        Scores at the origin of the input, or where all terms are 0.
+    features_ : FixedMap or None
+        The map as it is fixed so far.
     ridge_ : float
         The ridge that was used.
     n_features_in_ : int
@@ -132,6 +154,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         penalize_intercept: bool = True,
         half_life: float | None = None,
         memory_limit: float = 2e9,
+        features: str | Map | FixedMap | None = None,
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
@@ -141,6 +164,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
         self.memory_limit = memory_limit
+        self.features = features
 
     n_features_in_: int
     _learned: _Learned
@@ -167,9 +191,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self):
             self.__dict__.pop("_learned", None)
-            chunk, declared = self._take(X, y, None, sample_weight)
-            validate.require_some_weight(chunk.n)
-            self._commit(chunk, declared)
+            chunk = self._take(X, y, None, sample_weight)
+            validate.require_some_weight(chunk.moments.n)
+            self._commit(chunk)
         return self
 
     def partial_fit(
@@ -197,8 +221,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self):
-            chunk, declared = self._take(X, y, classes, sample_weight)
-        self._commit(chunk, declared)
+            chunk = self._take(X, y, classes, sample_weight)
+        self._commit(chunk)
         return self
 
     def forget(
@@ -227,7 +251,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         self._require_forgettable()
         rows, labels = validate.rows(self, X, y)
-        self._forget(self._moments_of(rows, labels, sample_weight), self._name)
+        chunk = self._moments_of(*self._weighed(rows, labels, sample_weight), self._learned.fixed)
+        self._forget(chunk, self._terms())
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -249,7 +274,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         other._require_fitted()
         self._require_same_learning()
         other._require_same_learning()
-        mine, theirs = self.get_params(), other.get_params()
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
+        for params in (mine, theirs):
+            params["features"] = lifting.text_of(params["features"])
         for name in mine:
             if mine[name] != theirs[name] and name != "memory_limit":
                 raise ValueError(
@@ -263,15 +290,21 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"{names[0] or self.n_features_in_} here, {names[1] or other.n_features_in_} there"
             )
         known, more = self._learned, other._learned
+        if known.warmup is not None or more.warmup is not None or known.fixed != more.fixed:
+            raise ValueError(
+                "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
+                f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
+                "features=model.features_, or one of counterpoise.features.fixed_by"
+            )
         labels = _union(known.moments.labels, more.moments.labels)
-        self._require_room(len(labels), self.n_features_in_)
+        self._require_room(len(labels), known.moments.mean.shape[1])
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
         moments = known.moments.copy().follow(more.moments, self.half_life)
         declared = _union(known.declared, more.declared)
-        result._learned = _Learned(moments, declared, known.learnt_with)
+        result._learned = _Learned(moments, declared, known.learnt_with, known.fixed)
         return result
 
     def progressive_scores(
@@ -300,20 +333,58 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self):
             rows, target, declared = self._enter(X, y, classes, accept_sparse=False)
             validate.require_bounded(self, rows)
-            moments = Moments(target[:0], rows[0].copy(), self.scale == "minmax")
-            if self.__sklearn_is_fitted__():
-                moments = self._learned.moments.copy()
-            rows_of, arrived = validate.group(target, moments.labels)
-            labels = _union(arrived, declared)
-            self._require_room(len(labels), rows.shape[1])
-            moments = moments.with_labels(arrived).with_labels(labels)
-            codes = np.empty(len(rows), dtype=np.intp)
-            for k, mine in enumerate(rows_of):
-                codes[mine] = k
             delay = min(delay, len(rows))
-            scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay)
-            self._learned = _Learned(moments, declared, self._learning())
+            warm = min(self._wanting(), len(rows))
+            first = self._warm_scores(rows, target, declared, warm, delay)
+            if warm == len(rows):
+                scores = first
+            else:
+                classes = _union(np.unique(target), declared)
+                rest = self._fixed_scores(rows[warm:], target[warm:], declared, classes, delay)
+                scores = np.concatenate([first, rest[delay:]]) if warm else rest
         return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def _fixed_scores(
+        self, rows: Matrix, target: Labels, declared: Labels, classes: Labels, delay: int
+    ) -> Matrix:
+        """Progressive scores of rows that go through a fixed map, or none."""
+        before = self.__dict__.get("_learned")
+        fixed = self._given() if before is None else before.fixed
+        if fixed is not None:
+            self._require_room(1, fixed.size)
+            rows = fixed.transform(rows)
+        moments = Moments(target[:0], rows[0].copy(), self.scale == "minmax")
+        if self.__sklearn_is_fitted__():
+            moments = self._learned.moments.copy()
+        rows_of, arrived = validate.group(target, moments.labels)
+        labels = _union(arrived, classes)
+        self._require_room(len(labels), rows.shape[1])
+        moments = moments.with_labels(arrived).with_labels(labels)
+        codes = np.empty(len(rows), dtype=np.intp)
+        for k, mine in enumerate(rows_of):
+            codes[mine] = k
+        delay = min(delay, len(rows))
+        scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay)
+        self._learned = _Learned(moments, declared, self._learning(), fixed)
+        return scores
+
+    def _warm_scores(
+        self, rows: Matrix, target: Labels, declared: Labels, warm: int, delay: int
+    ) -> Matrix:
+        """Progressive scores while so many rows are learnt before the map is fixed."""
+        everything = _union(np.unique(target), declared)
+        if "_learned" in self.__dict__:
+            everything = _union(self._learned.moments.labels, everything)
+        steps = warm + delay if warm else 0
+        scores = np.zeros((min(len(rows), steps), 1 if len(everything) <= 2 else len(everything)))
+        for at in range(steps):
+            if at < len(rows) and self.__sklearn_is_fitted__():
+                self._learned = replace(self._learned, declared=everything)
+                scores[at] = self._solved().scores(rows[[at]])[0]
+            if at >= delay:
+                mine = slice(at - delay, at - delay + 1)
+                self._commit(self._chunk(rows[mine], target[mine], None, declared))
+        return scores
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, at once and with little overhead.
@@ -329,12 +400,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         bound, row = self._bound(), np.asarray(x)
         slot = None if bound is None else bound.slots.get(y)
-        plain = 0.0 <= w <= validate.HEAVIEST and row.dtype.kind in "fiub"
-        if bound is None or slot is None or not plain:
+        mapped = self._mapped(row)
+        if bound is None or slot is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
             self.partial_fit(row[None], np.array([y]), sample_weight=[w])
             return
         bound.version = self._learned.version = self._learned.version + 1
-        bound.events.learn_array(np.ascontiguousarray(row, dtype=np.float64), slot, w)
+        bound.events.learn_array(mapped, slot, w)
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Label of one row, by weights that are brought up to date first.
@@ -350,19 +421,33 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         self._require_fitted()
         bound, row = self._bound(), np.asarray(x)
+        mapped = self._mapped(row)
         f = None
-        if bound is not None and row.dtype.kind in "fiub":
-            f = bound.events.scores_array(np.ascontiguousarray(row, dtype=np.float64))
+        if bound is not None and mapped is not None:
+            f = bound.events.scores_array(mapped)
         if bound is None or f is None:
             return self.predict(row[None])[0]
         if len(bound.classes) == 1:
             return bound.classes[0]
         return bound.classes[int(f[0] > 0) if len(f) == 1 else f.index(max(f))]
 
+    def _mapped(self, row: Any) -> Vector | None:
+        """A single row as the moments want it; None if it is no row of numbers."""
+        if row.dtype.kind not in "fiub":
+            return None
+        x = np.ascontiguousarray(row, dtype=np.float64)
+        fixed = self._learned.fixed if "_learned" in self.__dict__ else None
+        if fixed is None:
+            return x
+        if x.shape != fixed.mean.shape or not np.abs(x).max() <= validate.LARGEST:
+            return None
+        mapped: Vector = fixed.transform(x[None])[0]
+        return mapped
+
     def _bound(self) -> _Bound | None:
         """What was learnt, open to single rows; None where only whole chunks will do."""
         learned: _Learned | None = self.__dict__.get("_learned")
-        if learned is None:
+        if learned is None or learned.warmup is not None:
             return None
         bound = learned.bound
         signature = (
@@ -384,7 +469,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 return None
             options = Options.of(self)
             scorer = Scorer(progressive.recipe(options, learned.moments, classes), learned.moments)
-            events = Events(scorer, list(range(self.n_features_in_)))
+            events = Events(scorer, list(range(learned.moments.mean.shape[1])))
             by_label = dict(zip(classes.tolist(), slots, strict=True))
             signature = astuple(options)
             bound = _Bound(events, by_label, classes, learned.moments, signature, learned.version)
@@ -472,13 +557,19 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return np.array([N[k] if k >= 0 else 0.0 for k in slot])
 
     @property
+    def features_(self) -> FixedMap | None:
+        """The map as it is fixed so far; None without one."""
+        self._require_fitted()
+        return self._learned.fixed
+
+    @property
     def coef_(self) -> Matrix:
-        """Weights in the units of the input."""
+        """Weights in the units of the input, or of the terms of the map."""
         return self._solved().solution.coef.copy()
 
     @property
     def intercept_(self) -> Vector:
-        """Scores at the origin of the input."""
+        """Scores at the origin of the input, or where all terms of the map are 0."""
         solution = self._solved().solution
         return solution.offset - solution.coef @ solution.anchor
 
@@ -504,13 +595,50 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Raise if a parameter has no meaning."""
         Options.of(self).check()
         validate.positive(self, "memory_limit")
+        lifting.check(self.features)
 
     def _take(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> tuple[Moments, Labels]:
-        """Moments of a chunk and labels declared so far; changes nothing that was learnt."""
+    ) -> _Chunk:
+        """Rows ready to be learnt; changes nothing that was learnt."""
         rows, target, declared = self._enter(X, y, classes)
-        return self._moments_of(rows, target, sample_weight), declared
+        return self._chunk(rows, target, sample_weight, declared)
+
+    def _chunk(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None, declared: Labels
+    ) -> _Chunk:
+        """Checked rows, ready to be learnt."""
+        X, y, weight = self._weighed(X, y, sample_weight)
+        learned: _Learned | None = self.__dict__.get("_learned")
+        fixed = self._given() if learned is None else learned.fixed
+        if not self._wanting():
+            return _Chunk(self._moments_of(X, y, weight, fixed), declared, fixed)
+        dense = X.toarray() if sp.issparse(X) else X
+        rows = Warmup(dense, y, np.ones(len(y)) if weight is None else weight)
+        if learned is not None and learned.warmup is not None:
+            rows = learned.warmup.followed(rows.X, rows.y, rows.weight)
+        return self._warm(rows, declared)
+
+    def _warm(self, rows: Warmup, declared: Labels) -> _Chunk:
+        """All rows of a warm-up, through a map that they fix for now, or for good."""
+        the_map = map_of(self.features)
+        self._require_room(1, the_map.count(rows.X.shape[1]))
+        fixed = rows.fixed(the_map) if len(rows.X) else None
+        moments = self._moments_of(rows.X, rows.y, rows.weight, fixed)
+        kept = rows if len(rows.X) and not rows.over else None
+        return _Chunk(moments, declared, fixed, kept, everything=True)
+
+    def _given(self) -> FixedMap | None:
+        return self.features if isinstance(self.features, FixedMap) else None
+
+    def _wanting(self) -> int:
+        """Rows that are wanting until the map is fixed."""
+        if self.features is None or isinstance(self.features, FixedMap):
+            return 0
+        learned: _Learned | None = self.__dict__.get("_learned")
+        if learned is None or learned.fixed is None:
+            return WARMUP
+        return 0 if learned.warmup is None else WARMUP - len(learned.warmup.X)
 
     def _enter(
         self, X: Any, y: Any, classes: ArrayLike | None, accept_sparse: bool = True
@@ -531,42 +659,58 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         validate.require_one_type(target, declared)
         return rows, target, declared
 
-    def _commit(self, chunk: Moments, declared: Labels) -> None:
+    def _commit(self, chunk: _Chunk) -> None:
         """Let what was learnt take a chunk in; a signal finds it before or after."""
-        if not self.__sklearn_is_fitted__():
-            self._learned = _Learned(chunk, declared, self._learning())
+        if chunk.everything or not self.__sklearn_is_fitted__():
+            self._learned = _Learned(
+                chunk.moments, chunk.declared, self._learning(), chunk.fixed, chunk.warmup
+            )
             return
-        grown = self._learned.moments.with_labels(chunk.labels)
-        self._learned.declared = declared
+        grown = self._learned.moments.with_labels(chunk.moments.labels)
+        self._learned.declared = chunk.declared
         self._learned.moments = grown
         self._learned.version += 1
-        grown.follow(chunk, self.half_life)
+        grown.follow(chunk.moments, self.half_life)
 
     def _learning(self) -> tuple[Any, ...]:
-        return Options.of(self).learning
+        return *Options.of(self).learning, lifting.text_of(self.features)
 
     def _require_same_learning(self) -> None:
         if self._learned.learnt_with != self._learning():
             raise ValueError(
-                "half_life, and scale to or from 'minmax', cannot change once rows were learnt; "
-                "fit again, or use a clone"
+                "features, half_life, and scale to or from 'minmax', cannot change once rows were "
+                "learnt; fit again, or use a clone"
             )
 
-    def _moments_of(self, X: Rows, y: Labels, sample_weight: ArrayLike | None) -> Moments:
-        """Moments of a checked chunk, in the slots of what was learnt."""
+    def _weighed(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, Labels, Vector | None]:
+        """Rows with their weights, without those of weight 0."""
         weight = validate.weights(sample_weight, X.shape[0])
-        if sp.issparse(X) or self.half_life is not None or weight is not None:
+        if self.features is not None:
+            validate.require_bounded(self, X)
+        elif sp.issparse(X) or self.half_life is not None or weight is not None:
             validate.require_finite(self, X)
         if weight is not None and not weight.all():
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        return X, y, weight
+
+    def _moments_of(
+        self, X: Rows, y: Labels, weight: Vector | None, fixed: FixedMap | None
+    ) -> Moments:
+        """Moments of a checked chunk, in the slots of what was learnt."""
         known = self._learned.moments if "_learned" in self.__dict__ else None
         rows_of, labels = validate.group(y, known.labels if known else y[:0])
-        self._require_room(len(labels), X.shape[1])
-        anchor = known.anchor if known and known.n.any() else None
+        self._require_room(len(labels), X.shape[1] if fixed is None else fixed.size)
+        # In a warm-up the rows come back with another scaling, and bring their anchor along.
+        anchor = known.anchor if known and known.n.any() and not self._wanting() else None
         extremes = self.scale == "minmax"
         with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
-            chunk = Moments.of_groups(X, rows_of, labels, weight, self.half_life, extremes, anchor)
-        validate.require_moderate(self, X, chunk)
+            chunk = lifting.moments_of(
+                X, rows_of, labels, weight, self.half_life, extremes, anchor, fixed
+            )
+        if fixed is None:
+            validate.require_moderate(self, X, chunk)
         return chunk
 
     def _require_forgettable(self) -> None:
@@ -582,20 +726,46 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self._require_fitted()
         self._check()
         self._require_same_learning()
+        if self._learned.warmup is not None:
+            raise ValueError(
+                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, of "
+                f"which {self._wanting()} are wanting; begin with a map that is fixed: "
+                "features=counterpoise.features.fixed_by(...)"
+            )
 
-    def _forget(self, chunk: Moments, name: Callable[[int], str]) -> None:
+    def _forget(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left."""
-        moments = model.without(self._learned.moments, chunk, Options.of(self), name)
-        declared, learnt_with = self._learned.declared, self._learned.learnt_with
-        self._learned = _Learned(moments, declared, learnt_with)
-
-    def _place(self, at: NDArray[np.intp], d: int) -> None:
-        """Move the features to other places of a wider row."""
         learned = self._learned
+        moments = model.without(learned.moments, chunk, Options.of(self), names.__getitem__)
+        self._learned = _Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
+
+    def _terms(self, names: Sequence[str] | None = None) -> list[str]:
+        """What to call what is weighed: features, or terms of the map."""
+        fixed, inputs = self._learned.fixed, range(self.n_features_in_)
+        if fixed is None and names is None:
+            return [validate.feature_name(self, j) for j in inputs]
+        names = names or getattr(self, "feature_names_in_", [f"x{j}" for j in inputs])
+        if fixed is None:
+            return [f"feature {name!r}" for name in names]
+        return [f"term {name!r}" for name in fixed.names([str(name) for name in names])]
+
+    def _place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
+        """Move the features to other places of a wider row, whose features have these names."""
+        learned, d = self._learned, len(names)
         self._require_room(len(learned.moments.n), d)
-        moments = learned.moments.placed(at, d)
-        self._learned = _Learned(moments, learned.declared, learned.learnt_with)
-        self.n_features_in_ = d
+        fixed, moved = learned.fixed, at
+        if fixed is not None:
+            fixed, moved = fixed.placed(at, names)
+            d = fixed.size
+            self._require_room(len(learned.moments.n), d)
+        moments = learned.moments.placed(moved, d)
+        warmup = learned.warmup
+        if warmup is not None:
+            X = np.zeros((len(warmup.X), len(names)))
+            X[:, at] = warmup.X
+            warmup = replace(warmup, X=X)
+        self._learned = _Learned(moments, learned.declared, learned.learnt_with, fixed, warmup)
+        self.n_features_in_ = len(names)
 
     def _spread(self) -> Vector:
         """Standard deviation of each feature over everything learnt, 1 where it is constant."""
@@ -606,9 +776,13 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         slots = self._classes()[1]
         return model.condition(self._learned.moments, slots, Options.of(self), self.ridge_)
 
-    def _widen(self, d: int) -> None:
-        """Make room for features that were zero in every row so far."""
+    def _widen(self, names: Sequence[str]) -> None:
+        """Make room for features that were zero in every row so far, given the names of all."""
+        d = len(names)
         if "_learned" not in self.__dict__ or d == self.n_features_in_:
+            return
+        if self._learned.fixed is not None:
+            self._place(np.arange(self.n_features_in_), names)
             return
         moments = self._learned.moments
         self._require_room(len(moments.n), d)
@@ -620,29 +794,44 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if "_learned" not in self.__dict__:
             self._require_fitted()
         self._require_same_learning()
-        arrays, facts = packing.pack(self._learned.moments)
-        facts["declared"] = packing.plain_labels(self._learned.declared)
-        return packing.contents(self, arrays, facts)
+        learned = self._learned
+        arrays, facts = packing.pack(learned.moments)
+        facts["declared"] = packing.plain_labels(learned.declared)
+        contents = packing.contents(self, arrays, facts)
+        if self.features is None:
+            return contents
+        return packing.with_map(
+            contents, learned.fixed, learned.warmup, learned.moments.labels, self._given()
+        )
 
     @classmethod
     def _of(cls, contents: Contents) -> BalancedRidgeClassifier:
-        result = cls(**packing.options_of(contents.options, cls().get_params()))
+        options = {"features": None, **contents.options}
+        result = cls(**packing.options_of(options, cls().get_params()))
         try:
             result._check()
         except ValueError as error:
             raise ModelFileError(f"has an option that is impossible: {error}") from None
-        require(
-            set(contents.facts) == {"labels", "declared", "features", "extremes"}, "strange facts"
-        )
+        wanted = {"labels", "declared", "features", "extremes"}
+        wanted |= set() if result.features is None else {"map"}
+        require(set(contents.facts) == wanted, "strange facts")
         extremes, fading = result.scale == "minmax", result.half_life is not None
-        moments = packing.unpack(contents, extremes, fading)
+        plain, mapped = packing.without_map(contents)
+        moments = packing.unpack(plain, extremes, fading)
         declared = packing.labels_of(contents.facts["declared"])
         _union(declared, moments.labels)
-        result.n_features_in_ = len(moments.anchor)
+        fixed, warmup = None, None
+        if result.features is not None:
+            fixed, warmup = packing.map_from(
+                mapped, contents.facts["map"], result.features, moments
+            )
+            if contents.facts["map"]["given"]:
+                result.features = fixed
+        result.n_features_in_ = len(moments.anchor) if fixed is None else len(fixed.mean)
         names = packing.names_of(contents, result.n_features_in_)
         if names is not None:
             result.feature_names_in_ = names
-        result._learned = _Learned(moments, declared, result._learning())
+        result._learned = _Learned(moments, declared, result._learning(), fixed, warmup)
         return result
 
     def _classes(self) -> tuple[Labels, list[int]]:
@@ -668,7 +857,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return cached[1]
 
     def _solve(self, options: Options) -> Solved:
-        return model.solved(self._learned.moments, *self._classes(), options)
+        solved = model.solved(self._learned.moments, *self._classes(), options)
+        return replace(solved, fixed=self._learned.fixed)
 
     def _scores(self, X: Any) -> tuple[Matrix, Solved]:
         self._require_fitted()
@@ -692,10 +882,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"memory_limit={self.memory_limit:g} bytes; reduce the features (for example "
                 "with sklearn.feature_extraction.FeatureHasher), use an online rule with a "
                 "diagonal covariance, or raise memory_limit"
+                if self.features is None
+                else f"{c} classes of {d} terms need {size / 1e9:.3g} GB of moments, more than "
+                f"memory_limit={self.memory_limit:g} bytes; take a map with fewer terms, for "
+                "example rm2 or rff:400, or raise memory_limit"
             )
-
-    def _name(self, column: int) -> str:
-        return validate.feature_name(self, column)
 
 
 def _union(one: Labels, two: Labels) -> Labels:

@@ -176,7 +176,7 @@ class Learner:
         """Make the model ready to look at these rows, and to learn them."""
         d = len(encoding.features)
         if self.model is not None:
-            self.model._widen(d)
+            self.model._widen([feature.name for feature in encoding.features])
         if not encoded.X.shape[0]:
             return
         if not d:

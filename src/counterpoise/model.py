@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.features import FixedMap
+from counterpoise.features.fixed import SLICE
 from counterpoise.moments import REFUSED, Moments, RemovalError
 from counterpoise.scaling import affine
-from counterpoise.solve import Solution, System, choose_ridge, inflation, solve
+from counterpoise.solve import Path, Solution, System, choose_ridge, inflation, solve
 from counterpoise.weighting import ClassWeight, Costs, targets, totals
 
 DOUBTFUL = 1e-8  # an estimated relative error that a removal warns about
@@ -92,15 +94,28 @@ class Solved:
         The weights.
     factor : ndarray of shape (problems,)
         From odds under the weights of training to odds under the stream's frequencies.
+    fixed : FixedMap, optional
+        What rows go through first.
     """
 
     classes: Labels
     seen: NDArray[np.bool_]
     solution: Solution
     factor: Vector
+    fixed: FixedMap | None = None
 
     def scores(self, X: Rows) -> Matrix:
         """Scores of rows, of shape (n, problems)."""
+        if self.fixed is None:
+            return self._affine(X)
+        f = np.empty((X.shape[0], len(self.solution.offset)))
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE]
+            mapped = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
+            f[start : start + SLICE] = self._affine(mapped)
+        return f
+
+    def _affine(self, X: Rows) -> Matrix:
         solution = self.solution
         base = solution.coef @ solution.anchor
         if sp.issparse(X) or np.abs(base).max() < 1e3:
@@ -148,6 +163,37 @@ def solved(moments: Moments, classes: Labels, slots: Sequence[int], options: Opt
         coef[seen], offset[seen], by_class[seen] = solution.coef, solution.offset, factor
         solution, factor = replace(solution, coef=coef, offset=offset), by_class
     return Solved(classes, seen, solution, factor)
+
+
+def path(
+    moments: Moments, slots: Sequence[int], options: Options, ridges: Vector
+) -> tuple[NDArray[np.float64], Matrix]:
+    """Solve for every class and several ridges, for one decomposition of each problem.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learnt.
+    slots : sequence of int
+        The slot of each class in the moments; all were seen.
+    options : Options
+        How to look; their ridge does not count.
+    ridges : ndarray of shape (r,)
+        The ridges, positive.
+
+    Returns
+    -------
+    coef : ndarray of shape (r, problems, d)
+        Coefficients, as of :class:`~counterpoise.solve.Solution`.
+    offset : ndarray of shape (r, problems)
+        Scores at the anchor of the moments.
+    """
+    coef, offset = [], []
+    for system in _problems(moments, slots, options)[0]:
+        t, w = Path(system).at(ridges)
+        coef.append(w / system.s)
+        offset.append(t - coef[-1] @ system.centre)
+    return np.stack(coef, axis=1), np.stack(offset, axis=1)
 
 
 def condition(moments: Moments, slots: Sequence[int], options: Options, ridge: float) -> float:

@@ -6,6 +6,7 @@ Needs the extra ``river``: ``pip install counterpoise[river]``.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ except ImportError as error:
         "counterpoise.river needs river: pip install 'counterpoise[river]'"
     ) from error
 
-from counterpoise import model, probability, progressive, validate
+from counterpoise import lifting, model, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.features import FixedMap, Map, Warmup, map_of
 from counterpoise.model import Options, Solved
 from counterpoise.moments import Moments, groups
 from counterpoise.validate import HEAVIEST
@@ -51,6 +53,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Whether to penalise it like any weight.
     half_life
         A row fades to half its weight while its own class receives this much weight.
+    features
+        A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400", or
+        an object of `counterpoise.features`. Features are standardised for it by the first 256
+        events; until then by all so far, which are kept.
 
     Examples
     --------
@@ -72,6 +78,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: float | None = None,
+        features: str | Map | FixedMap | None = None,
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
@@ -80,8 +87,17 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
+        self.features = features
         self._options = Options.of(self)
         self._options.check()
+        lifting.check(features)
+        if isinstance(features, FixedMap):
+            raise ValueError(
+                "features is a fixed map, which knows features by their places; events name them, "
+                "so give the map itself"
+            )
+        self._fixed: FixedMap | None = None
+        self._warmup: Warmup | None = None
         self._names: list[Any] = []
         self._columns: dict[Any, int] = {}
         self._slots: dict[Any, int] = {}
@@ -113,7 +129,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
         events = self._events
-        if slot is None or events is None or not events.learn(x, slot, w):
+        if self.features is not None:
+            learnt = self._learn_mapped(x, slot, w)
+        else:
+            learnt = slot is not None and events is not None and events.learn(x, slot, w)
+        if not learnt:
             self._widen(x, y, w)
         self._solved = None
 
@@ -151,6 +171,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             )
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
+        if self._warmup is not None:
+            raise ValueError("unlearning is not possible before the map is fixed, by 256 events")
         strange = [name for name in x if name not in self._columns]
         if self._moments is None or y not in self._slots or strange:
             raise ValueError(
@@ -158,21 +180,26 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
                 + (f" with feature {strange[0]!r}" if strange else "")
                 + ": none was ever learnt"
             )
-        row = self._row(x)
-        chunk = Moments.of_groups(
-            row[None],
+        chunk = lifting.moments_of(
+            self._row(x)[None],
             [
                 np.zeros(1 if k == self._slots[y] else 0, dtype=np.intp)
                 for k in self._slots.values()
             ],
             self._moments.labels,
             np.array([float(w)]),
-            anchor=self._moments.anchor,
+            None,
+            False,
+            self._moments.anchor,
+            self._fixed,
         )
+        names = [repr(name) for name in self._names]
+        if self._fixed is not None:
+            names = [repr(name) for name in self._fixed.names([str(n) for n in self._names])]
         moments = model.without(
-            self._moments, chunk, self._options, lambda j: f"feature {self._names[j]!r}"
+            self._moments, chunk, self._options, lambda j: f"feature {names[j]}"
         )
-        self._replace(moments, self._names, self._columns, self._slots)
+        self._replace(moments, self._names, self._columns, self._slots, self._fixed)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""
@@ -199,7 +226,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if type(x) is not dict:
             x = dict(x)
         events = self._events
-        f = None if events is None or self._solved is not None else events.scores(x)
+        f = None
+        if events is not None and self._solved is None:
+            f = events.scores(x) if self._fixed is None else events.scores_array(self._mapped(x))
         if f is not None:
             if len(self._slots) == 1:
                 return next(iter(self._slots))
@@ -300,6 +329,22 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         row = np.array(values, dtype=np.float64).reshape(1, len(x))
         self._learn_rows(row, names, [y], np.array([float(w)]))
 
+    def _mapped(self, x: dict[Any, Any]) -> Vector:
+        """Terms of one event."""
+        row = self._row(x)[None]
+        mapped: Vector = row[0] if self._fixed is None else self._fixed.transform(row)[0]
+        return mapped
+
+    def _learn_mapped(self, x: dict[Any, Any], slot: int | None, w: float) -> bool:
+        """Learn one event through a map that is fixed, if it brings nothing new."""
+        if slot is None or self._events is None or self._warmup is not None:
+            return False
+        if not self._columns.keys() >= x.keys():
+            return False
+        if w > 0.0:
+            self._events.learn_array(self._mapped(x), slot, w)
+        return True
+
     def _learn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
     ) -> None:
@@ -321,10 +366,26 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         slots = {label: k for k, label in enumerate(known)}
         wide = np.zeros((len(rows), max(len(all_names), 1)))
         wide[:, [columns[name] for name in names]] = rows
-        moments, anchor = self._moments, None
-        if moments is not None:
+        moments, anchor, fixed, warmup = self._moments, None, self._fixed, None
+        grown = None
+        if self.features is not None and (fixed is None or self._warmup is not None):
+            arrived = np.ones(len(wide)) if weight is None else weight
+            warmup = Warmup(wide, _objects(labels), arrived)
+            if self._warmup is not None:
+                warmup = self._warmup.followed(warmup.X, warmup.y, warmup.weight)
+            wide, labels, weight = warmup.X, warmup.y.tolist(), warmup.weight
+            fixed = warmup.fixed(map_of(self.features))
+            warmup = None if warmup.over else warmup
+        elif moments is not None and fixed is not None:
+            grown = moments
+            if new_names:
+                at = np.arange(len(fixed.mean))
+                fixed, at = fixed.placed(at, [str(name) for name in all_names])
+                grown = moments.placed(at, fixed.size)
+            anchor = grown.anchor
+        elif moments is not None:
             anchor = np.append(moments.anchor, np.zeros(wide.shape[1] - len(moments.anchor)))
-        chunk = Moments.of_groups(
+        chunk = lifting.moments_of(
             wide,
             groups(np.array([slots[label] for label in labels], dtype=np.intp), len(known)),
             _objects(known),
@@ -332,22 +393,31 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             self.half_life,
             self.scale == "minmax",
             anchor,
+            fixed,
         )
-        if moments is None:
-            self._replace(chunk, all_names, columns, slots)
+        if moments is None or anchor is None:
+            self._replace(chunk, all_names, columns, slots, fixed, warmup)
             return
         # An equal value with more room takes its place first; then it learns, in one go.
-        grown = moments.with_features(wide.shape[1]).with_labels(chunk.labels)
-        self._replace(grown, all_names, columns, slots)
+        grown = grown or moments.with_features(wide.shape[1])
+        grown = grown.with_labels(chunk.labels)
+        self._replace(grown, all_names, columns, slots, fixed)
         grown.follow(chunk, self.half_life)
         self._bind()
 
     def _replace(
-        self, moments: Moments, names: list[Any], columns: dict[Any, int], slots: dict[Any, int]
+        self,
+        moments: Moments,
+        names: list[Any],
+        columns: dict[Any, int],
+        slots: dict[Any, int],
+        fixed: FixedMap | None = None,
+        warmup: Warmup | None = None,
     ) -> None:
         """Let other moments take their place, all at once."""
         fresh = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
-        self.__dict__.update(fresh, _events=None, _solved=None)
+        fresh |= {"_fixed": fixed, "_warmup": warmup, "_events": None, "_solved": None}
+        self.__dict__.update(fresh)
         self._bind()
 
     def _bind(self) -> None:
@@ -356,14 +426,16 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         moments = self._moments
         if moments is not None and self.ridge != "gcv" and moments.n.all():
             recipe = progressive.recipe(self._options, moments, moments.labels)
-            self._events = Events(Scorer(recipe, moments), list(self._names))
+            names = list(self._names) if self._fixed is None else list(range(self._fixed.size))
+            self._events = Events(Scorer(recipe, moments), names)
 
     def _solution(self) -> Solved | None:
         if self._moments is None or not self._moments.n.any():
             return None
         if self._solved is None:
             slots = _seen(self._moments)
-            self._solved = model.solved(self._moments, self._moments.labels, slots, self._options)
+            found = model.solved(self._moments, self._moments.labels, slots, self._options)
+            self._solved = replace(found, fixed=self._fixed)
         return self._solved
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:

@@ -108,11 +108,11 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         if not left:
             break
     if gone.__sklearn_is_fitted__():
-        names = [f"feature {feature.name!r}" for feature in encoding.features]
+        names = [feature.name for feature in encoding.features]
         moments = gone._learned.moments
         for _ in range(record.times - 1):
             moments = moments + gone._learned.moments
-        model._forget(moments, names.__getitem__)
+        model._forget(moments, model._terms(names))
     del learner.records[key]
     return record.mark.rows
 
@@ -122,7 +122,7 @@ def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClass
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
     result: BalancedRidgeClassifier = stored.model.__copy__()
-    result._place(at, len(features))
+    result._place(at, [feature.name for feature in features])
     return result
 
 

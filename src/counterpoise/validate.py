@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.moments import Moments, groups
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
@@ -132,20 +132,21 @@ def require_moderate(estimator: Any, X: Rows, chunk: Moments) -> None:
     _refuse_large(estimator, np.nan_to_num(size, nan=np.inf).max(axis=0))
 
 
-def require_bounded(estimator: Any, X: Matrix) -> None:
+def require_bounded(estimator: Any, X: Rows) -> None:
     """Raise if a value of X is NaN, infinite, or so large that its square would overflow.
 
     Parameters
     ----------
     estimator : BaseEstimator
         Whose features these are.
-    X : ndarray of shape (n, d)
+    X : ndarray or CSR matrix of shape (n, d)
         The rows.
     """
     if X.max() <= LARGEST and X.min() >= -LARGEST:
         return
     require_finite(estimator, X)
-    _refuse_large(estimator, np.abs(X).max(axis=0))
+    size = np.abs(X).max(axis=0)
+    _refuse_large(estimator, size.toarray().ravel() if sp.issparse(size) else size)
 
 
 def _refuse_large(estimator: Any, size: Vector) -> None:

@@ -150,7 +150,7 @@ class ModelSink:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
         if before.model.__sklearn_is_fitted__():
             wide: BalancedRidgeClassifier = before.model.__copy__()
-            wide._widen(len(encoding.features))
+            wide._widen([feature.name for feature in encoding.features])
             model = wide.merge(model)
         return Stored(model, encoding, before.records, before.chunk_rows), dropped
 

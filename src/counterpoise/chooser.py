@@ -1,0 +1,500 @@
+"""ChoosingClassifier: several maps and ridges learn side by side, and the best of them answers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from counterpoise import lifting, validate
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.features import FixedMap, map_of
+from counterpoise.judging import FIRST, Judge, Tally, losers, next_refresh
+from counterpoise.model import Solved
+from counterpoise.modelfile import Saved
+from counterpoise.weighting import ClassWeight, Costs
+
+LINEAR = "linear"
+CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+RIDGES = tuple(float(f"{10.0**k:.3g}") for k in np.arange(2.0, -2.1, -0.5))  # the stiffest first
+START = RIDGES.index(1.0)  # what answers before anything was judged
+
+
+@dataclass(eq=False)
+class _Field:
+    """The candidates that are still in the field, and how they did."""
+
+    models: list[BalancedRidgeClassifier]
+    names: list[str]
+    judges: list[Judge | None]
+    tally: Tally
+    rows: int = 0
+    due: int = FIRST
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def best(self) -> tuple[int, int]:
+        """Candidate and ridge with the highest G-mean, the first of equals."""
+        if not len(self.tally.labels):
+            return 0, min(START, self.tally.hits.shape[2] - 1)
+        G, _ = self.tally.g_means(self.rows)
+        i, j = np.unravel_index(int(G.argmax()), G.shape)
+        return int(i), int(j)
+
+    def learn(
+        self, X: Rows, y: Labels, ridges: Vector, classes: Labels, into: Matrix | None = None
+    ) -> None:
+        """Judge rows, then learn them; scores of the best of the moment go into an array."""
+        at, n = 0, X.shape[0]
+        while at < n:
+            stop = min(n, at + self.due - self.rows)
+            rows, labels = X[at:stop], y[at:stop]
+            i, j = self.best()
+            found = []
+            for k, judge in enumerate(self.judges):
+                if judge is None:
+                    break  # all know the same classes: none can be judged
+                f = judge.scores(rows)
+                found.append(judge.found(f, labels))
+                if k == i and into is not None:
+                    into[at:stop] = judge.among(f[:, j], classes)
+            if found:
+                self.tally = self.tally.counted(labels, np.stack(found, axis=1), self.rows)
+            for candidate in self.models:
+                candidate.partial_fit(rows, labels)
+            self.rows += stop - at
+            if self.rows == self.due:
+                self._refresh(ridges)
+            at = stop
+
+    def _refresh(self, ridges: Vector) -> None:
+        gone = losers(self.tally, self.rows)
+        for i in reversed(gone):
+            self.dropped[self.names[i]] = self.rows
+            del self.models[i], self.names[i], self.judges[i]
+        if gone:
+            self.tally = self.tally.without(gone)
+        self.judges = [Judge.of(candidate, ridges) for candidate in self.models]
+        self.due = next_refresh(self.rows)
+
+
+class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
+    """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
+
+    Candidates learn side by side in one pass. Each row is scored by all of them before it is
+    learnt; the one with the highest G-mean so far answers, solved on all rows so far. Candidates
+    that are surely worse are dropped. Memory and time for a row do not grow with the stream.
+
+    What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
+    has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its fixed map.
+
+    Parameters
+    ----------
+    candidates : sequence of str, Map or FixedMap
+        Maps of the features, the simplest first; "linear" is none. By default linear, reduced
+        polynomial of order 2, and the latter with random Fourier features of three widths.
+    ridges : sequence of float
+        Ridges to choose from, the largest first; by default 9 from 100 to 0.01. They cost one
+        decomposition together.
+    class_weight, costs, half_life, memory_limit
+        See :class:`~counterpoise.BalancedRidgeClassifier`; the limit is for all candidates
+        together.
+
+    Attributes
+    ----------
+    best_ : BalancedRidgeClassifier
+        A copy of the best candidate, with its ridge.
+    g_means_ : dict of str to dict of float to float
+        Progressive G-mean of each candidate that is still in the field, by ridge.
+    dropped_ : dict of str to int
+        Candidates that were dropped, and after how many rows.
+    classes_ : ndarray of shape (c,)
+        Labels seen, or declared, so far.
+    class_count_ : ndarray of shape (c,)
+        Rows of each.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (d,)
+        Their names, where X has names that are all strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise import ChoosingClassifier
+    >>> X = np.random.default_rng(0).normal(size=(600, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    >>> model = ChoosingClassifier().partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    >>> model.best_.features, model.score(X, y) > 0.95
+    ('rm2', True)
+    """
+
+    def __init__(
+        self,
+        *,
+        candidates: Sequence[Any] = CANDIDATES,
+        ridges: Sequence[float] = RIDGES,
+        class_weight: ClassWeight = "balanced",
+        costs: Costs = None,
+        half_life: float | None = None,
+        memory_limit: float = 2e9,
+    ) -> None:
+        self.candidates = candidates
+        self.ridges = ridges
+        self.class_weight = class_weight
+        self.costs = costs
+        self.half_life = half_life
+        self.memory_limit = memory_limit
+
+    n_features_in_: int
+    _field: _Field
+
+    # Learning
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ChoosingClassifier:
+        """Learn from these rows alone, in this order.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        self
+        """
+        with validate.all_or_nothing(self):
+            self.__dict__.pop("_field", None)
+            self._learn(X, y, None)
+        return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> ChoosingClassifier:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels; new ones may appear at any time.
+        classes : array-like, optional
+            Labels that are to appear in ``classes_`` even before they are seen. Never needed.
+
+        Returns
+        -------
+        self
+        """
+        with validate.all_or_nothing(self):
+            self._learn(X, y, classes)
+        return self
+
+    def progressive_scores(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Test, then train: score each row before it is learnt, by the best of that moment.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            The rows, in order.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like, optional
+            Labels to reckon with beside those in y and those seen before.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+            Scores by the weights of the last refresh, which is at most a sixth of the rows, and
+            at most 4,096 rows, ago; 0 before there were any, for the first 16 rows.
+        """
+        with validate.all_or_nothing(self):
+            everything = np.unique(np.asarray(y))
+            if classes is not None:
+                everything = np.union1d(everything, np.asarray(classes))
+            if "_field" in self.__dict__:
+                everything = np.union1d(everything, self.classes_)
+            n = np.shape(X)[0]
+            scores = np.zeros((n, 1 if len(everything) <= 2 else len(everything)))
+            self._learn(X, y, classes, scores, everything)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def merge(self, other: Any) -> NoReturn:
+        """Refuse: what was chosen depends on the order of the rows.
+
+        Parameters
+        ----------
+        other : object
+            Another model.
+        """
+        raise _refusal("merged")
+
+    def forget(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
+        """Refuse: what was chosen depends on the order of the rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Rows and labels.
+        """
+        raise _refusal("made to forget")
+
+    # Looking
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        return self._winner().decision_function(self._rows(X))
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Labels by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._winner().predict(self._rows(X))
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the weights of training, by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self._winner().predict_proba(self._rows(X))
+
+    def stream_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the stream's own class frequencies, by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self._winner().stream_proba(self._rows(X))
+
+    @property
+    def best_(self) -> BalancedRidgeClassifier:
+        """A copy of the best candidate, with its ridge."""
+        best: BalancedRidgeClassifier = copy.deepcopy(self._winner())
+        if hasattr(self, "feature_names_in_"):
+            best.feature_names_in_ = self.feature_names_in_
+        return best
+
+    @property
+    def g_means_(self) -> dict[str, dict[float, float]]:
+        """Progressive G-mean of each candidate that is still in the field, by ridge."""
+        self._require_fitted()
+        state = self._field
+        if not len(state.tally.labels):
+            return {name: {} for name in state.names}
+        G, _ = state.tally.g_means(state.rows)
+        ridges = self._ridges().tolist()
+        return {
+            name: dict(zip(ridges, row.tolist(), strict=True))
+            for name, row in zip(state.names, G, strict=True)
+        }
+
+    @property
+    def dropped_(self) -> dict[str, int]:
+        """Candidates that were dropped, and after how many rows."""
+        self._require_fitted()
+        return dict(self._field.dropped)
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels seen, or declared, so far."""
+        return self._model().classes_
+
+    @property
+    def class_count_(self) -> Vector:
+        """Rows of each class."""
+        return self._model().class_count_
+
+    def __copy__(self) -> ChoosingClassifier:
+        return copy.deepcopy(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_field" in self.__dict__ and self._field.rows > 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Within
+
+    def _check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        validate.positive(self, "memory_limit")
+        try:
+            ridges = self._ridges()
+        except (TypeError, ValueError):
+            ridges = np.empty(0)
+        if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
+            raise ValueError(f"ridges={self.ridges!r} must be finite numbers above 0")
+        if len(np.unique(ridges)) < len(ridges):
+            raise ValueError(f"ridges={self.ridges!r} has a number twice")
+        several = isinstance(self.candidates, Sequence) and not isinstance(self.candidates, str)
+        if not several or not len(self.candidates):
+            raise ValueError(
+                f"candidates={self.candidates!r} must be one or more maps, such as "
+                "('linear', 'poly2')"
+            )
+        names = self._names()
+        if len(set(names)) < len(names):
+            raise ValueError(f"candidates={self.candidates!r} has a map twice")
+        self._candidate(None)._check()
+
+    def _ridges(self) -> Vector:
+        return np.array(self.ridges, dtype=np.float64)
+
+    def _names(self) -> list[str]:
+        return [LINEAR if c == LINEAR else str(lifting.text_of(c)) for c in self.candidates]
+
+    def _candidate(self, features: Any) -> BalancedRidgeClassifier:
+        return BalancedRidgeClassifier(
+            features=features,
+            class_weight=self.class_weight,
+            costs=self.costs,
+            half_life=self.half_life,
+            memory_limit=self.memory_limit,
+        )
+
+    def _begin(self) -> _Field:
+        features = [None if c == LINEAR else c for c in self.candidates]
+        models = [self._candidate(one) for one in features]
+        nobody = np.zeros((0, len(models), len(self.ridges)))
+        tally = Tally(np.empty(0), np.zeros(0), nobody)
+        return _Field(models, self._names(), [None] * len(models), tally)
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        into: Matrix | None = None,
+        everything: Labels | None = None,
+    ) -> None:
+        """Check rows, and learn them into a copy of the field, which then takes its place."""
+        self._check()
+        first = "_field" not in self.__dict__
+        validate.require_y(self, y)
+        rows, target = validate.rows(self, X, y, reset=first)
+        validate.require_bounded(self, rows)
+        state = self._begin() if first else copy.deepcopy(self._field)
+        if not first and state.tally.hits.shape[2] != len(self.ridges):
+            raise ValueError("ridges cannot change once rows were learnt; fit again")
+        known = np.unique(target) if everything is None else everything
+        count = len(known) if first else len(np.union1d(known, self.classes_))
+        self._require_room(count, rows.shape[1], state)
+        if classes is not None:
+            for candidate in state.models:
+                candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
+        state.learn(rows, target, self._ridges(), known, into)
+        self._field = state
+
+    def _require_room(self, c: int, inputs: int, state: _Field) -> None:
+        sizes = [
+            inputs
+            if candidate.features is None
+            else (
+                candidate.features.map
+                if isinstance(candidate.features, FixedMap)
+                else map_of(candidate.features)
+            ).count(inputs)
+            for candidate in state.models
+        ]
+        size = 8.0 * c * sum(d * d for d in sizes)
+        if size > self.memory_limit:
+            raise ValueError(
+                f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
+                f"moments, more than memory_limit={self.memory_limit:g} bytes; name fewer "
+                "candidates, or smaller ones, or raise memory_limit"
+            )
+
+    def _winner(self) -> BalancedRidgeClassifier:
+        """The best candidate itself, with its ridge."""
+        self._require_fitted()
+        i, j = self._field.best()
+        winner = self._field.models[i]
+        winner.ridge = float(self.ridges[j])
+        return winner
+
+    def _model(self) -> BalancedRidgeClassifier:
+        """Any candidate, for what all of them know."""
+        if "_field" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+        return self._field.models[0]
+
+    def _rows(self, X: Any) -> Rows:
+        self._require_fitted()
+        rows: Rows = validate.rows(self, X)
+        validate.require_finite(self, rows)
+        return rows
+
+    def _scores(self, X: Any) -> tuple[Matrix, Solved]:
+        return self._winner()._scores(self._rows(X))
+
+    def _solved(self) -> Solved:
+        return self._winner()._solved()
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+            )
+
+    def _widen(self, names: Sequence[str]) -> None:
+        """Make room for features that were zero in every row so far, given the names of all."""
+        if "_field" not in self.__dict__ or len(names) == self.n_features_in_:
+            return
+        state = copy.deepcopy(self._field)
+        self._require_room(len(self.classes_), len(names), state)
+        for i, candidate in enumerate(state.models):
+            judge = state.judges[i]
+            if judge is not None:
+                state.judges[i] = judge.widened(self.n_features_in_, names)
+            candidate._widen(names)
+        self._field, self.n_features_in_ = state, len(names)
+
+
+def _refusal(what: str) -> ValueError:
+    return ValueError(
+        f"a model that chooses cannot be {what}: what it chose depends on the order of the rows. "
+        "Take best_, an ordinary model, and let others begin with its map: "
+        "BalancedRidgeClassifier(features=chosen.best_.features_)"
+    )

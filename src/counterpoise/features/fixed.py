@@ -1,0 +1,282 @@
+"""A map that is fixed: rows are scaled by given numbers, then mapped, and nothing changes any more.
+
+Once fixed, a map is a function of the row alone, so every promise that a model keeps on its
+features holds on their images: order, chunks, merging, forgetting. What comes before is the
+warm-up: until so many rows were seen, the scaling is that of the rows so far, and they are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.features.fourier import RandomFourier
+from counterpoise.features.maps import Map
+from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial
+from counterpoise.features.union import Union
+
+WARMUP = 256  # rows whose scaling is kept
+FAR = 10.0  # standard deviations; what is farther away counts as that far
+SLICE = 2048  # rows that are mapped at a time
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedMap:
+    """Scaling and map, as a function of the row.
+
+    A feature is replaced by (x − mean)/deviation, cut off at ±10, and then the row is mapped. A
+    feature that appears later was 0 in all rows before; it gets mean 0 and deviation 1, so that it
+    changes nothing about them.
+
+    Attributes
+    ----------
+    map : Map
+        The map.
+    mean, deviation : ndarray of shape (l,)
+        Of the features, as they were when the map was fixed.
+    drawn : ndarray of shape (q, l)
+        Random numbers of the map.
+    first : int
+        Number of features when the map was fixed.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Polynomial, fixed
+    >>> half = fixed(Polynomial(2), mean=[10.0], deviation=[2.0])
+    >>> half.transform([[14.0]]).tolist()
+    [[2.0, 4.0]]
+    """
+
+    map: Map
+    mean: Vector
+    deviation: Vector
+    drawn: Matrix
+    first: int
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Map rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, l)
+            The rows, finite.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+        """
+        Z = np.asarray(X, dtype=np.float64) - self.mean
+        Z /= self.deviation
+        np.clip(Z, -FAR, FAR, out=Z)
+        return self.map.apply(Z, self.drawn)
+
+    @property
+    def size(self) -> int:
+        """d, the number of terms."""
+        return self.map.count(len(self.mean))
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        return self.map.names(names)
+
+    def placed(
+        self, at: NDArray[np.intp], names: Sequence[str]
+    ) -> tuple[FixedMap, NDArray[np.intp]]:
+        """The same map for rows with more features, and where its terms are then.
+
+        Parameters
+        ----------
+        at : ndarray of shape (l,)
+            Where each feature goes.
+        names : sequence of str
+            Names of all features.
+
+        Returns
+        -------
+        FixedMap
+        ndarray of shape (d,)
+        """
+        inputs = len(names)
+        mean, deviation, drawn = (
+            np.zeros(inputs),
+            np.ones(inputs),
+            np.empty((len(self.drawn), inputs)),
+        )
+        mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
+        for j in np.setdiff1d(np.arange(inputs), at):
+            drawn[:, [j]] = self.map.draw_late(names[j], self.first)
+        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        return wider, self.map.places(at, inputs)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FixedMap)
+            and self.map.text == other.map.text
+            and self.first == other.first
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("mean", "deviation", "drawn")
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.map.text, self.mean.tobytes(), self.deviation.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<{self.map.text} of {len(self.mean)} features, fixed>"
+
+
+@dataclass(frozen=True, eq=False)
+class Warmup:
+    """The rows by which a map will be fixed.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, l)
+        The rows.
+    y : ndarray of shape (n,)
+        Their labels.
+    weight : ndarray of shape (n,)
+        Their weights, positive.
+    """
+
+    X: Matrix
+    y: Labels
+    weight: Vector
+
+    def followed(self, X: Matrix, y: Labels, weight: Vector) -> Warmup:
+        """With more rows after these; features that are new to them were 0."""
+        before = np.zeros((len(self.X), X.shape[1]))
+        before[:, : self.X.shape[1]] = self.X
+        return Warmup(
+            np.concatenate([before, X]),
+            np.concatenate([self.y, y]),
+            np.concatenate([self.weight, weight]),
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether there are rows enough."""
+        return len(self.X) >= WARMUP
+
+    def fixed(self, map: Map) -> FixedMap:  # noqa: A002
+        """A map fixed by these rows, or by the first of them if there are more than enough."""
+        return fixed_by(map, self.X[:WARMUP], self.weight[:WARMUP])
+
+
+def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  # noqa: A002
+    """Fix a map with a given scaling.
+
+    Parameters
+    ----------
+    map : Map or str
+        The map.
+    mean, deviation : array-like of shape (l,)
+        What is subtracted from a feature, and what it is divided by.
+
+    Returns
+    -------
+    FixedMap
+    """
+    map = map_of(map)  # noqa: A001
+    m, s = (np.array(v, dtype=np.float64, ndmin=1) for v in (mean, deviation))
+    if m.ndim != 1 or m.shape != s.shape or not len(m):
+        raise ValueError(f"mean and deviation have shapes {m.shape} and {s.shape}; want (l,) twice")
+    if not (np.isfinite(m).all() and np.isfinite(s).all() and (s > 0).all()):
+        raise ValueError("mean and deviation must be finite, and the deviation positive")
+    return FixedMap(map, m, s, map.draw(len(m)), len(m))
+
+
+def fixed_by(map: Map | str, X: ArrayLike, weight: ArrayLike | None = None) -> FixedMap:  # noqa: A002
+    """Fix a map with the mean and the standard deviation of sample rows.
+
+    Parameters
+    ----------
+    map : Map or str
+        The map.
+    X : array-like of shape (n, l)
+        The rows, finite. A feature that does not vary is divided by 1.
+    weight : array-like of shape (n,), optional
+        Their weights.
+
+    Returns
+    -------
+    FixedMap
+
+    Examples
+    --------
+    >>> from counterpoise.features import fixed_by
+    >>> fixed_by("poly2", [[1.0], [3.0]]).mean.tolist()
+    [2.0]
+    """
+    rows = np.array(X, dtype=np.float64, ndmin=2)
+    w = np.ones(len(rows)) if weight is None else np.asarray(weight, dtype=np.float64)
+    w = w / w.sum()
+    about = rows - rows[0]  # far from zero nothing large is squared
+    m = w @ about
+    variance = w @ (about - m) ** 2
+    constant = variance <= (8.0 * EPS * np.abs(rows[0] + m)) ** 2
+    return fixed(map, rows[0] + m, np.sqrt(np.where(constant, 1.0, variance)))
+
+
+def map_of(given: Any) -> Map:
+    """A map by its name, or the map itself.
+
+    Parameters
+    ----------
+    given : str or Map
+        ``poly2``, ``interactions``, ``rm3``, ``rff:400``, ``rff:400,width=0.5,seed=1``,
+        ``rff:400,width=0.5/1/2``, and several side by side: ``rm2+rff:300``.
+
+    Returns
+    -------
+    Map
+
+    Examples
+    --------
+    >>> from counterpoise.features import map_of
+    >>> map_of("rff:400,width=0.5")
+    RandomFourier(width=0.5)
+    """
+    if isinstance(given, Map):
+        given.check()
+        if getattr(given, "constant", False):
+            raise ValueError("the classifier adds a constant itself; leave constant=True out")
+        return given
+    found = None
+    if isinstance(given, str):
+        parts = [_read(text) for text in given.split("+")]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            found = known[0] if len(known) == 1 else Union(known)
+    if found is None:
+        raise ValueError(
+            f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
+            "rff:400, rff:400,width=0.5, several with a plus between them, or a map of "
+            "counterpoise.features"
+        )
+    found.check()
+    return found
+
+
+def _read(text: str) -> Map | None:
+    polynomial = re.fullmatch(r"(poly|rm|interactions)(\d{0,2})", text)
+    if polynomial:
+        kind = {"poly": Polynomial, "rm": ReducedPolynomial, "interactions": Interactions}
+        return kind[polynomial[1]](int(polynomial[2] or 2))
+    number = r"\d+(?:\.\d*)?(?:e-?\d+)?"
+    fourier = re.fullmatch(
+        rf"rff(?::(\d{{1,9}}))?(?:,width=({number}(?:/{number})*))?(?:,seed=(\d{{1,18}}))?", text
+    )
+    if not fourier:
+        return None
+    widths = tuple(map(float, (fourier[2] or "1").split("/")))
+    width = widths if len(widths) > 1 else widths[0]
+    return RandomFourier(int(fourier[1] or 400), width=width, seed=int(fourier[3] or 0))

@@ -1,0 +1,267 @@
+"""Polynomials: complete, reduced, and products of distinct features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, combinations, combinations_with_replacement
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Matrix
+from counterpoise.features.maps import Map, whole
+
+Factors = tuple[int, ...]
+
+
+class Polynomial(Map):
+    """All monomials of total degree up to ``order``, without the constant 1.
+
+    Their number is C(l + r, r) − 1: 1,890 for 60 features and order 2.
+
+    Parameters
+    ----------
+    order : int, default=2
+        r, the highest total degree.
+    constant : bool, default=False
+        Put a 1 first; classifiers here add a constant themselves.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Polynomial
+    >>> Polynomial(2).fit_transform([[0.5, 0.25]]).tolist()
+    [[0.5, 0.25, 0.25, 0.125, 0.0625]]
+    """
+
+    def __init__(self, order: int = 2, *, constant: bool = False) -> None:
+        self.order = order
+        self.constant = constant
+
+    @property
+    def text(self) -> str:
+        """The map as the command line and model files name it."""
+        return f"poly{self.order}"
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        whole("order", self.order)
+
+    def count(self, inputs: int) -> int:
+        """How many terms a row of l features has."""
+        return terms(inputs, self.order, reduced=False) - (not self.constant)
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Terms of rows."""
+        products = _products(X, self.order, distinct=False)
+        one = [np.ones((len(X), 1))] if self.constant else []
+        return np.concatenate([*one, *products], axis=1)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        one = ["1"] if self.constant else []
+        return one + _names(names, _monomials(len(names), self.order, False))
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Where each term goes when feature j becomes feature at[j] of l."""
+        return _places(at, inputs, self.order, distinct=False, first=int(self.constant))
+
+
+class Interactions(Map):
+    """The features and the products of distinct ones, up to ``order`` of them.
+
+    Their number is l + l(l − 1)/2 at order 2. Squares are left out: for features that are 0 or 1
+    they would say nothing new.
+
+    Parameters
+    ----------
+    order : int, default=2
+        The most factors of a product.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Interactions
+    >>> Interactions().fit_transform([[0.5, 0.25, 2.0]]).tolist()
+    [[0.5, 0.25, 2.0, 0.125, 1.0, 0.5]]
+    """
+
+    def __init__(self, order: int = 2) -> None:
+        self.order = order
+
+    @property
+    def text(self) -> str:
+        """The map as the command line and model files name it."""
+        return "interactions" if self.order == 2 else f"interactions{self.order}"
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        whole("order", self.order)
+
+    def count(self, inputs: int) -> int:
+        """How many terms a row of l features has."""
+        return sum(comb(inputs, k) for k in range(1, self.order + 1))
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Terms of rows."""
+        return np.concatenate(_products(X, self.order, distinct=True), axis=1)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        return _names(names, _monomials(len(names), self.order, True))
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Where each term goes when feature j becomes feature at[j] of l."""
+        return _places(at, inputs, self.order, distinct=True)
+
+
+class ReducedPolynomial(Map):
+    """The reduced multivariate model (RM): 1 + r + l(2r − 1) terms instead of C(l + r, r).
+
+    With s = x₁ + … + x_l the terms are x_j^k for k = 1..r, s^k for k = 1..r, and x_j s^k for
+    k = 1..r − 1; their names call it Σ. At order 1 the sum is collinear with the features:
+    harmless to ridge regression, harmful to first-order rules.
+
+    Parameters
+    ----------
+    order : int, default=2
+        r.
+    constant : bool, default=False
+        Put a 1 first; classifiers here add a constant themselves.
+
+    References
+    ----------
+    Toh, Tran and Srinivasan, "Benchmarking a reduced multivariate polynomial pattern classifier",
+    IEEE TPAMI 26, 2004.
+
+    Examples
+    --------
+    >>> from counterpoise.features import ReducedPolynomial
+    >>> ReducedPolynomial(2).fit_transform([[0.5, 0.25]]).tolist()
+    [[0.5, 0.25, 0.25, 0.0625, 0.75, 0.5625, 0.375, 0.1875]]
+    """
+
+    def __init__(self, order: int = 2, *, constant: bool = False) -> None:
+        self.order = order
+        self.constant = constant
+
+    @property
+    def text(self) -> str:
+        """The map as the command line and model files name it."""
+        return f"rm{self.order}"
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        whole("order", self.order)
+
+    def count(self, inputs: int) -> int:
+        """How many terms a row of l features has."""
+        return terms(inputs, self.order, reduced=True) - (not self.constant)
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Terms of rows."""
+        r = self.order
+        s = X.sum(axis=1, keepdims=True)
+        one = [np.ones((len(X), 1))] if self.constant else []
+        powers = [X**k for k in range(1, r + 1)]
+        sums = [s**k for k in range(1, r + 1)]
+        products = [X * s**k for k in range(1, r)]
+        return np.concatenate([*one, *powers, *sums, *products], axis=1)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        r = self.order
+        result = ["1"] if self.constant else []
+        result += [_power(name, k) for k in range(1, r + 1) for name in names]
+        result += [_power("Σ", k) for k in range(1, r + 1)]
+        return result + [f"{name} {_power('Σ', k)}" for k in range(1, r) for name in names]
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Where each term goes when feature j becomes feature at[j] of l."""
+        r, first = self.order, int(self.constant)
+        powers = [first + k * inputs + at for k in range(r)]
+        sums = np.arange(r, dtype=np.intp) + first + r * inputs
+        products = [first + r * inputs + r + k * inputs + at for k in range(r - 1)]
+        return np.concatenate([np.arange(first, dtype=np.intp), *powers, sums, *products])
+
+
+def terms(features: int, order: int, reduced: bool) -> int:
+    """Count the terms of a polynomial, the constant among them.
+
+    Parameters
+    ----------
+    features : int
+        l, the number of features.
+    order : int
+        r.
+    reduced : bool
+        Of the reduced model, or of the complete polynomial.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from counterpoise.features import terms
+    >>> terms(60, 2, reduced=False), terms(60, 2, reduced=True)
+    (1891, 183)
+    """
+    whole("order", order)
+    return 1 + order + features * (2 * order - 1) if reduced else comb(features + order, order)
+
+
+def _monomials(inputs: int, order: int, distinct: bool) -> list[Factors]:
+    """Factors of every monomial, degree by degree."""
+    of_degree = combinations if distinct else combinations_with_replacement
+    return list(chain.from_iterable(of_degree(range(inputs), k) for k in range(1, order + 1)))
+
+
+@lru_cache(maxsize=32)
+def _recipe(
+    inputs: int, order: int, distinct: bool
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """For each degree from 2 on: the first factor of its monomials, and the rest among the last."""
+    result = []
+    before: list[Factors] = [(j,) for j in range(inputs)]
+    for degree in range(2, order + 1):
+        index = {factors: i for i, factors in enumerate(before)}
+        of_degree = combinations if distinct else combinations_with_replacement
+        now = list(of_degree(range(inputs), degree))
+        first = np.array([factors[0] for factors in now], dtype=np.intp)
+        rest = np.array([index[factors[1:]] for factors in now], dtype=np.intp)
+        result.append((first, rest))
+        before = now
+    return result
+
+
+def _products(X: Matrix, order: int, distinct: bool) -> list[Matrix]:
+    """Monomials of each degree: those of degree k are x_j times one of degree k − 1."""
+    blocks = [X]
+    for first, rest in _recipe(X.shape[1], int(order), distinct):
+        blocks.append(X[:, first] * blocks[-1][:, rest])
+    return blocks
+
+
+def _names(names: Sequence[str], monomials: list[Factors]) -> list[str]:
+    return [
+        " ".join(_power(names[j], factors.count(j)) for j in dict.fromkeys(factors))
+        for factors in monomials
+    ]
+
+
+def _power(name: str, k: int) -> str:
+    return name if k == 1 else f"{name}^{k}"
+
+
+def _places(
+    at: NDArray[np.intp], inputs: int, order: int, distinct: bool, first: int = 0
+) -> NDArray[np.intp]:
+    index = {
+        factors: i for i, factors in enumerate(_monomials(inputs, order, distinct), start=first)
+    }
+    moved = (
+        tuple(sorted(int(at[j]) for j in factors))
+        for factors in _monomials(len(at), order, distinct)
+    )
+    return np.array([*range(first), *(index[factors] for factors in moved)], dtype=np.intp)

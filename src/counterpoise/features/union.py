@@ -1,0 +1,87 @@
+"""Terms of several maps side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Matrix
+from counterpoise.features.maps import Map
+
+
+class Union(Map):
+    """The terms of several maps, one after the other.
+
+    Parameters
+    ----------
+    maps : sequence of Map
+        The maps; in text they stand with a plus between them, as in ``rm2+rff:300``.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Interactions, RandomFourier, Union
+    >>> both = Union([Interactions(), RandomFourier(4)])
+    >>> both.text, both.fit_transform([[0.0, 0.0]]).round(2).tolist()
+    ('interactions+rff:4', [[0.0, 0.0, 0.0, 0.71, 0.71, 0.0, 0.0]])
+    """
+
+    def __init__(self, maps: Sequence[Map]) -> None:
+        self.maps = maps
+
+    @property
+    def text(self) -> str:
+        """The map as the command line and model files name it."""
+        return "+".join(part.text for part in self.maps)
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        if not len(self.maps) or not all(isinstance(part, Map) for part in self.maps):
+            raise ValueError(f"maps must be one or more maps, not {self.maps!r}")
+        for part in self.maps:
+            part.check()
+            if isinstance(part, Union) or getattr(part, "constant", False):
+                raise ValueError(f"{part!r} cannot be part of a union")
+
+    def count(self, inputs: int) -> int:
+        """How many terms a row of l features has."""
+        return sum(part.count(inputs) for part in self.maps)
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Terms of rows, given the random numbers of all maps."""
+        blocks, at = [], 0
+        for part in self.maps:
+            draws = part.draws
+            blocks.append(part.apply(X, drawn[at : at + draws]))
+            at += draws
+        return np.concatenate(blocks, axis=1)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        return [
+            f"{name} of {i}" if len(self.maps) > 1 and part.draws else name
+            for i, part in enumerate(self.maps)
+            for name in part.names(names)
+        ]
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """Where each term goes when feature j becomes feature at[j] of l."""
+        result, first = [], 0
+        for part in self.maps:
+            result.append(first + part.places(at, inputs))
+            first += part.count(inputs)
+        return np.concatenate(result)
+
+    @property
+    def draws(self) -> int:
+        """Random numbers that a feature takes."""
+        return sum(part.draws for part in self.maps)
+
+    def draw(self, inputs: int) -> Matrix:
+        """Random numbers of all maps, one column a feature."""
+        return np.concatenate([part.draw(inputs) for part in self.maps])
+
+    def draw_late(self, name: str, inputs: int) -> Matrix:
+        """Random numbers, as one column, of a feature that appears after l others were drawn."""
+        return np.concatenate([part.draw_late(name, inputs) for part in self.maps])
