@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,19 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from counterpoise import lifting, validate
+from counterpoise import lifting, packing, validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap, map_of
-from counterpoise.judging import FIRST, Judge, Tally, losers, next_refresh
+from counterpoise.judging import FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.model import Solved
-from counterpoise.modelfile import Saved
+from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.weighting import ClassWeight, Costs
 
 LINEAR = "linear"
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
-RIDGES = tuple(float(f"{10.0**k:.3g}") for k in np.arange(2.0, -2.1, -0.5))  # the stiffest first
-START = RIDGES.index(1.0)  # what answers before anything was judged
+RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01)
 
 
 @dataclass(eq=False)
@@ -40,12 +39,10 @@ class _Field:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def best(self) -> tuple[int, int]:
-        """Candidate and ridge with the highest G-mean, the first of equals."""
+        """Candidate and ridge that answer; before anything was judged a linear one, if any is."""
         if not len(self.tally.labels):
-            return 0, min(START, self.tally.hits.shape[2] - 1)
-        G, _ = self.tally.g_means(self.rows)
-        i, j = np.unravel_index(int(G.argmax()), G.shape)
-        return int(i), int(j)
+            return 0, self.tally.hits.shape[2] // 2
+        return best(self.tally, self.rows)
 
     def learn(
         self, X: Rows, y: Labels, ridges: Vector, classes: Labels, into: Matrix | None = None
@@ -88,8 +85,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
 
     Candidates learn side by side in one pass. Each row is scored by all of them before it is
-    learnt; the one with the highest G-mean so far answers, solved on all rows so far. Candidates
-    that are surely worse are dropped. Memory and time for a row do not grow with the stream.
+    learnt; the one with the highest G-mean so far answers, solved on all rows so far. Where two
+    are within a standard error, it is the richer one. Candidates that are surely worse are
+    dropped. Memory and time for a row do not grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its fixed map.
@@ -392,6 +390,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             costs=self.costs,
             half_life=self.half_life,
             memory_limit=self.memory_limit,
+            ridge=1.0,
         )
 
     def _begin(self) -> _Field:
@@ -490,6 +489,122 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 state.judges[i] = judge.widened(self.n_features_in_, names)
             candidate._widen(names)
         self._field, self.n_features_in_ = state, len(names)
+
+    def _contents(self) -> Contents:
+        self._require_fitted()
+        state, judge = self._field, self._field.judges[0]
+        arrays: dict[str, Any] = {"total": state.tally.total, "hits": state.tally.hits}
+        parts = []
+        for i, candidate in enumerate(state.models):
+            candidate.ridge = 1.0  # whichever answered last must not be in the file
+            part = candidate._contents()
+            arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
+            parts.append({"options": part.options, "facts": part.facts})
+        for i, one in enumerate(state.judges):
+            if one is not None:
+                arrays |= {f"{i} judge {k}": array for k, array in _arrays(one).items()}
+        facts = {
+            "models": parts,
+            "names": state.names,
+            "rows": state.rows,
+            "due": state.due,
+            "dropped": state.dropped,
+            "judged": packing.plain_labels(state.tally.labels),
+            "classes": None if judge is None else packing.plain_labels(judge.classes),
+        }
+        contents = packing.contents(self, arrays, facts)
+        options = {
+            **contents.options,
+            "candidates": " ".join(self._names()),
+            "ridges": " ".join(map(repr, self._ridges().tolist())),
+        }
+        return replace(contents, options=options)
+
+    @classmethod
+    def _of(cls, contents: Contents) -> ChoosingClassifier:
+        options = packing.options_of(contents.options, cls().get_params())
+        require(all(isinstance(options[k], str) for k in ("candidates", "ridges")), "candidates")
+        options["candidates"] = tuple(options["candidates"].split(" "))
+        options["ridges"] = tuple(map(float, options["ridges"].split(" ")))
+        result = cls(**options)
+        try:
+            result._check()
+        except ValueError as error:
+            raise ModelFileError(f"has an option that is impossible: {error}") from None
+        facts, given = contents.facts, result._names()
+        wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
+        require(set(facts) == wanted, "strange facts")
+        names, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
+        require([n for n in given if n in names] == names, "candidates out of order")
+        require(set(given) == {*names, *dropped} and not set(names) & set(dropped), "candidates")
+        require(all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "counts")
+        require(rows < due and (due == FIRST or due <= next_refresh(rows)), "a wrong schedule")
+        models = []
+        for i, (part, name) in enumerate(zip(facts["models"], names, strict=True)):
+            mine = _of_part(contents, i)
+            own = {k: v for k, v in mine.items() if not k.startswith("judge ")}
+            kind = BalancedRidgeClassifier.__name__
+            plain = Contents(kind, part["options"], own, part["facts"])
+            candidate = BalancedRidgeClassifier._of(plain)
+            require(lifting.text_of(candidate.features) == (None if name == LINEAR else name), name)
+            alike = result._candidate(candidate.features).set_params(ridge=1.0)
+            same = alike.get_params(deep=False) == candidate.get_params(deep=False)
+            require(same, f"a candidate {name} with other options")
+            require(int(candidate.class_count_.sum()) == rows, f"a candidate {name} of other rows")
+            models.append(candidate)
+        require(len({m.n_features_in_ for m in models}) == 1, "candidates of other features")
+        labels = packing.labels_of(facts["judged"])
+        total, hits = contents.arrays["total"], contents.arrays["hits"]
+        shape = len(labels), len(names), len(result.ridges)
+        require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
+        require(bool((hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()), "hits")
+        judges: list[Judge | None] = [None] * len(models)
+        if facts["classes"] is not None:
+            classes = packing.labels_of(facts["classes"])
+            require(len(classes) > 1, "judges of one class")
+            judges = [
+                _judge(_of_part(contents, i, "judge "), classes, len(result.ridges), one)
+                for i, one in enumerate(models)
+            ]
+        used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
+        require(set(contents.arrays) == used | {"total", "hits"}, "strange tensors")
+        result.n_features_in_ = models[0].n_features_in_
+        seen = packing.names_of(contents, result.n_features_in_)
+        if seen is not None:
+            result.feature_names_in_ = seen
+        tally = Tally(labels, total, hits)
+        result._field = _Field(models, names, judges, tally, rows, due, dropped)
+        return result
+
+
+def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
+    """Tensors of one candidate."""
+    start = f"{i} {kind}"
+    return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
+
+
+def _arrays(judge: Judge) -> dict[str, Any]:
+    """What a file holds of a judge."""
+    arrays = {name: getattr(judge, name) for name in ("anchor", "coef", "offset")}
+    if judge.fixed is not None:
+        arrays |= {"mean": judge.fixed.mean, "deviation": judge.fixed.deviation}
+    return arrays
+
+
+def _judge(
+    arrays: dict[str, Any], classes: Labels, ridges: int, model: BalancedRidgeClassifier
+) -> Judge:
+    """A judge from a file, checked."""
+    fixed, d = model._learned.fixed, len(model._learned.moments.anchor)
+    problems = 1 if len(classes) == 2 else len(classes)
+    shapes = {"anchor": (d,), "coef": (ridges, problems, d), "offset": (ridges, problems)}
+    if fixed is not None:
+        shapes |= dict.fromkeys(("mean", "deviation"), (model.n_features_in_,))
+    require({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
+    if fixed is not None:
+        require(bool((arrays["deviation"] > 0).all()), "an impossible scaling")
+        fixed = replace(fixed, mean=arrays["mean"], deviation=arrays["deviation"])
+    return Judge(classes, fixed, arrays["anchor"], arrays["coef"], arrays["offset"])
 
 
 def _refusal(what: str) -> ValueError:

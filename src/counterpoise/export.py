@@ -16,7 +16,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.stored import Stored
+from counterpoise.features import FixedMap
+from counterpoise.stored import Stored, answering
 from counterpoise.streams import DataError
 
 OPSET = 18  # of ONNX
@@ -107,17 +108,30 @@ def coefficients(stored: Stored) -> dict[str, Any]:
     dict
         ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
         ``weights``: one of the second class for two, else one a class. A score is the intercept
-        plus the sum of weights times features.
+        plus the sum of weights times features. Where there is a map, ``map`` has its name, the
+        scaling of the features, its random numbers, and the weights of its terms.
     """
-    model = stored.model
-    weights = model.coef_.T.tolist()
+    model = answering(stored)
+    weights, fixed = model.coef_.T.tolist(), model.features_
+    features = [{**f._asdict(), "name": f.name} for f in stored.encoding.features]
+    mapped: dict[str, Any] = {}
+    if fixed is None:
+        features = [{**f, "weights": w} for f, w in zip(features, weights, strict=True)]
+    else:
+        names = fixed.names([f.name for f in stored.encoding.features])
+        terms = [{"name": n, "weights": w} for n, w in zip(names, weights, strict=True)]
+        mapped["map"] = {
+            "name": fixed.map.text,
+            "mean": fixed.mean.tolist(),
+            "deviation": fixed.deviation.tolist(),
+            "drawn": fixed.drawn.tolist(),
+            "terms": terms,
+        }
     return {
         "classes": model.classes_.tolist(),
         "intercept": model.intercept_.tolist(),
-        "features": [
-            {**feature._asdict(), "name": feature.name, "weights": w}
-            for feature, w in zip(stored.encoding.features, weights, strict=True)
-        ],
+        "features": features,
+        **mapped,
         "columns": stored.encoding.kinds,
         "hashed": {
             "buckets": dict(stored.encoding.columns.hashed),
@@ -164,6 +178,27 @@ def pipeline(stored: Stored) -> Pipeline:
     return _pipeline(stored, names, [FunctionTransformer(as_text)])
 
 
+def mapped(X: Matrix, fixed: FixedMap, order: list[int]) -> Matrix:
+    """Terms of rows whose features came in another order.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, l)
+        The rows.
+    fixed : FixedMap
+        The map.
+    order : list of int
+        Which feature each column is.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    rows = np.empty(np.shape(X))
+    rows[:, order] = X
+    return fixed.transform(rows)
+
+
 def _pipeline(stored: Stored, names: dict[str, str], before: list[Any]) -> Pipeline:
     """Pipeline whose columns have these names, with steps before categories are encoded."""
     import pandas as pd
@@ -190,7 +225,12 @@ def _pipeline(stored: Stored, names: dict[str, str], before: list[Any]) -> Pipel
         sample[names[column]] = values[:1]
         order += at
     columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
-    model = stored.model
+    model = answering(stored)
+    fixed = model.features_
+    if fixed is not None:
+        scorer = LinearScorer(model.classes_, model.coef_, model.intercept_)
+        step = FunctionTransformer(mapped, kw_args={"fixed": fixed, "order": order})
+        return Pipeline([("columns", columns), ("map", step), ("classifier", scorer)])
     scorer = LinearScorer(model.classes_, model.coef_[:, order], model.intercept_)
     return Pipeline([("columns", columns), ("classifier", scorer)])
 
@@ -215,6 +255,11 @@ def onnx(stored: Stored) -> bytes:
     except ImportError as error:
         raise DataError("ONNX needs skl2onnx: pip install 'counterpoise[onnx]'") from error
     update_registered_converter(LinearScorer, "CounterpoiseLinearScorer", _shape, _convert)
+    if answering(stored).features_ is not None:
+        raise DataError(
+            "ONNX graphs know no maps of the features; export a pipeline with --to sklearn, or the "
+            "numbers with --to json"
+        )
     text = {f.column for f in stored.encoding.features if f.kind == "category"}
     columns = list(dict.fromkeys(f.column for f in stored.encoding.features))
     names = {column: f"column_{j}" for j, column in enumerate(columns)}

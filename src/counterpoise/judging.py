@@ -3,7 +3,8 @@
 A candidate is scored for a whole path of ridges, by weights that are brought up to date when the
 stream has grown by a sixth, so that the work for a row does not grow. The judgement is the G-mean
 of all scores so far. A row counts the more the later it comes, by the root of its number: it was
-scored by weights that knew more.
+scored by weights that knew more. Richer candidates gain more from what is still to come, and have
+a ridge that keeps them in check, so a simpler one must be ahead by a standard error to be best.
 """
 
 from __future__ import annotations
@@ -174,6 +175,31 @@ class Tally:
         G = np.exp(np.log(recall).mean(axis=0))
         error = G * np.sqrt(((1.0 - recall) / (recall * n)).sum(axis=0)) / len(self.labels)
         return G, error
+
+
+def best(tally: Tally, rows: int) -> tuple[int, int]:
+    """Candidate and ridge that are to answer.
+
+    Parameters
+    ----------
+    tally : Tally
+        How they did, the simplest first.
+    rows : int
+        Rows so far.
+
+    Returns
+    -------
+    candidate : int
+    ridge : int
+        Its best, the first of equals.
+    """
+    G, error = tally.g_means(rows)
+    ridge = G.argmax(axis=1)
+    first = 0
+    for i in range(1, len(G)):
+        if G[i, ridge[i]] + error[i, ridge[i]] > G[first, ridge[first]]:
+            first = i
+    return first, int(ridge[first])
 
 
 def next_refresh(rows: int) -> int:

@@ -18,11 +18,22 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise import modelfile
+from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import MOST, Encoded, Encoding
+from counterpoise.lifting import text_of
 from counterpoise.packing import options_of, plain_options
-from counterpoise.stored import Record, Stored, input_key, save, stored_model
+from counterpoise.stored import (
+    Model,
+    Record,
+    Stored,
+    input_key,
+    require_learnt,
+    save,
+    stored_model,
+    taught,
+)
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
 
@@ -40,12 +51,14 @@ class Learner:
         What is wanted of the columns: those fields of Columns that somebody has named.
     options : mapping
         Parameters of the classifier that somebody has named; the keys of dicts by label are text.
+        ``features`` may also be "auto", for a model that chooses, or the path of a model file whose
+        map, and if it has chosen whose ridge, the model is to begin with.
     chunk_rows : int, optional
         Rows learnt at a time.
 
     Attributes
     ----------
-    model : BalancedRidgeClassifier or None
+    model : BalancedRidgeClassifier, ChoosingClassifier or None
         None while nothing was learnt.
     encoding : Encoding
         How columns become features.
@@ -61,17 +74,20 @@ class Learner:
         chunk_rows: int | None = None,
     ) -> None:
         self.path = path
-        self.model: BalancedRidgeClassifier | None = None
+        self.model: Model | None = None
         self.records: dict[str, Record] = {}
         self._options = dict(options)
+        like = self._borrowed()
         if os.path.exists(path):
-            self._resume(columns, options, chunk_rows)
+            self._resume(columns, self._options, chunk_rows)
         else:
             if not columns.get("label"):
                 raise DataError("say which column holds the labels, with --label COLUMN")
             self.encoding = Encoding(Columns(**columns))
+            if like is not None:
+                self.encoding = replace(self.encoding, kinds=like.kinds, features=like.features)
             self.chunk_rows = chunk_rows or CHUNK_ROWS
-            BalancedRidgeClassifier(**self._options)._check()
+            made(self._options, self.encoding.columns)._check()
 
     @property
     def rows(self) -> int:
@@ -158,7 +174,7 @@ class Learner:
             The same as rows of features.
         """
         if encoded.X.shape[0] and self.model is not None:
-            self.model.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
+            taught(self.model, encoded.X, encoded.y, encoded.weight)
         self.encoding = self._next
         self._kinds.update(self.encoding.kinds)
         known = self.records.get(key, Record(starts=chunk.starts))
@@ -182,13 +198,31 @@ class Learner:
         if not d:
             raise DataError(f"{chunk.source}: no column is left to learn from")
         if self.model is None:
-            self.model = BalancedRidgeClassifier(**_typed(self._options, encoding.labels))
-        known = self.model.classes_.tolist() if hasattr(self.model, "_learned") else []
+            self.model = made(_typed(self._options, encoding.labels), encoding.columns)
+        known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []
         if len({*known, *np.unique(encoded.y).tolist()}) > MOST:
             raise DataError(
                 f"{chunk.source}: column {encoding.columns.label!r} has more than {MOST:,} "
                 "different labels; is it the right one?"
             )
+
+    def _borrowed(self) -> Encoding | None:
+        """Let options begin with what another model file has fixed, and return its encoding."""
+        path = self._options.get("features")
+        if not isinstance(path, str) or not path.endswith(".safetensors"):
+            return None
+        if os.path.exists(self.path) and os.path.samefile(path, self.path):
+            del self._options["features"]
+            return None
+        stored = require_learnt(stored_model(path), path)
+        model = stored.model
+        if isinstance(model, ChoosingClassifier):
+            model = model.best_
+            self._options.setdefault("ridge", model.ridge)
+        if model._learned.warmup is not None:
+            raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
+        self._options["features"] = model.features_
+        return stored.encoding if model.features_ is not None else None
 
     def _require_unknown(self, chunk: Chunk) -> None:
         for other, record in self.records.items():
@@ -204,9 +238,11 @@ class Learner:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows = stored.chunk_rows
-        before = {**asdict(self.encoding.columns), **self.model.get_params()}
+        before = {**asdict(self.encoding.columns), **_named(self.model.get_params(deep=False))}
         before["chunk_rows"] = self.chunk_rows
-        now = {**columns, **_typed(options, self.encoding.labels)}
+        now = {**columns, **_named(_typed(options, self.encoding.labels))}
+        if before["features"] == AUTO:
+            _require_open(now, self.encoding.columns)
         if chunk_rows is not None:
             now["chunk_rows"] = chunk_rows
         for name, value in now.items():
@@ -216,6 +252,53 @@ class Learner:
                     f"{self.path} was learnt with {shown(before[name])}; leave the option out, or "
                     "learn into a new file"
                 )
+
+
+AUTO = "auto"
+
+
+def made(options: Mapping[str, Any], columns: Columns) -> Model:
+    """A model that has learnt nothing yet.
+
+    Parameters
+    ----------
+    options : mapping
+        Its parameters; ``features="auto"`` makes one that chooses.
+    columns : Columns
+        What is wanted of the columns.
+
+    Returns
+    -------
+    BalancedRidgeClassifier or ChoosingClassifier
+    """
+    if options.get("features") != AUTO:
+        return BalancedRidgeClassifier(**options)
+    _require_open(options, columns)
+    return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
+
+
+def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
+    """Raise if an option decides what a model that chooses decides by itself."""
+    for name, what in (
+        ("ridge", "chooses the ridge"),
+        ("scale", "scales by itself"),
+        ("fit_intercept", "has a constant"),
+    ):
+        if name in options:
+            option = OPTIONS.get(name, f"--{name}")
+            raise DataError(f"--features auto {what}; leave {option} out")
+    if columns.weight is not None:
+        raise DataError("--features auto counts rows; leave --weight out")
+
+
+def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with the map by its name, to be compared."""
+    result = dict(options)
+    if "candidates" in result:
+        result["features"] = AUTO
+    elif result.get("features") not in (None, AUTO):
+        result["features"] = text_of(result["features"])
+    return result
 
 
 OPTIONS = {"hashed": "--hash", "costs": "--cost", "fit_intercept": "--intercept"}
@@ -234,7 +317,8 @@ def _typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
                     f"{OPTIONS.get(name, '--class-weight')} names {list(value)}, but labels are "
                     "whole numbers"
                 ) from None
-    return options_of(plain_options(result), result)
+    features = {"features": result.pop("features")} if "features" in result else {}
+    return {**options_of(plain_options(result), result), **features}
 
 
 def shown(value: Any) -> str:

@@ -10,20 +10,20 @@ import copy
 import json
 import os
 
-from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.confusion import Confusion
 from counterpoise.encoding import Encoded
+from counterpoise.stored import Model, taught
 from counterpoise.streams import DataError
 
 FIRST = 16  # rows of the first piece, which nobody can score
 
 
-def score(model: BalancedRidgeClassifier, before: int, rows: Encoded, into: Confusion) -> None:
+def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
     """Predict rows before they are learnt.
 
     Parameters
     ----------
-    model : BalancedRidgeClassifier
+    model : BalancedRidgeClassifier or ChoosingClassifier
         The model, which stays as it is.
     before : int
         Rows that it has learnt.
@@ -43,7 +43,7 @@ def score(model: BalancedRidgeClassifier, before: int, rows: Encoded, into: Conf
         if ahead.__sklearn_is_fitted__():
             into.add(y, ahead.predict(X))
         weight = None if rows.weight is None else rows.weight[piece]
-        ahead.partial_fit(X, y, sample_weight=weight)
+        taught(ahead, X, y, weight)
         at = piece.stop
 
 

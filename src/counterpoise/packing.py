@@ -197,6 +197,8 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, Map | FixedMap):
             return text_of(value)
+        if isinstance(value, tuple | list):
+            return [plain(one) for one in value]
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, Real) and not isinstance(value, (bool, int)):

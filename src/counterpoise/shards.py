@@ -35,6 +35,8 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
     """
     for stored, name in zip((one, two), names, strict=True):
         require_learnt(stored, name)
+        if not isinstance(stored.model, BalancedRidgeClassifier):
+            raise _undecided(name)
     _require_alike(one, two, names)
     records = _united(one.records, two.records, names, allow_overlap)
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
@@ -92,10 +94,13 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         raise DataError(f"{source.name} was never learnt; what was learnt is {known}")
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; forget needs a file")
+    if not isinstance(model, BalancedRidgeClassifier):
+        raise _undecided(learner.path)
     model._require_forgettable()
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
     source.verify(record.mark, wanted)
-    gone, left = BalancedRidgeClassifier(**model.get_params()), record.mark.rows
+    params = {**model.get_params(deep=False), "features": model._learned.fixed}
+    gone, left = BalancedRidgeClassifier(**params), record.mark.rows
     for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted, left):
         chunk = chunk.head(left)
         encoded, after = encoding.learn(chunk)
@@ -117,11 +122,20 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     return record.mark.rows
 
 
+def _undecided(path: str) -> DataError:
+    return DataError(
+        f"{path} holds a model that chooses by itself, which depends on the order of the rows, so "
+        "that it can neither be merged nor forget; learn one that begins with its choice: "
+        f"--features {path}"
+    )
+
+
 def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClassifier:
     """The model with its features at their places among all features."""
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
-    result: BalancedRidgeClassifier = stored.model.__copy__()
+    result = stored.model.__copy__()
+    assert isinstance(result, BalancedRidgeClassifier)
     result._place(at, [feature.name for feature in features])
     return result
 

@@ -7,12 +7,19 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from counterpoise import modelfile
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns, Feature
 from counterpoise.encoding import Encoding
 from counterpoise.modelfile import ModelFileError, require
 from counterpoise.streams import DataError, Mark
 from counterpoise.streams.chunk import STARTS
+
+Model = BalancedRidgeClassifier | ChoosingClassifier
+KINDS: dict[str, type[Model]] = {
+    kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Stored:
 
     Attributes
     ----------
-    model : BalancedRidgeClassifier
+    model : BalancedRidgeClassifier or ChoosingClassifier
         The model, without names of features.
     encoding : Encoding
         How columns become features.
@@ -68,10 +75,30 @@ class Stored:
         Rows learnt at a time.
     """
 
-    model: BalancedRidgeClassifier
+    model: Model
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
+
+
+def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
+    """Let a model learn rows; one that chooses counts rows, and knows no weights.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier or ChoosingClassifier
+        The model.
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows.
+    y : ndarray of shape (n,)
+        Their labels.
+    weight : ndarray of shape (n,), optional
+        Their weights.
+    """
+    if isinstance(model, BalancedRidgeClassifier):
+        model.partial_fit(X, y, sample_weight=weight)
+    else:
+        model.partial_fit(X, y)
 
 
 def input_key(path: str, model: str) -> str:
@@ -91,6 +118,22 @@ def input_key(path: str, model: str) -> str:
     """
     key = os.path.relpath(os.path.realpath(path), os.path.dirname(os.path.realpath(model)))
     return os.path.join(".", key) if key.startswith("-") else key
+
+
+def answering(stored: Stored) -> BalancedRidgeClassifier:
+    """The model that answers: itself, or what it has chosen.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    BalancedRidgeClassifier
+    """
+    model = stored.model
+    return model if isinstance(model, BalancedRidgeClassifier) else model._winner()
 
 
 def require_learnt(stored: Stored, path: str) -> Stored:
@@ -186,7 +229,7 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
     -------
     Stored
     """
-    if contents.kind != "BalancedRidgeClassifier" or contents.stream is None:
+    if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
             "become features; use it from Python, or learn a model with counterpoise learn"
@@ -194,12 +237,12 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 
     def build() -> Stored:
         plain = replace(contents, stream=None, lists={})
-        return _stream(contents, BalancedRidgeClassifier._of(plain))
+        return _stream(contents, KINDS[contents.kind]._of(plain))
 
     return modelfile.believed(path, build)
 
 
-def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Stored:
+def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
     require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
@@ -229,7 +272,7 @@ def _stream(contents: modelfile.Contents, model: BalancedRidgeClassifier) -> Sto
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
     encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
     require(all(_fits(feature, encoding) for feature in features), "features of other columns")
-    text = [isinstance(label, str) for label in model._learned.moments.labels.tolist()]
+    text = [isinstance(label, str) for label in model.classes_.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}

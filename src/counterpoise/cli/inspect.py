@@ -29,7 +29,7 @@ def inspect(
         show_json(found)
         return
     facts: list[list[Any]] = [
-        ["features", len(found["weights"])],
+        ["terms" if found["options"]["features"] else "features", len(found["weights"])],
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
         *([name, shown(value)] for name, value in found["options"].items()),
@@ -37,6 +37,10 @@ def inspect(
     ]
     show(["what", "value"], facts)
     print()
+    if found["candidates"]:
+        judged = [[name, *best] for name, best in found["candidates"].items()]
+        show(["candidate", "progressive G-mean", "at ridge"], judged)
+        print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]

@@ -59,6 +59,7 @@ def learn(
     memory_limit: Annotated[
         float | None, typer.Option(help="Bytes that the moments may take.", metavar="BYTES")
     ] = None,
+    features: opt.Features = None,
     checkpoint_every: Annotated[
         int, typer.Option(help="Rows between two saves.", metavar="N")
     ] = 1_000_000,
@@ -99,6 +100,8 @@ def learn(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing
     )
     parameters = _parameters(ridge, class_weight, cost, scale, intercept, half_life, memory_limit)
+    if features is not None:
+        parameters["features"] = opt.features(features)
 
     from counterpoise import streams
     from counterpoise.cli.app import say
@@ -129,7 +132,7 @@ def learn(
         if watch.total.g_mean() is not None:
             say(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
-            say(f"{model}: {counts_of(learner.model)}")
+            say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
     if stopped:
         say("stopped; the same command goes on from here")
         sys.exit(128 + stopped[0])
@@ -231,6 +234,14 @@ def counts_of(model: Any) -> str:
     pairs = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
     shown = [f"{label}: {count:,.10g}" for label, count in pairs]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
+
+
+def _chosen(model: Any) -> str:
+    """What a model that chooses has chosen, in words."""
+    if not hasattr(model, "dropped_"):
+        return ""
+    best = model.best_
+    return f"; chose {best.features or 'linear'} with ridge {best.ridge:g}"
 
 
 def _parameters(

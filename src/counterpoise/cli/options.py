@@ -53,6 +53,40 @@ Positive = Annotated[
 ]
 
 
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="Map of the features: poly2, interactions, rm3, rff:400, ...; auto to let the model "
+        "choose; a model file to begin with its map.",
+        metavar="MAP",
+    ),
+]
+
+
+def features(text: str) -> str:
+    """A map of the features, checked.
+
+    Parameters
+    ----------
+    text : str
+        As given.
+
+    Returns
+    -------
+    str
+        Itself if it is "auto" or names a model file, else the name of the map.
+    """
+    if text == "auto" or text.endswith(".safetensors"):
+        return text
+
+    from counterpoise.features import map_of
+
+    try:
+        return map_of(text).text
+    except ValueError as error:
+        raise bad("--features", str(error).removeprefix("features=")) from None
+
+
 def bad(option: str, message: str) -> typer.BadParameter:
     """Error about the use of an option.
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from counterpoise import streams
 from counterpoise.arrays import Labels, Matrix
+from counterpoise.chooser import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.learner import CHUNK_ROWS
-from counterpoise.stored import Stored
+from counterpoise.stored import Stored, answering
 from counterpoise.streams import DataError, Mark, Source
 
 MOST_BYTES = 4e9  # of a matrix in memory
@@ -159,22 +161,34 @@ def described(stored: Stored) -> dict[str, Any]:
     -------
     dict
     """
-    model, encoding = stored.model, stored.encoding
-    classes, fitted = model.classes_.tolist(), model.__sklearn_is_fitted__()
-    weights = model.coef_ * model._spread() if fitted else np.zeros((1, len(encoding.features)))
+    encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
+    names = [feature.name for feature in encoding.features]
+    weights, mapped, judged = np.zeros((1, len(names))), None, None
+    model = answering(stored) if fitted else stored.model
+    classes = model.classes_.tolist()
+    if isinstance(model, BalancedRidgeClassifier) and fitted:
+        weights = model.coef_ * model._spread()
+        if model.features_ is not None:
+            names, mapped = model.features_.names(names), model.features_.map.text
+    if isinstance(stored.model, ChoosingClassifier) and fitted:
+        judged = {
+            name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
+            for name, by_ridge in stored.model.g_means_.items()
+        }
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
-        "options": model.get_params(),
+        "options": {**stored.model.get_params(deep=False), "features": mapped},
+        "candidates": judged,
         "columns": asdict(encoding.columns),
         "kinds": encoding.kinds,
-        "ridge": model.ridge_ if fitted else None,
-        "condition": model._condition() if fitted else None,
+        "ridge": answering(stored).ridge_ if fitted else None,
+        "condition": answering(stored)._condition() if fitted else None,
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
         "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
-        "weights": {encoding.features[j].name: weights[:, j].tolist() for j in order.tolist()},
+        "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
     }

@@ -16,6 +16,8 @@ from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Feature
 from counterpoise.encoding import MOST, Encoding
+from counterpoise.features import FixedMap, Map, fixed
+from counterpoise.scaling import affine
 from counterpoise.spark.frames import Plan, chunks, columns_of, planned
 from counterpoise.streams.chunk import DataError
 
@@ -40,6 +42,7 @@ def fit(
     hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
+    feature_map: str | Map | FixedMap | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
     """Fit a model to a frame: that which one machine would have found.
@@ -71,8 +74,11 @@ def fit(
         not needed, and any other is an error.
     missing : "error", "drop" or "indicate"
         What becomes of rows with null or NaN: see the command line.
+    feature_map : str, Map or FixedMap, optional
+        What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
+        means and standard deviations of the whole frame, which takes a pass of its own.
     **options
-        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
+        Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
 
     Returns
     -------
@@ -80,14 +86,45 @@ def fit(
         An ordinary one; its ``encoding_`` says how columns became features.
     """
     columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
-    template = BalancedRidgeClassifier(**options)
+    template = BalancedRidgeClassifier(**options, features=feature_map)
     template._check()
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
-    model, _ = learnt(plan, encoding, template.get_params())
+    model, _ = learnt(
+        plan, encoding, with_fixed_map(plan, encoding, template.get_params(deep=False))
+    )
     if model is None:
         raise DataError("the frame has no row to learn from")
     return dressed(model, encoding)
+
+
+def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a map that is fixed by the whole frame, for what has no order has no warm-up.
+
+    Parameters
+    ----------
+    plan : Plan
+        The frame.
+    encoding : Encoding
+        How its columns become features.
+    options : dict
+        Parameters of the classifier.
+
+    Returns
+    -------
+    dict
+        The same, if there is no map or it is fixed already.
+    """
+    wanted = options["features"]
+    if wanted is None or isinstance(wanted, FixedMap):
+        return options
+    plain = {**options, "features": None, "scale": "standard", "half_life": None}
+    model, _ = learnt(plan, encoding, plain)
+    if model is None:
+        return options
+    moments = model._learned.moments
+    m, s = affine(moments, "standard")
+    return {**options, "features": fixed(wanted, moments.anchor + m, s)}
 
 
 def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidgeClassifier:

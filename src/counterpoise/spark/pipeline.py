@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame
 
 from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.features import FixedMap
 from counterpoise.packing import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit
 from counterpoise.spark.frames import column_of
@@ -90,26 +91,29 @@ class BalancedRidge(
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        usual = plain_options(BalancedRidgeClassifier().get_params())
+        usual = plain_options(BalancedRidgeClassifier().get_params(deep=False))
         self._setDefault(missing="error", options=json.dumps(usual))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
             template = BalancedRidgeClassifier(**given["options"])
             template._check()
-            given["options"] = json.dumps(plain_options(template.get_params()))
+            if isinstance(template.features, FixedMap):
+                raise ValueError("a stage fixes its map by the frame; give the map by its name")
+            given["options"] = json.dumps(plain_options(template.get_params(deep=False)))
         self._set(**{name: value for name, value in given.items() if value is not None})
 
     def _fit(self, dataset: DataFrame) -> Any:
         chosen = self.isDefined("inputCols") and self.getInputCols()
+        plain = {"features": None, **json.loads(self.getOrDefault("options"))}
+        options = options_of(plain, BalancedRidgeClassifier().get_params(deep=False))
         model = fit(
             dataset,
             self.getLabelCol(),
             chosen or [self.getFeaturesCol()],
             weight=self.getWeightCol() if self.isDefined("weightCol") else None,
             missing=self.getOrDefault("missing"),
-            **options_of(
-                json.loads(self.getOrDefault("options")), BalancedRidgeClassifier().get_params()
-            ),
+            feature_map=options.pop("features"),
+            **options,
         )
         result = BalancedRidgeModel(model)
         return self._copyValues(result)
@@ -192,6 +196,8 @@ class _Reader(MLReader[BalancedRidgeModel]):
         if row is None:
             raise ValueError(f"{path} holds no model")
         stored = of_contents(modelfile.from_bytes(bytes(row["model"])), path)
+        if not isinstance(stored.model, BalancedRidgeClassifier):
+            raise ValueError(f"{path} holds a {type(stored.model).__name__}")
         result = self.cls(dressed(stored.model, stored.encoding))
         result._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(result, metadata)

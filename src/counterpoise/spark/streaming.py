@@ -16,8 +16,10 @@ from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
+from counterpoise.features import FixedMap, Map
 from counterpoise.learner import CHUNK_ROWS, locked
-from counterpoise.spark.fit import encoded, learnt
+from counterpoise.lifting import text_of
+from counterpoise.spark.fit import encoded, learnt, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
 from counterpoise.stored import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.streams.chunk import DataError, Mark
@@ -44,6 +46,8 @@ class ModelSink:
         Name of the query: a file can take in several, each under a name of its own.
     weight, drop, numeric, categorical, time, hashed, missing
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learnt them as.
+    feature_map : str, Map or FixedMap, optional
+        See there too; it is fixed by the first batch that has rows.
     **options
         Parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
 
@@ -70,15 +74,16 @@ class ModelSink:
         time: Sequence[str] = (),
         hashed: Mapping[str, int] | None = None,
         missing: str = "error",
+        feature_map: str | Map | FixedMap | None = None,
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
         self.columns = columns_of(
             label, features, weight, drop, numeric, categorical, time, hashed, missing
         )
-        template = BalancedRidgeClassifier(**options)
+        template = BalancedRidgeClassifier(**options, features=feature_map)
         template._check()
-        self.options = template.get_params()
+        self.options = template.get_params(deep=False)
 
     @property
     def key(self) -> str:
@@ -143,20 +148,24 @@ class ModelSink:
             sizes = _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
-        model, dropped = learnt(plan, encoding, self.options)
+        if before is None or not before.model.__sklearn_is_fitted__():
+            model, dropped = learnt(plan, encoding, with_fixed_map(plan, encoding, self.options))
+        else:
+            wide = before.model.__copy__()
+            assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
+            wide._widen([feature.name for feature in encoding.features])
+            model, dropped = learnt(plan, encoding, {**self.options, "features": wide.features_})
+            model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped
         if before is None:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
-        if before.model.__sklearn_is_fitted__():
-            wide: BalancedRidgeClassifier = before.model.__copy__()
-            wide._widen([feature.name for feature in encoding.features])
-            model = wide.merge(model)
         return Stored(model, encoding, before.records, before.chunk_rows), dropped
 
     def _require_same(self, before: Stored) -> None:
         """Raise if the file was learnt with other options."""
-        mine, theirs = _settled(self.options), _settled(before.model.get_params())
+        mine = _settled(self.options)
+        theirs = _settled(before.model.get_params(deep=False))
         if mine != theirs:
             raise DataError(
                 f"{self.path} was learnt with other options of the classifier: {theirs}; use them, "
@@ -173,7 +182,8 @@ class ModelSink:
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that matter to what was learnt."""
-    return {name: value for name, value in options.items() if name != "memory_limit"}
+    settled = {name: value for name, value in options.items() if name != "memory_limit"}
+    return {**settled, "features": text_of(settled.get("features"))}
 
 
 def _asked(columns: Columns) -> dict[str, Any]:
