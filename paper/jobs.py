@@ -30,8 +30,8 @@ from counterpoise.modelfile import write_whole
 
 ROOT = Path(__file__).parent
 NUMERICAL = (
-    "classifier", "features/polynomial", "model", "moments", "progressive", "rows", "scaling", "solve",
-    "validate", "weighting",
+    "classifier", "features/polynomial", "lifting", "model", "moments", "progressive", "rows",
+    "scaling", "solve", "validate", "weighting",
 )  # fmt: skip
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
 

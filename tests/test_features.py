@@ -68,7 +68,7 @@ def test_an_order_may_come_from_numpy_and_must_stay_one():
 
 @pytest.mark.parametrize("make", MAPS.values())
 def test_powers_that_overflow_are_refused(make):
-    with pytest.raises(ValueError, match="terms of (rm6|poly6) overflow"):
+    with pytest.raises(ValueError, match=r"terms of (rm6|poly6) overflow"):
         make(6).fit_transform([[1e60, 1.0]])
 
 

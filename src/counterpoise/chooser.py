@@ -23,7 +23,7 @@ from counterpoise.weighting import ClassWeight, Costs
 
 LINEAR = "linear"
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
-RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01)
+RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
 @dataclass(eq=False)
@@ -98,7 +98,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Maps of the features, the simplest first; "linear" is none. By default linear, reduced
         polynomial of order 2, and the latter with random Fourier features of three widths.
     ridges : sequence of float
-        Ridges to choose from, the largest first; by default 9 from 100 to 0.01. They cost one
+        Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
         decomposition together.
     class_weight, costs, half_life, memory_limit
         See :class:`~counterpoise.BalancedRidgeClassifier`; the limit is for all candidates
