@@ -152,8 +152,8 @@ def main():
         "random Fourier features learn the training half in one pass, with the same settings for "
         "every set; so do river's trees, which know no class weights. SVC (RBF, balanced) chooses "
         f"C from {GRID['svc__C']} and gamma from {GRID['svc__gamma']} over the number of features "
-        "by 5-fold cross-validation for G-mean, 81 fits a fold; HistGradientBoosting is balanced and "
-        "otherwise as it comes. The best of a row is bold. "
+        "by 5-fold cross-validation for G-mean, 81 fits a fold; HistGradientBoosting is balanced "
+        "and otherwise as it comes. The best of a row is bold. "
         + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "l", *LEARNERS], rows),
         "Sets on which the chooser is better, and worse:",
