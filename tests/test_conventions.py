@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 
 CONFIGURATIONS = [
     BalancedRidgeClassifier(),
@@ -34,6 +34,8 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(scale="minmax"),
     BalancedRidgeClassifier(scale=None),
     BalancedRidgeClassifier(half_life=100.0),
+    BalancedRidgeClassifier(features="rm2", ridge=0.01),
+    BalancedRidgeClassifier(features="rff:40", ridge="gcv"),
 ]
 
 
@@ -52,6 +54,11 @@ def expected_failures(model):
 
 @parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([ChoosingClassifier(candidates=("linear", "rm2", "rff:20"))])
+def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
     check(estimator)
 
 

@@ -23,6 +23,7 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(scale="minmax", penalize_intercept=False),
     BalancedRidgeClassifier(scale=None, half_life=50.0),
     BalancedRidgeClassifier(costs={True: 3.0}),
+    BalancedRidgeClassifier(features="rm2", ridge=0.01),
 ]
 CHECKS = [
     pytest.param(model, check, id=f"{i}-{check.__name__}-{j}")

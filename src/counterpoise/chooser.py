@@ -19,7 +19,7 @@ from counterpoise.features import FixedMap, map_of
 from counterpoise.judging import FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.model import Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
-from counterpoise.weighting import ClassWeight, Costs
+from counterpoise.weighting import Costs
 
 LINEAR = "linear"
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
@@ -34,6 +34,7 @@ class _Field:
     names: list[str]
     judges: list[Judge | None]
     tally: Tally
+    costs: Costs
     rows: int = 0
     due: int = FIRST
     dropped: dict[str, int] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class _Field:
         """Candidate and ridge that answer; before anything was judged a linear one, if any is."""
         if not len(self.tally.labels):
             return 0, self.tally.hits.shape[2] // 2
-        return best(self.tally, self.rows)
+        return best(self.tally, self.rows, self.costs)
 
     def learn(
         self, X: Rows, y: Labels, ridges: Vector, classes: Labels, into: Matrix | None = None
@@ -71,7 +72,7 @@ class _Field:
             at = stop
 
     def _refresh(self, ridges: Vector) -> None:
-        gone = losers(self.tally, self.rows)
+        gone = losers(self.tally, self.rows, self.costs)
         for i in reversed(gone):
             self.dropped[self.names[i]] = self.rows
             del self.models[i], self.names[i], self.judges[i]
@@ -100,7 +101,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
         decomposition together.
-    class_weight, costs, half_life, memory_limit
+    costs : dict, optional
+        Factors on the weights of the classes, which are balanced, by label. They are also the
+        exponents of the recalls in the G-mean that candidates are judged by.
+    half_life, memory_limit
         See :class:`~counterpoise.BalancedRidgeClassifier`; the limit is for all candidates
         together.
 
@@ -137,14 +141,12 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         *,
         candidates: Sequence[Any] = CANDIDATES,
         ridges: Sequence[float] = RIDGES,
-        class_weight: ClassWeight = "balanced",
         costs: Costs = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
     ) -> None:
         self.candidates = candidates
         self.ridges = ridges
-        self.class_weight = class_weight
         self.costs = costs
         self.half_life = half_life
         self.memory_limit = memory_limit
@@ -215,6 +217,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             Scores by the weights of the last refresh, which is at most a sixth of the rows, and
             at most 4,096 rows, ago; 0 before there were any, for the first 16 rows.
         """
+        validate.require_y(self, y)
         with validate.all_or_nothing(self):
             everything = np.unique(np.asarray(y))
             if classes is not None:
@@ -319,7 +322,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._field
         if not len(state.tally.labels):
             return {name: {} for name in state.names}
-        G, _ = state.tally.g_means(state.rows)
+        G, _ = state.tally.g_means(state.rows, self.costs)
         ridges = self._ridges().tolist()
         return {
             name: dict(zip(ridges, row.tolist(), strict=True))
@@ -386,7 +389,6 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _candidate(self, features: Any) -> BalancedRidgeClassifier:
         return BalancedRidgeClassifier(
             features=features,
-            class_weight=self.class_weight,
             costs=self.costs,
             half_life=self.half_life,
             memory_limit=self.memory_limit,
@@ -398,7 +400,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         models = [self._candidate(one) for one in features]
         nobody = np.zeros((0, len(models), len(self.ridges)))
         tally = Tally(np.empty(0), np.zeros(0), nobody)
-        return _Field(models, self._names(), [None] * len(models), tally)
+        return _Field(models, self._names(), [None] * len(models), tally, self.costs)
 
     def _learn(
         self,
@@ -573,7 +575,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if seen is not None:
             result.feature_names_in_ = seen
         tally = Tally(labels, total, hits)
-        result._field = _Field(models, names, judges, tally, rows, due, dropped)
+        result._field = _Field(models, names, judges, tally, result.costs, rows, due, dropped)
         return result
 
 

@@ -23,6 +23,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 from counterpoise.model import Options
+from counterpoise.weighting import Costs, by_label
 
 FIRST = 16  # rows that are learnt before the first are judged
 SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
@@ -156,13 +157,15 @@ class Tally:
         """Without some candidates."""
         return Tally(self.labels, self.total, np.delete(self.hits, candidates, axis=1))
 
-    def g_means(self, rows: int) -> tuple[Matrix, Matrix]:
+    def g_means(self, rows: int, costs: Costs = None) -> tuple[Matrix, Matrix]:
         """G-mean of each candidate and ridge, and its standard error.
 
         Parameters
         ----------
         rows : int
             Rows so far, of which the last one counted the square root of that.
+        costs : dict, optional
+            Exponents of the recalls, by label.
 
         Returns
         -------
@@ -172,12 +175,14 @@ class Tally:
         one = np.sqrt(max(rows, 1))  # half a row of each kind keeps zero and one apart from sure
         n = (self.total[:, None, None] + one) / one
         recall = (self.hits / one + 0.5) / n
-        G = np.exp(np.log(recall).mean(axis=0))
-        error = G * np.sqrt(((1.0 - recall) / (recall * n)).sum(axis=0)) / len(self.labels)
+        share = by_label(self.labels, costs)
+        share = (share / share.sum())[:, None, None]
+        G = np.exp((share * np.log(recall)).sum(axis=0))
+        error = G * np.sqrt((share**2 * (1.0 - recall) / (recall * n)).sum(axis=0))
         return G, error
 
 
-def best(tally: Tally, rows: int) -> tuple[int, int]:
+def best(tally: Tally, rows: int, costs: Costs = None) -> tuple[int, int]:
     """Candidate and ridge that are to answer.
 
     Parameters
@@ -186,6 +191,8 @@ def best(tally: Tally, rows: int) -> tuple[int, int]:
         How they did, the simplest first.
     rows : int
         Rows so far.
+    costs : dict, optional
+        Exponents of the recalls, by label.
 
     Returns
     -------
@@ -193,7 +200,7 @@ def best(tally: Tally, rows: int) -> tuple[int, int]:
     ridge : int
         Its best, the first of equals.
     """
-    G, error = tally.g_means(rows)
+    G, error = tally.g_means(rows, costs)
     ridge = G.argmax(axis=1)
     first = 0
     for i in range(1, len(G)):
@@ -217,7 +224,7 @@ def next_refresh(rows: int) -> int:
     return rows + min(max(rows // 6, SLOW), FAST)
 
 
-def losers(tally: Tally, rows: int) -> list[int]:
+def losers(tally: Tally, rows: int, costs: Costs = None) -> list[int]:
     """Candidates that are surely worse than the best.
 
     Parameters
@@ -226,6 +233,8 @@ def losers(tally: Tally, rows: int) -> list[int]:
         How they did.
     rows : int
         Rows so far.
+    costs : dict, optional
+        Exponents of the recalls, by label.
 
     Returns
     -------
@@ -233,8 +242,8 @@ def losers(tally: Tally, rows: int) -> list[int]:
     """
     if rows < EARLY or not len(tally.labels):
         return []
-    G, error = tally.g_means(rows)
-    best = np.unravel_index(int(G.argmax()), G.shape)
+    G, error = tally.g_means(rows, costs)
+    top = np.unravel_index(int(G.argmax()), G.shape)
     of_each: Any = np.arange(len(G)), G.argmax(axis=1)
-    behind = G[best] - G[of_each]
-    return [int(i) for i in np.flatnonzero(behind > SURE * np.hypot(error[best], error[of_each]))]
+    behind = G[top] - G[of_each]
+    return [int(i) for i in np.flatnonzero(behind > SURE * np.hypot(error[top], error[of_each]))]

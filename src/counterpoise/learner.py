@@ -51,8 +51,8 @@ class Learner:
         What is wanted of the columns: those fields of Columns that somebody has named.
     options : mapping
         Parameters of the classifier that somebody has named; the keys of dicts by label are text.
-        ``features`` may also be "auto", for a model that chooses, or the path of a model file whose
-        map, and if it has chosen whose ridge, the model is to begin with.
+        ``features`` may also be "auto", for a model that chooses, or the path of a model file, with
+        a separator in it, whose map, and if it has chosen whose ridge, the model is to begin with.
     chunk_rows : int, optional
         Rows learnt at a time.
 
@@ -209,7 +209,7 @@ class Learner:
     def _borrowed(self) -> Encoding | None:
         """Let options begin with what another model file has fixed, and return its encoding."""
         path = self._options.get("features")
-        if not isinstance(path, str) or not path.endswith(".safetensors"):
+        if not isinstance(path, str) or not os.path.dirname(path):
             return None
         if os.path.exists(self.path) and os.path.samefile(path, self.path):
             del self._options["features"]
@@ -282,6 +282,7 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
     for name, what in (
         ("ridge", "chooses the ridge"),
         ("scale", "scales by itself"),
+        ("class_weight", "balances the classes, with --cost if you like"),
         ("fit_intercept", "has a constant"),
     ):
         if name in options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -74,9 +75,9 @@ def features(text: str) -> str:
     Returns
     -------
     str
-        Itself if it is "auto" or names a model file, else the name of the map.
+        Itself if it is "auto"; the name of a map; or the path of a model file, with a separator.
     """
-    if text == "auto" or text.endswith(".safetensors"):
+    if text == "auto":
         return text
 
     from counterpoise.features import map_of
@@ -84,6 +85,8 @@ def features(text: str) -> str:
     try:
         return map_of(text).text
     except ValueError as error:
+        if text.endswith(".safetensors") or os.path.isfile(text):
+            return os.path.join(os.curdir, text)
         raise bad("--features", str(error).removeprefix("features=")) from None
 
 
