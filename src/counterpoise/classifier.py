@@ -650,6 +650,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         rows, target = validate.rows(self, X, y, reset=first, accept_sparse=accept_sparse)
         if self.__sklearn_is_fitted__():
             self._require_same_learning()
+        given = self._given()
+        if first and given is not None and rows.shape[1] != len(given.mean):
+            raise ValueError(
+                f"features is a map fixed for {len(given.mean)} features, but X has "
+                f"{rows.shape[1]} features"
+            )
         declared = target[:0] if first else self._learned.declared
         if classes is not None:
             more = np.unique(np.asarray(classes))

@@ -22,6 +22,7 @@ from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import MOST, Encoded, Encoding
+from counterpoise.features import FixedMap
 from counterpoise.lifting import text_of
 from counterpoise.packing import options_of, plain_options
 from counterpoise.stored import (
@@ -198,6 +199,10 @@ class Learner:
         if not d:
             raise DataError(f"{chunk.source}: no column is left to learn from")
         if self.model is None:
+            given = self._options.get("features")
+            if isinstance(given, FixedMap) and len(given.mean) < d:
+                names = [feature.name for feature in encoding.features]
+                self._options["features"] = given.placed(np.arange(len(given.mean)), names)[0]
             self.model = made(_typed(self._options, encoding.labels), encoding.columns)
         known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []
         if len({*known, *np.unique(encoded.y).tolist()}) > MOST:

@@ -47,5 +47,6 @@ def inspect(
     show(["learnt from", "rows", "of which dropped"], inputs)
     print()
     names = list(found["weights"].items())[:most]
-    head = ["feature", *(f"for {label}" for label in found["scores"])]
+    what = "term" if found["options"]["features"] else "feature"
+    head = [what, *(f"for {label}" for label in found["scores"])]
     show(head, [[name, *values] for name, values in names])

@@ -59,11 +59,11 @@ class Union(Map):
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
-        return [
-            f"{name} of {i}" if len(self.maps) > 1 and part.draws else name
-            for i, part in enumerate(self.maps)
-            for name in part.names(names)
-        ]
+        found = [part.names(names) for part in self.maps]
+        flat = [name for block in found for name in block]
+        if len(set(flat)) == len(flat):
+            return flat
+        return [f"{name} of {i}" for i, block in enumerate(found) for name in block]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
         """Where each term goes when feature j becomes feature at[j] of l."""
