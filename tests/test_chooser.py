@@ -88,6 +88,7 @@ def test_what_is_linear_stays_so_and_what_is_not_does_not():
     X, y = crossed(2000)
     assert chooser().fit(X, y).best_.features == "interactions"
     assert LINEAR in chooser().fit(X, y).dropped_
+    assert chooser(drop=False).fit(X, y).dropped_ == {}
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
     found = ChoosingClassifier(candidates=(LINEAR, "rff:40,width=0.1")).fit(X, straight)

@@ -46,7 +46,13 @@ class _Field:
         return best(self.tally, self.rows, self.costs)
 
     def learn(
-        self, X: Rows, y: Labels, ridges: Vector, classes: Labels, into: Matrix | None = None
+        self,
+        X: Rows,
+        y: Labels,
+        ridges: Vector,
+        drop: bool,
+        classes: Labels,
+        into: Matrix | None = None,
     ) -> None:
         """Judge rows, then learn them; scores of the best of the moment go into an array."""
         at, n = 0, X.shape[0]
@@ -68,11 +74,11 @@ class _Field:
                 candidate.partial_fit(rows, labels)
             self.rows += stop - at
             if self.rows == self.due:
-                self._refresh(ridges)
+                self._refresh(ridges, drop)
             at = stop
 
-    def _refresh(self, ridges: Vector) -> None:
-        gone = losers(self.tally, self.rows, self.costs)
+    def _refresh(self, ridges: Vector, drop: bool) -> None:
+        gone = losers(self.tally, self.rows, self.costs) if drop else []
         for i in reversed(gone):
             self.dropped[self.names[i]] = self.rows
             del self.models[i], self.names[i], self.judges[i]
@@ -101,6 +107,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
         decomposition together.
+    drop : bool, default=True
+        Drop candidates that are surely worse; on a stream that changes they might come back.
     costs : dict, optional
         Factors on the weights of the classes, which are balanced, by label. They are also the
         exponents of the recalls in the G-mean that candidates are judged by.
@@ -141,12 +149,14 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         *,
         candidates: Sequence[Any] = CANDIDATES,
         ridges: Sequence[float] = RIDGES,
+        drop: bool = True,
         costs: Costs = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
     ) -> None:
         self.candidates = candidates
         self.ridges = ridges
+        self.drop = drop
         self.costs = costs
         self.half_life = half_life
         self.memory_limit = memory_limit
@@ -361,6 +371,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _check(self) -> None:
         """Raise if a parameter has no meaning."""
         validate.positive(self, "memory_limit")
+        validate.flag(self, "drop")
         try:
             ridges = self._ridges()
         except (TypeError, ValueError):
@@ -425,7 +436,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if classes is not None:
             for candidate in state.models:
                 candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
-        state.learn(rows, target, self._ridges(), known, into)
+        state.learn(rows, target, self._ridges(), self.drop, known, into)
         self._field = state
 
     def _require_room(self, c: int, inputs: int, state: _Field) -> None:
