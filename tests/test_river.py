@@ -358,3 +358,68 @@ def test_complex_rows_are_refused():
     for action in (lambda: model.learn_one(1j * X[0], y[0]), lambda: model.predict_one(1j * X[0])):
         with pytest.raises(ValueError, match=r"[Cc]omplex"):
             action()
+
+
+# Maps of the features
+
+
+@pytest.mark.parametrize("name", ["poly2", "interactions", "rm2", "rff:20", "rm2+rff:10"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):
+    X, y, rows = events(400, 3, classes)
+    one = BalancedRidgeClassifier(features=name, ridge=0.1)
+    other = ScikitFace(features=name, ridge=0.1)
+    for i, (x, label) in enumerate(zip(rows, y.tolist(), strict=True)):
+        if i in (100, 255, 256, 300, 399):
+            fitted = other.fit(X[:i], y[:i])
+            assert one.predict_one(x) == fitted.predict(X[[i]])[0]
+            p = fitted.predict_proba(X[[i]])[0]
+            assert_close([*one.predict_proba_one(x).values()], p, 1e-9)
+        one.learn_one(x, label)
+    many = BalancedRidgeClassifier(features=name, ridge=0.1)
+    frame = pd.DataFrame(rows)
+    for at in range(0, 400, 90):
+        many.learn_many(frame[at : at + 90], pd.Series(y[at : at + 90]))
+    assert_close(many.predict_proba_many(frame).to_numpy(), other.fit(X, y).predict_proba(X), 1e-9)
+    assert many.predict_many(frame).tolist() == other.predict(X).tolist()
+
+
+@pytest.mark.parametrize("at", [0, 100, 300])
+def test_late_features_of_a_map_were_zero_before(at):
+    _, y, rows = events(400, 3)
+    late = [{**row, "late": float(i % 5)} if i >= at else row for i, row in enumerate(rows)]
+    zeros = [{"late": 0.0, **row} for row in late]
+    one, two = (BalancedRidgeClassifier(features="rm2", ridge=0.1) for _ in range(2))
+    for first, second, label in zip(late, zeros, y.tolist(), strict=True):
+        one.learn_one(first, label)
+        two.learn_one(second, label)
+    for first, second in zip(late[-20:], zeros[-20:], strict=True):
+        assert_close(
+            [*one.predict_proba_one(first).values()],
+            [*two.predict_proba_one(second).values()],
+            1e-8,
+        )
+
+
+def test_unlearning_through_a_map():
+    _, y, rows = events(400, 3)
+    one, two = (BalancedRidgeClassifier(features="rm2", ridge=0.1) for _ in range(2))
+    for x, label in zip(rows[:300], y[:300].tolist(), strict=True):
+        one.learn_one(x, label)
+        two.learn_one(x, label)
+    one.learn_one(rows[300], int(y[300]))
+    one.unlearn_one(rows[300], int(y[300]))
+    assert_close(
+        [*one.predict_proba_one(rows[7]).values()], [*two.predict_proba_one(rows[7]).values()], 1e-9
+    )
+    early = BalancedRidgeClassifier(features="rm2")
+    early.learn_one(rows[0], 0)
+    with pytest.raises(ValueError, match="before the map is fixed"):
+        early.unlearn_one(rows[0], 0)
+    with pytest.raises(ValueError, match="is not known"):
+        BalancedRidgeClassifier(features="cubic")
+    again = pickle.loads(pickle.dumps(one))
+    assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])
+    with pytest.raises(ValueError, match="NaN"):
+        one.learn_one({**rows[0], "f0": float("nan")}, 0)
+    assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])

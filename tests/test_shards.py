@@ -411,3 +411,141 @@ def test_labels_are_no_formulas(run):
     page = Path("r.html").read_text()
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
+
+
+# Maps of the features, and the model that chooses
+
+
+def crossed(name, rows, kinds, seed=0):
+    """A file whose classes only a product tells apart, with a column of text."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 2))
+    frame = pd.DataFrame(
+        {"a": 50.0 * X[:, 0] + 100.0, "b": X[:, 1], "kind": rng.choice(kinds, rows)}
+    )
+    frame.assign(target=np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")).to_csv(
+        name, index=False
+    )
+
+
+@pytest.mark.parametrize("features", ["poly2", "interactions", "rm2", "rff:30", "rm2+rff:20"])
+def test_shards_with_one_map_merge_and_forget_exactly(run, features):
+    crossed("one.csv", 500, ["p", "q"])
+    crossed("two.csv", 400, ["q", "new", "p"], seed=1)
+    more = ["--features", features, "--ridge", "0.1"]
+    learn(run, "one.st", "one.csv", more=more)
+    more[1] = "one.st"
+    learn(run, "two.st", "two.csv", more=more)
+    learn(run, "whole.st", "one.csv", "two.csv", more=more)
+    run("merge", "one.st", "two.st", "--output", "both.st")
+    assert terms_of(run, "both.st") == pytest.approx(terms_of(run, "whole.st"), abs=1e-10)
+    if features in ("poly2", "interactions"):
+        # Without the third kind the product of two is constant, and rounding could not tell.
+        assert "less than three correct digits" in run("forget", "whole.st", "two.csv", code=2).err
+        return
+    learn(run, "again.st", "one.csv", more=more)
+    run("forget", "whole.st", "two.csv")
+    # The map has grown by what was learnt late; the rest is as if it had never been.
+    left, never = terms_of(run, "whole.st"), terms_of(run, "again.st")
+    assert {name: left[name] for name in never} == pytest.approx(never, abs=1e-9)
+
+
+def terms_of(run, model):
+    """Weights by term, factors in any order."""
+    terms = json.loads(run("export", model).out)["map"]["terms"]
+    return {" ".join(sorted(term["name"].split(" "))): term["weights"][0] for term in terms}
+
+
+def test_maps_that_were_fixed_apart_are_not_merged(run):
+    for name, seed in (("one", 0), ("two", 1)):
+        crossed(f"{name}.csv", 300, ["p"], seed)
+        learn(run, f"{name}.st", f"{name}.csv", more=["--features", "rm2"])
+    said = run("merge", "one.st", "two.st", "--output", "both.st", code=2).err
+    assert "fixed by different rows" in said
+    crossed("few.csv", 100, ["p"], 2)
+    learn(run, "few.st", "few.csv", more=["--features", "rm2"])
+    more = ["--label", "target", "--features", "few.st", "-m", "more.st"]
+    assert "is not fixed yet" in run("learn", "one.csv", *more, code=2).err
+    assert not os.path.exists("more.st")
+
+
+@pytest.mark.parametrize("features", ["rm2", "auto"])
+@pytest.mark.parametrize("rows", [40, 200])
+def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
+    crossed("all.csv", 500, ["p", "q", "r"])
+    lines = Path("all.csv").read_text().splitlines(keepends=True)
+    more = ["--features", features, "--chunk-rows", rows]
+    learn(run, "whole.st", "all.csv", more=more)
+    whole = Path("whole.st").read_bytes()
+    os.unlink("whole.st")
+    for some in (rows + 1, 2 * rows + 1, len(lines)):
+        Path("all.csv").write_text("".join(lines[:some]))
+        learn(run, "whole.st", "all.csv", more=more)
+    assert Path("whole.st").read_bytes() == whole
+
+
+def test_a_model_that_chooses_by_command_line(run):
+    crossed("a.csv", 900, ["p", "q"])
+    crossed("b.csv", 300, ["q", "new"], seed=1)
+    done = run("learn", "a.csv", "b.csv", "--label", "target", "--features", "auto", "-m", "m.st")
+    assert "m.st: common:" in done.err
+    assert "; chose rm2" in done.err
+    stored = stored_model("m.st")
+    assert [f.name for f in stored.encoding.features][-1] == "kind=new"
+    found = json.loads(run("inspect", "m.st", "--json").out)
+    assert found["options"]["features"].startswith("rm2")
+    assert set(found["candidates"]) | set(stored.model.dropped_) == set(stored.model.candidates)
+    assert "progressive G-mean" in run("inspect", "m.st").out
+    judged = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
+    assert judged["g_mean"] > 0.8
+    predicted = pd.read_csv(io.StringIO(run("predict", "m.st", "b.csv").out))
+    frame = pd.read_csv("b.csv")
+    run("export", "m.st", "--output", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    assert (pipeline.predict(frame) == predicted["predicted"]).all()
+    np.testing.assert_allclose(pipeline.decision_function(frame), predicted["score"], atol=1e-9)
+    assert "ONNX graphs know no maps" in run("export", "m.st", "-o", "m.onnx", code=2).err
+    for command in (["merge", "m.st", "m.st", "-o", "n.st"], ["forget", "m.st", "a.csv"]):
+        assert "depends on the order of the rows" in run(*command, code=2).err
+    run("learn", "a.csv", "--label", "target", "--features", "m.st", "-m", "exact.st")
+    exact = stored_model("exact.st").model
+    best = stored.model.best_
+    assert exact.features_.map.text == best.features
+    assert exact.ridge == best.ridge
+    run("forget", "exact.st", "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--features", "auto", "--ridge", "1"], "chooses the ridge; leave --ridge out"),
+        (["--features", "auto", "--scale", "none"], "leave --scale out"),
+        (["--features", "auto", "--intercept", "none"], "leave --intercept out"),
+        (["--features", "auto", "--class-weight", "none"], "leave --class-weight out"),
+        (["--features", "auto", "--weight", "b"], "leave --weight out"),
+        (["--features", "cubic"], "'cubic' is not known"),
+        (["--features", "rff:3"], "terms must be even"),
+        (["--features", "none.safetensors"], "none.safetensors: No such file"),
+        (["--features", "a.csv"], "is not a whole safetensors file"),
+        (["--features", "poly9", "--memory-limit", "1e5"], "more than memory_limit"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(run, more, says):
+    crossed("a.csv", 50, ["p"])
+    code = 1 if "No such file" in says else 2
+    done = run("learn", "a.csv", "--label", "target", "-m", "m.st", *more, code=code)
+    assert says in done.err
+    assert not os.path.exists("m.st")
+
+
+def test_another_map_is_another_file(run):
+    crossed("a.csv", 300, ["p"])
+    learn(run, "m.st", "a.csv", more=["--features", "rm2"])
+    learn(run, "m.st", "a.csv", more=["--features", "rm2"])
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "rm3", code=2).err
+    assert "--features is rm3, but m.st was learnt with rm2" in said
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "auto", code=2).err
+    assert "--features is auto, but m.st was learnt with rm2" in said
+    learn(run, "auto.st", "a.csv", more=["--features", "auto"])
+    said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
+    assert "chooses the ridge" in said

@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier, modelfile
+from counterpoise.features import fixed
 from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
 from counterpoise.stored import stored_model
 from counterpoise.streams import DataError
@@ -640,3 +641,56 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     assert stored_model("cluster.safetensors").model.class_count_.sum() == 300
     # The file of the first example had learnt all rows; the stream has learnt them once more.
     assert stored_model("fraud.safetensors").model.class_count_.sum() == 600
+
+
+# Maps of the features
+
+
+@pytest.mark.parametrize("name", ["rm2", "rff:30"])
+def test_a_map_is_fixed_by_the_whole_frame_and_partitions_do_not_matter(spark, name, tmp_path):
+    frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
+    spread = X[:, :4].std(axis=0)
+    one = fixed(name, X[:, :4].mean(axis=0), spread)
+    alone = BalancedRidgeClassifier(features=one, ridge=0.1).fit(X[:, :4], Y)
+    for parts in (1, 3, 20):
+        model = fit(frame.repartition(parts), "label", feature_map=name, ridge=0.1)
+        np.testing.assert_allclose(model.features_.mean, one.mean, rtol=1e-12)
+        np.testing.assert_allclose(
+            model.decision_function(X[:, :4]), alone.decision_function(X[:, :4]), atol=1e-9
+        )
+    rows = predict(frame, model).toPandas()
+    np.testing.assert_allclose(rows["score"], model.decision_function(X[:, :4]), atol=1e-9)
+    save(model, str(tmp_path / "m.safetensors"))
+    again = predict(frame, str(tmp_path / "m.safetensors")).toPandas()
+    assert (again["prediction"] == rows["prediction"]).all()
+
+
+def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
+    frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
+    stages = [
+        VectorAssembler(inputCols=NAMES[:4], outputCol="features"),
+        BalancedRidge(options={"features": "rm2", "ridge": 0.1}),
+    ]
+    fitted = Pipeline(stages=stages).fit(frame)
+    fitted.write().overwrite().save(str(tmp_path / "pipeline"))
+    again = PipelineModel.load(str(tmp_path / "pipeline"))
+    assert again.stages[1].model.features_ == fitted.stages[1].model.features_
+    assert again.transform(frame).count() == len(Y)
+    path = str(tmp_path / "m.safetensors")
+    sink = ModelSink(path, "label", feature_map="rm2", ridge=0.1)
+    halves = [frame.limit(300), frame.subtract(frame.limit(300))]
+    for number, half in enumerate(halves):
+        sink(half, number)
+    model = stored_model(path).model
+    first = halves[0].toPandas()[NAMES[:4]].to_numpy()
+    np.testing.assert_allclose(model.features_.mean, first.mean(axis=0), rtol=1e-12)
+    rows = pd.concat([half.toPandas() for half in halves])
+    alone = BalancedRidgeClassifier(features=model.features_, ridge=0.1)
+    alone.fit(rows[NAMES[:4]].to_numpy(), rows["label"].to_numpy())
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(DataError, match="other options"):
+        ModelSink(path, "label", ridge=0.1)(halves[0], 2)
+    with pytest.raises(ValueError, match="is not known"):
+        fit(frame, "label", feature_map="cubic")
+    with pytest.raises(ValueError, match="by its name"):
+        BalancedRidge(options={"features": model.features_})

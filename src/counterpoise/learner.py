@@ -291,7 +291,7 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
         ("fit_intercept", "has a constant"),
     ):
         if name in options:
-            option = OPTIONS.get(name, f"--{name}")
+            option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
             raise DataError(f"--features auto {what}; leave {option} out")
     if columns.weight is not None:
         raise DataError("--features auto counts rows; leave --weight out")
