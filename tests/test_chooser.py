@@ -305,12 +305,6 @@ def test_an_interrupt_changes_nothing(monkeypatch):
     assert content(one) == before
 
 
-def test_ridges_cannot_change_once_rows_were_learnt():
-    X, y = crossed(50)
-    with pytest.raises(ValueError, match="ridges cannot change"):
-        chooser().fit(X, y).set_params(ridges=(1.0,)).partial_fit(X, y)
-
-
 def test_frames_and_sparse_rows():
     X, y = crossed(400)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -343,3 +337,91 @@ def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
     chosen, linear = judge(ChoosingClassifier(), one), judge(BalancedRidgeClassifier(), one)
     assert chosen["held-out"] > linear["held-out"] + 0.2
     assert chosen["progressive"] > linear["progressive"] + 0.1
+
+
+# What a reader found
+
+
+@pytest.mark.parametrize("late", [100, 103, 300])
+def test_late_features_and_a_file_in_between(tmp_path, late):
+    X, y = crossed(700)
+    wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
+    one = chooser().partial_fit(X[:late], y[:late])
+    one._widen(["a", "b", "c", "d"])
+    one.partial_fit(wide[late : late + 3], y[late : late + 3])
+    one.save(tmp_path / "m.safetensors")
+    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    assert content(again) == content(one)
+    scores = [m.progressive_scores(wide[late + 3 :], y[late + 3 :]) for m in (one, again)]
+    np.testing.assert_array_equal(*scores)
+    assert content(again) == content(one)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"candidates": (LINEAR,)},
+        {"ridges": (1.0,)},
+        {"ridges": (3.0, 2.0, 1.0)},
+        {"costs": {0: 2.0}},
+        {"half_life": 9.0},
+    ],
+)
+def test_what_decides_the_choice_cannot_change_on_the_way(change):
+    X, y = crossed(300)
+    one = chooser().fit(X, y).set_params(**change)
+    for act in (
+        lambda: one.partial_fit(X, y),
+        lambda: one.predict(X),
+        lambda: one.best_,
+        lambda: content(one),
+    ):
+        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+            act()
+
+
+def test_a_limit_may_change_on_the_way(tmp_path):
+    X, y = crossed(300)
+    one = chooser().fit(X, y).set_params(memory_limit=3e9, drop=False).partial_fit(X, y)
+    one.save(tmp_path / "m.safetensors")
+    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    assert again.set_params(memory_limit=1e9).partial_fit(X, y).memory_limit == 1e9
+
+
+def test_arrays_of_candidates_and_who_answers_first():
+    X, y = crossed(300)
+    one = ChoosingClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
+    assert one.best_.features is None
+    fixed_one = fixed_by("rff:20", X)
+    one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
+    again = ChoosingClassifier._of(from_bytes(content(one)))
+    assert again.candidates == (LINEAR, fixed_one)
+    assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.facts["classes"].update(values=[7, 9]),
+        lambda c: c.facts["classes"].update(values=[1, 0]),
+        lambda c: c.facts["judged"].update(values=[0, 9]),
+        lambda c: c.arrays["total"].fill(1e300),
+        lambda c: c.arrays["0 judge coef"].fill(1e308),
+        lambda c: c.arrays["2 judge mean"].fill(1e300),
+        lambda c: c.arrays["2 judge drawn"].fill(1e300),
+        lambda c: c.arrays["2 judge first"].fill(9.0),
+        lambda c: c.arrays["2 map drawn"].fill(1e300),
+    ],
+)
+def test_a_file_that_would_crash_later_is_refused(change):
+    X, y = crossed(300)
+    contents = from_bytes(content(chooser().fit(X, y)))
+    change(contents)
+    with pytest.raises(ModelFileError):
+        ChoosingClassifier._of(contents)
+
+
+def test_scores_of_what_are_no_rows():
+    for X, y, says in ((5, [1], "2D array"), ([[1.0]] * 3, [1, "a", None], "str|None|type")):
+        with pytest.raises((ValueError, TypeError), match=says):
+            chooser().progressive_scores(X, y)

@@ -1,5 +1,6 @@
 """Maps of the features: once a map is fixed, every law of the linear model holds on its terms."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -416,3 +417,92 @@ def test_a_fixed_map_goes_to_another_model():
     chosen = ChoosingClassifier(candidates=["rm2"]).fit(X[:300], Y[:300])
     one = model(chosen.best_.features_).fit(X, Y)
     assert_same_model(one, model(fixed_by("rm2", X[:WARMUP])).fit(X, Y), 1e-12)
+
+
+# What a reader found
+
+
+def test_a_look_in_between_changes_no_progressive_score():
+    y = Y3[:200].copy()
+    y[:100] = np.minimum(y[:100], 1)
+    one = model("poly2").partial_fit(X3[:100], y[:100])
+    two = copy.deepcopy(one)
+    one.predict(X3[:5])
+    np.testing.assert_array_equal(
+        one.progressive_scores(X3[100:200], y[100:200], delay=20),
+        two.progressive_scores(X3[100:200], y[100:200], delay=20),
+    )
+
+
+@pytest.mark.parametrize("rows", [100, 400])
+def test_a_fixed_map_cannot_take_the_place_of_another(rows):
+    one = model("poly2").partial_fit(X[:rows], Y[:rows])
+    for other in (one.features_, fixed_by("poly2", X[:9])):
+        before = to_bytes(one._contents())
+        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+            one.set_params(features=other).partial_fit(X[rows:], Y[rows:])
+        assert to_bytes(one.set_params(features="poly2")._contents()) == before
+
+
+def test_a_map_of_the_caller_stays_the_callers():
+    mine = Polynomial(2)
+    one = model(mine).fit(X, Y)
+    expected = one.decision_function(X)
+    mine.order = 3
+    np.testing.assert_array_equal(one.decision_function(X), expected)
+    with pytest.raises(ValueError, match="cannot change"):
+        one.partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("strange", [RandomFourier(10, seed=10**20), Polynomial(1000)])
+def test_a_map_without_a_name_is_refused_before_anything_is_learnt(strange):
+    with pytest.raises(ValueError, match="no name that a model file could hold"):
+        model(strange, memory_limit=1e300).fit(X[:, :1], Y)
+
+
+def test_many_features_cost_random_maps_little():
+    wide = sp.random_array((60, 20_000), density=1e-3, format="csr", rng=0)
+    y = np.arange(60) % 2
+    one = model("rff:40").fit(wide, y)
+    assert one.features_.drawn.shape == (20, 20_000)
+    gram = one.features_.drawn @ one.features_.drawn.T
+    assert np.abs(gram - np.diag(np.diagonal(gram))).max() < 1e-12  # orthogonal all the same
+    with pytest.raises(ValueError, match="warm-up and its random numbers"):
+        model("rff:40", memory_limit=1e7).fit(wide, y)
+
+
+def test_late_features_need_room_for_terms_only():
+    rows, y = np.random.default_rng(0).standard_normal((300, 300)), np.arange(300) % 2
+    one = model("rff:50", memory_limit=1e6).fit(rows, y)
+    one._widen([str(j) for j in range(301)])
+    assert one.n_features_in_ == 301
+
+
+def test_a_given_map_widens_with_the_model(tmp_path):
+    one = model(fixed_by("rm2", X)).fit(X, Y)
+    one._widen(["a", "b", "c", "d"])
+    assert one.features == one.features_
+    wide = np.column_stack([X, Y])
+    one.save(tmp_path / "m.safetensors")
+    again = BalancedRidgeClassifier.load(tmp_path / "m.safetensors")
+    assert again.get_params(deep=False) == one.get_params(deep=False)
+    for two in (one, again, one.merge(again)):
+        assert two.fit(wide, Y).n_features_in_ == 4
+    with pytest.raises(ValueError, match="fixed for 4 features, but X has 3"):
+        one.fit(X, Y)
+
+
+def test_long_streams_are_mapped_a_slice_at_a_time():
+    rows, y = np.tile(X, (8, 1)), np.tile(Y, 8)
+    one = fixed_by("rff:20", X)
+    whole = model(one).progressive_scores(rows, y)
+    parts = model(one)
+    again = [
+        parts.progressive_scores(rows[i : i + 700], y[i : i + 700]) for i in range(0, 5600, 700)
+    ]
+    assert_close(whole, np.concatenate(again), 1e-8)
+
+
+def test_deviations_next_to_nothing_are_survived():
+    one = fixed("rm2", [0.0], [5e-324])
+    assert one.transform([[1e100]])[0, 0] == 10.0

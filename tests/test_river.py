@@ -414,7 +414,7 @@ def test_unlearning_through_a_map():
     )
     early = BalancedRidgeClassifier(features="rm2")
     early.learn_one(rows[0], 0)
-    with pytest.raises(ValueError, match="before the map is fixed"):
+    with pytest.raises(ValueError, match="until the map is fixed"):
         early.unlearn_one(rows[0], 0)
     with pytest.raises(ValueError, match="is not known"):
         BalancedRidgeClassifier(features="cubic")
@@ -423,3 +423,17 @@ def test_unlearning_through_a_map():
     with pytest.raises(ValueError, match="NaN"):
         one.learn_one({**rows[0], "f0": float("nan")}, 0)
     assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])
+
+
+def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearnt():
+    one = BalancedRidgeClassifier(features="poly2", memory_limit=1e7)
+    one.learn_one({"a": 1.0}, 1)
+    with pytest.raises(ValueError, match="more than memory_limit"):
+        one.learn_one({i: float(i) for i in range(200)}, 1)
+    assert one.predict_one({"a": 1.0}) == 1
+    empty = BalancedRidgeClassifier(features="poly2")
+    for i in range(300):
+        empty.learn_one({}, i % 2)
+    for i in range(300):
+        empty.unlearn_one({}, i % 2)
+    assert empty.predict_one({}) is None

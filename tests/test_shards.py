@@ -549,3 +549,35 @@ def test_another_map_is_another_file(run):
     learn(run, "auto.st", "a.csv", more=["--features", "auto"])
     said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
     assert "chooses the ridge" in said
+
+
+def test_a_borrowed_map_and_options_that_contradict_it(run):
+    crossed("a.csv", 300, ["p", "q"])
+    crossed("b.csv", 200, ["p", "q"], seed=1)
+    learn(run, "base.st", "a.csv", more=["--features", "rm2", "--hash", "kind=4"])
+    for more in (["--drop", "a"], ["--label", "a"], ["--categorical", "a"], ["--hash", "kind=3"]):
+        said = run("learn", "b.csv", "--features", "base.st", "-m", "m.st", *more, code=2).err
+        assert "is a feature of the map of ./base.st, and the options say otherwise" in said
+        assert not os.path.exists("m.st")
+    run("learn", "b.csv", "--features", "base.st", "-m", "m.st")  # label and hashes come along
+    run("merge", "base.st", "m.st", "-o", "both.st")
+    assert stored_model("both.st").model.class_count_.sum() == 500
+    learn(run, "linear.st", "a.csv")
+    more = ["--label", "target", "--features", "linear.st", "-m", "n.st"]
+    assert "has no map" in run("learn", "b.csv", *more, code=2).err
+
+
+def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
+    crossed("a.csv", 300, ["p", "q"])
+    crossed("b.csv", 300, ["p", "q"], seed=1)
+    crossed("c.csv", 300, ["p", "q"], seed=2)
+    learn(run, "auto.st", "a.csv", more=["--features", "auto"])
+    learn(run, "m.st", "b.csv", more=["--features", "auto.st"])
+    learn(run, "m.st", "b.csv", "c.csv", more=["--features", "auto.st"])
+    learn(run, "other.st", "c.csv", more=["--features", "rm3"])
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "other.st", code=2).err
+    assert "was not begun with the map that ./other.st has now" in said
+    os.unlink("auto.st")
+    learn(run, "m.st", "b.csv", "c.csv", more=["--features", "./auto.st"])
+    learn(run, "one.st", "a.csv", more=["--features", "rm2"])
+    learn(run, "one.st", "a.csv", more=["--features", "one.st"])  # its own map is its map

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,77 +15,15 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import lifting, packing, validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.features import FixedMap, map_of
-from counterpoise.judging import FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.features import FixedMap
+from counterpoise.field import LINEAR, Field
+from counterpoise.judging import Tally
 from counterpoise.model import Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.weighting import Costs
 
-LINEAR = "linear"
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
-
-
-@dataclass(eq=False)
-class _Field:
-    """The candidates that are still in the field, and how they did."""
-
-    models: list[BalancedRidgeClassifier]
-    names: list[str]
-    judges: list[Judge | None]
-    tally: Tally
-    costs: Costs
-    rows: int = 0
-    due: int = FIRST
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def best(self) -> tuple[int, int]:
-        """Candidate and ridge that answer; before anything was judged a linear one, if any is."""
-        if not len(self.tally.labels):
-            return 0, self.tally.hits.shape[2] // 2
-        return best(self.tally, self.rows, self.costs)
-
-    def learn(
-        self,
-        X: Rows,
-        y: Labels,
-        ridges: Vector,
-        drop: bool,
-        classes: Labels,
-        into: Matrix | None = None,
-    ) -> None:
-        """Judge rows, then learn them; scores of the best of the moment go into an array."""
-        at, n = 0, X.shape[0]
-        while at < n:
-            stop = min(n, at + self.due - self.rows)
-            rows, labels = X[at:stop], y[at:stop]
-            i, j = self.best()
-            found = []
-            for k, judge in enumerate(self.judges):
-                if judge is None:
-                    break  # all know the same classes: none can be judged
-                f = judge.scores(rows)
-                found.append(judge.found(f, labels))
-                if k == i and into is not None:
-                    into[at:stop] = judge.among(f[:, j], classes)
-            if found:
-                self.tally = self.tally.counted(labels, np.stack(found, axis=1), self.rows)
-            for candidate in self.models:
-                candidate.partial_fit(rows, labels)
-            self.rows += stop - at
-            if self.rows == self.due:
-                self._refresh(ridges, drop)
-            at = stop
-
-    def _refresh(self, ridges: Vector, drop: bool) -> None:
-        gone = losers(self.tally, self.rows, self.costs) if drop else []
-        for i in reversed(gone):
-            self.dropped[self.names[i]] = self.rows
-            del self.models[i], self.names[i], self.judges[i]
-        if gone:
-            self.tally = self.tally.without(gone)
-        self.judges = [Judge.of(candidate, ridges) for candidate in self.models]
-        self.due = next_refresh(self.rows)
 
 
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
@@ -98,6 +36,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its fixed map.
+    Rows are learnt into a copy that then takes its place, so that nothing is ever half learnt:
+    give it chunks, of a hundred rows or more, rather than single rows.
 
     Parameters
     ----------
@@ -112,9 +52,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     costs : dict, optional
         Factors on the weights of the classes, which are balanced, by label. They are also the
         exponents of the recalls in the G-mean that candidates are judged by.
-    half_life, memory_limit
-        See :class:`~counterpoise.BalancedRidgeClassifier`; the limit is for all candidates
-        together.
+    half_life : float, optional
+        See :class:`~counterpoise.BalancedRidgeClassifier`.
+    memory_limit : float, default=2e9
+        Bytes that the moments of all candidates together may take.
 
     Attributes
     ----------
@@ -162,7 +103,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.memory_limit = memory_limit
 
     n_features_in_: int
-    _field: _Field
+    _field: Field
 
     # Learning
 
@@ -227,16 +168,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             Scores by the weights of the last refresh, which is at most a sixth of the rows, and
             at most 4,096 rows, ago; 0 before there were any, for the first 16 rows.
         """
-        validate.require_y(self, y)
         with validate.all_or_nothing(self):
-            everything = np.unique(np.asarray(y))
-            if classes is not None:
-                everything = np.union1d(everything, np.asarray(classes))
-            if "_field" in self.__dict__:
-                everything = np.union1d(everything, self.classes_)
-            n = np.shape(X)[0]
-            scores = np.zeros((n, 1 if len(everything) <= 2 else len(everything)))
-            self._learn(X, y, classes, scores, everything)
+            scores = self._learn(X, y, classes, scored=True)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def merge(self, other: Any) -> NoReturn:
@@ -254,8 +187,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y : array-like
-            Rows and labels.
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
         """
         raise _refusal("made to forget")
 
@@ -332,7 +267,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._field
         if not len(state.tally.labels):
             return {name: {} for name in state.names}
-        G, _ = state.tally.g_means(state.rows, self.costs)
+        G, _ = state.tally.g_means(state.rows, state.costs)
         ridges = self._ridges().tolist()
         return {
             name: dict(zip(ridges, row.tolist(), strict=True))
@@ -380,8 +315,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise ValueError(f"ridges={self.ridges!r} must be finite numbers above 0")
         if len(np.unique(ridges)) < len(ridges):
             raise ValueError(f"ridges={self.ridges!r} has a number twice")
-        several = isinstance(self.candidates, Sequence) and not isinstance(self.candidates, str)
-        if not several or not len(self.candidates):
+        several = isinstance(self.candidates, Sequence | np.ndarray)
+        if not several or isinstance(self.candidates, str) or not len(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
@@ -395,7 +330,23 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         return np.array(self.ridges, dtype=np.float64)
 
     def _names(self) -> list[str]:
-        return [LINEAR if c == LINEAR else str(lifting.text_of(c)) for c in self.candidates]
+        return [
+            LINEAR if isinstance(c, str) and c == LINEAR else str(lifting.text_of(c))
+            for c in self.candidates
+        ]
+
+    def _learning(self) -> tuple[Any, ...]:
+        """What decides what is learnt and chosen."""
+        given = [c if isinstance(c, FixedMap) else None for c in self.candidates]
+        costs = None if self.costs is None else dict(self.costs)
+        return (self._names(), given), self._ridges().tolist(), costs, self.half_life
+
+    def _require_same_learning(self) -> None:
+        if self._field.learnt_with != self._learning():
+            raise ValueError(
+                "candidates, ridges, costs and half_life cannot change once rows were learnt; fit "
+                "again, or use a clone"
+            )
 
     def _candidate(self, features: Any) -> BalancedRidgeClassifier:
         return BalancedRidgeClassifier(
@@ -406,50 +357,44 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             ridge=1.0,
         )
 
-    def _begin(self) -> _Field:
-        features = [None if c == LINEAR else c for c in self.candidates]
-        models = [self._candidate(one) for one in features]
+    def _begin(self) -> Field:
+        given = zip(self.candidates, self._names(), strict=True)
+        models = [self._candidate(None if name == LINEAR else one) for one, name in given]
         nobody = np.zeros((0, len(models), len(self.ridges)))
         tally = Tally(np.empty(0), np.zeros(0), nobody)
-        return _Field(models, self._names(), [None] * len(models), tally, self.costs)
+        return Field(models, self._names(), [None] * len(models), tally, self._learning())
 
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        classes: ArrayLike | None,
-        into: Matrix | None = None,
-        everything: Labels | None = None,
-    ) -> None:
-        """Check rows, and learn them into a copy of the field, which then takes its place."""
+        self, X: Any, y: Any, classes: ArrayLike | None, scored: bool = False
+    ) -> NDArray[np.float64]:
+        """Check rows, and learn them into a copy of the field, which then takes its place.
+
+        Returns scores of the best of each moment, if they are wanted.
+        """
         self._check()
         first = "_field" not in self.__dict__
         validate.require_y(self, y)
         rows, target = validate.rows(self, X, y, reset=first)
         validate.require_bounded(self, rows)
+        if not first:
+            self._require_same_learning()
         state = self._begin() if first else copy.deepcopy(self._field)
-        if not first and state.tally.hits.shape[2] != len(self.ridges):
-            raise ValueError("ridges cannot change once rows were learnt; fit again")
-        known = np.unique(target) if everything is None else everything
-        count = len(known) if first else len(np.union1d(known, self.classes_))
-        self._require_room(count, rows.shape[1], state)
-        if classes is not None:
-            for candidate in state.models:
-                candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
-        state.learn(rows, target, self._ridges(), self.drop, known, into)
+        self._require_room(len(np.unique(target)), rows.shape[1], state)
+        for candidate in state.models:  # nothing is learnt, but labels are checked and declared
+            candidate.memory_limit = self.memory_limit
+            candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
+        everything = np.union1d(state.models[0].classes_, np.unique(target))
+        self._require_room(len(everything), rows.shape[1], state)
+        columns = 1 if len(everything) <= 2 else len(everything)
+        scores = np.zeros((len(target) if scored else 0, columns))
+        into = scores if scored else None
+        state.learn(rows, target, self._ridges(), self.drop, everything, into)
         self._field = state
+        return scores
 
-    def _require_room(self, c: int, inputs: int, state: _Field) -> None:
-        sizes = [
-            inputs
-            if candidate.features is None
-            else (
-                candidate.features.map
-                if isinstance(candidate.features, FixedMap)
-                else map_of(candidate.features)
-            ).count(inputs)
-            for candidate in state.models
-        ]
+    def _require_room(self, c: int, inputs: int, state: Field) -> None:
+        maps = [lifting.map_in(candidate.features) for candidate in state.models]
+        sizes = [inputs if one is None else one.count(inputs) for one in maps]
         size = 8.0 * c * sum(d * d for d in sizes)
         if size > self.memory_limit:
             raise ValueError(
@@ -461,6 +406,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _winner(self) -> BalancedRidgeClassifier:
         """The best candidate itself, with its ridge."""
         self._require_fitted()
+        self._require_same_learning()
         i, j = self._field.best()
         winner = self._field.models[i]
         winner.ridge = float(self.ridges[j])
@@ -505,27 +451,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _contents(self) -> Contents:
         self._require_fitted()
-        state, judge = self._field, self._field.judges[0]
-        arrays: dict[str, Any] = {"total": state.tally.total, "hits": state.tally.hits}
-        parts = []
-        for i, candidate in enumerate(state.models):
-            candidate.ridge = 1.0  # whichever answered last must not be in the file
-            part = candidate._contents()
-            arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
-            parts.append({"options": part.options, "facts": part.facts})
-        for i, one in enumerate(state.judges):
-            if one is not None:
-                arrays |= {f"{i} judge {k}": array for k, array in _arrays(one).items()}
-        facts = {
-            "models": parts,
-            "names": state.names,
-            "rows": state.rows,
-            "due": state.due,
-            "dropped": state.dropped,
-            "judged": packing.plain_labels(state.tally.labels),
-            "classes": None if judge is None else packing.plain_labels(judge.classes),
-        }
-        contents = packing.contents(self, arrays, facts)
+        self._require_same_learning()
+        contents = packing.contents(self, *self._field.pack())
         options = {
             **contents.options,
             "candidates": " ".join(self._names()),
@@ -544,80 +471,23 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             result._check()
         except ValueError as error:
             raise ModelFileError(f"has an option that is impossible: {error}") from None
-        facts, given = contents.facts, result._names()
-        wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
-        require(set(facts) == wanted, "strange facts")
-        names, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
-        require([n for n in given if n in names] == names, "candidates out of order")
-        require(set(given) == {*names, *dropped} and not set(names) & set(dropped), "candidates")
-        require(all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "counts")
-        require(rows < due and (due == FIRST or due <= next_refresh(rows)), "a wrong schedule")
-        models = []
-        for i, (part, name) in enumerate(zip(facts["models"], names, strict=True)):
-            mine = _of_part(contents, i)
-            own = {k: v for k, v in mine.items() if not k.startswith("judge ")}
-            kind = BalancedRidgeClassifier.__name__
-            plain = Contents(kind, part["options"], own, part["facts"])
-            candidate = BalancedRidgeClassifier._of(plain)
-            require(lifting.text_of(candidate.features) == (None if name == LINEAR else name), name)
-            alike = result._candidate(candidate.features).set_params(ridge=1.0)
-            same = alike.get_params(deep=False) == candidate.get_params(deep=False)
-            require(same, f"a candidate {name} with other options")
-            require(int(candidate.class_count_.sum()) == rows, f"a candidate {name} of other rows")
-            models.append(candidate)
-        require(len({m.n_features_in_ for m in models}) == 1, "candidates of other features")
-        labels = packing.labels_of(facts["judged"])
-        total, hits = contents.arrays["total"], contents.arrays["hits"]
-        shape = len(labels), len(names), len(result.ridges)
-        require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
-        require(bool((hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()), "hits")
-        judges: list[Judge | None] = [None] * len(models)
-        if facts["classes"] is not None:
-            classes = packing.labels_of(facts["classes"])
-            require(len(classes) > 1, "judges of one class")
-            judges = [
-                _judge(_of_part(contents, i, "judge "), classes, len(result.ridges), one)
-                for i, one in enumerate(models)
-            ]
-        used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
-        require(set(contents.arrays) == used | {"total", "hits"}, "strange tensors")
-        result.n_features_in_ = models[0].n_features_in_
-        seen = packing.names_of(contents, result.n_features_in_)
-        if seen is not None:
-            result.feature_names_in_ = seen
-        tally = Tally(labels, total, hits)
-        result._field = _Field(models, names, judges, tally, result.costs, rows, due, dropped)
+        state = Field.unpack(contents, result._names(), len(result.ridges))
+        for candidate in state.models:
+            alike = result._candidate(candidate.features).get_params(deep=False)
+            same = {**alike, "memory_limit": candidate.memory_limit}
+            require(same == candidate.get_params(deep=False), "a candidate with other options")
+        fixed = dict(zip(state.names, state.models, strict=True))
+        result.candidates = tuple(
+            fixed[name].features if name in fixed and fixed[name]._given() else name
+            for name in result._names()
+        )
+        state.learnt_with = result._learning()
+        result.n_features_in_ = state.models[0].n_features_in_
+        columns = packing.names_of(contents, result.n_features_in_)
+        if columns is not None:
+            result.feature_names_in_ = columns
+        result._field = state
         return result
-
-
-def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
-    """Tensors of one candidate."""
-    start = f"{i} {kind}"
-    return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
-
-
-def _arrays(judge: Judge) -> dict[str, Any]:
-    """What a file holds of a judge."""
-    arrays = {name: getattr(judge, name) for name in ("anchor", "coef", "offset")}
-    if judge.fixed is not None:
-        arrays |= {"mean": judge.fixed.mean, "deviation": judge.fixed.deviation}
-    return arrays
-
-
-def _judge(
-    arrays: dict[str, Any], classes: Labels, ridges: int, model: BalancedRidgeClassifier
-) -> Judge:
-    """A judge from a file, checked."""
-    fixed, d = model._learned.fixed, len(model._learned.moments.anchor)
-    problems = 1 if len(classes) == 2 else len(classes)
-    shapes = {"anchor": (d,), "coef": (ridges, problems, d), "offset": (ridges, problems)}
-    if fixed is not None:
-        shapes |= dict.fromkeys(("mean", "deviation"), (model.n_features_in_,))
-    require({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
-    if fixed is not None:
-        require(bool((arrays["deviation"] > 0).all()), "an impossible scaling")
-        fixed = replace(fixed, mean=arrays["mean"], deviation=arrays["deviation"])
-    return Judge(classes, fixed, arrays["anchor"], arrays["coef"], arrays["offset"])
 
 
 def _refusal(what: str) -> ValueError:

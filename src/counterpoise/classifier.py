@@ -19,7 +19,8 @@ from counterpoise import lifting, model, packing, probability, progressive, vali
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup
+from counterpoise.features.fixed import SLICE
 from counterpoise.model import Options, Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.moments import Moments
@@ -350,23 +351,31 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Progressive scores of rows that go through a fixed map, or none."""
         before = self.__dict__.get("_learned")
         fixed = self._given() if before is None else before.fixed
+        first = rows[0]
         if fixed is not None:
-            self._require_room(1, fixed.size)
-            rows = fixed.transform(rows)
-        moments = Moments(target[:0], rows[0].copy(), self.scale == "minmax")
+            self._require_map_fits(rows.shape[1])
+            first = fixed.transform(rows[:1])[0]
+        moments = Moments(target[:0], first.copy(), self.scale == "minmax")
         if self.__sklearn_is_fitted__():
             moments = self._learned.moments.copy()
         rows_of, arrived = validate.group(target, moments.labels)
         labels = _union(arrived, classes)
-        self._require_room(len(labels), rows.shape[1])
+        self._require_room(len(labels), len(first))
         moments = moments.with_labels(arrived).with_labels(labels)
         codes = np.empty(len(rows), dtype=np.intp)
         for k, mine in enumerate(rows_of):
             codes[mine] = k
         delay = min(delay, len(rows))
-        scores = progressive.scores(Options.of(self), moments, labels, rows, codes, delay)
+        # Mapped rows are long: a slice at a time, unless labels of one arrive in another.
+        size = SLICE if fixed is not None and not delay else len(rows)
+        parts = []
+        for at in range(0, len(rows), size):
+            part = rows[at : at + size]
+            part = part if fixed is None else fixed.transform(part)
+            mine = codes[at : at + size]
+            parts.append(progressive.scores(Options.of(self), moments, labels, part, mine, delay))
         self._learned = _Learned(moments, declared, self._learning(), fixed)
-        return scores
+        return np.concatenate(parts)
 
     def _warm_scores(
         self, rows: Matrix, target: Labels, declared: Labels, warm: int, delay: int
@@ -379,7 +388,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         scores = np.zeros((min(len(rows), steps), 1 if len(everything) <= 2 else len(everything)))
         for at in range(steps):
             if at < len(rows) and self.__sklearn_is_fitted__():
-                self._learned = replace(self._learned, declared=everything)
+                self._learned = replace(self._learned, declared=everything, solved=None)
                 scores[at] = self._solved().scores(rows[[at]])[0]
             if at >= delay:
                 mine = slice(at - delay, at - delay + 1)
@@ -613,19 +622,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         fixed = self._given() if learned is None else learned.fixed
         if not self._wanting():
             return _Chunk(self._moments_of(X, y, weight, fixed), declared, fixed)
+        self._require_map_fits(X.shape[1])
         dense = X.toarray() if sp.issparse(X) else X
-        rows = Warmup(dense, y, np.ones(len(y)) if weight is None else weight)
-        if learned is not None and learned.warmup is not None:
-            rows = learned.warmup.followed(rows.X, rows.y, rows.weight)
-        return self._warm(rows, declared)
-
-    def _warm(self, rows: Warmup, declared: Labels) -> _Chunk:
-        """All rows of a warm-up, through a map that they fix for now, or for good."""
-        the_map = map_of(self.features)
-        self._require_room(1, the_map.count(rows.X.shape[1]))
-        fixed = rows.fixed(the_map) if len(rows.X) else None
+        before = None if learned is None else learned.warmup
+        rows, fixed, kept = lifting.warmed(self.features, before, dense, y, weight)
         moments = self._moments_of(rows.X, rows.y, rows.weight, fixed)
-        kept = rows if len(rows.X) and not rows.over else None
         return _Chunk(moments, declared, fixed, kept, everything=True)
 
     def _given(self) -> FixedMap | None:
@@ -679,7 +680,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         grown.follow(chunk.moments, self.half_life)
 
     def _learning(self) -> tuple[Any, ...]:
-        return *Options.of(self).learning, lifting.text_of(self.features)
+        return *Options.of(self).learning, lifting.text_of(self.features), self._given()
 
     def _require_same_learning(self) -> None:
         if self._learned.learnt_with != self._learning():
@@ -758,19 +759,21 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move the features to other places of a wider row, whose features have these names."""
         learned, d = self._learned, len(names)
-        self._require_room(len(learned.moments.n), d)
         fixed, moved = learned.fixed, at
         if fixed is not None:
+            self._require_map_fits(d)
             fixed, moved = fixed.placed(at, names)
             d = fixed.size
-            self._require_room(len(learned.moments.n), d)
+        self._require_room(len(learned.moments.n), d)
         moments = learned.moments.placed(moved, d)
         warmup = learned.warmup
         if warmup is not None:
             X = np.zeros((len(warmup.X), len(names)))
             X[:, at] = warmup.X
             warmup = replace(warmup, X=X)
-        self._learned = _Learned(moments, learned.declared, learned.learnt_with, fixed, warmup)
+        if self._given() is not None:
+            self.features = fixed
+        self._learned = _Learned(moments, learned.declared, self._learning(), fixed, warmup)
         self.n_features_in_ = len(names)
 
     def _spread(self) -> Vector:
@@ -878,6 +881,20 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise NotFittedError(
                 f"This {type(self).__name__} has learnt nothing yet, or has forgotten it all; "
                 "call fit or partial_fit first"
+            )
+
+    def _require_map_fits(self, inputs: int) -> None:
+        """Raise if the terms of the map, its random numbers, or its warm-up take too much."""
+        the_map = lifting.map_in(self.features)
+        if the_map is None:
+            return
+        self._require_room(1, the_map.count(inputs))
+        size = 8.0 * inputs * (the_map.draws + WARMUP)
+        if size > self.memory_limit:
+            raise ValueError(
+                f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
+                f"random numbers, more than memory_limit={self.memory_limit:g} bytes; reduce the "
+                "features, or raise memory_limit"
             )
 
     def _require_room(self, c: int, d: int) -> None:

@@ -29,6 +29,8 @@ from counterpoise.stored import (
     Model,
     Record,
     Stored,
+    answering,
+    fits,
     input_key,
     require_learnt,
     save,
@@ -78,15 +80,24 @@ class Learner:
         self.model: Model | None = None
         self.records: dict[str, Record] = {}
         self._options = dict(options)
-        like = self._borrowed()
+        source = self._options.get("features")
+        borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
         if os.path.exists(path):
+            if borrowed is not None:
+                del self._options["features"]
             self._resume(columns, self._options, chunk_rows)
+            if borrowed is not None:
+                self._require_same_map(borrowed)
         else:
+            like = None if borrowed is None else self._borrowed(borrowed)
+            if like is not None:
+                columns = {**asdict(like.columns), **columns}
             if not columns.get("label"):
                 raise DataError("say which column holds the labels, with --label COLUMN")
             self.encoding = Encoding(Columns(**columns))
             if like is not None:
                 self.encoding = replace(self.encoding, kinds=like.kinds, features=like.features)
+                self._require_alike(like.columns, str(borrowed))
             self.chunk_rows = chunk_rows or CHUNK_ROWS
             made(self._options, self.encoding.columns)._check()
 
@@ -211,23 +222,50 @@ class Learner:
                 "different labels; is it the right one?"
             )
 
-    def _borrowed(self) -> Encoding | None:
+    def _borrowed(self, path: str) -> Encoding | None:
         """Let options begin with what another model file has fixed, and return its encoding."""
-        path = self._options.get("features")
-        if not isinstance(path, str) or not os.path.dirname(path):
-            return None
-        if os.path.exists(self.path) and os.path.samefile(path, self.path):
-            del self._options["features"]
-            return None
         stored = require_learnt(stored_model(path), path)
-        model = stored.model
-        if isinstance(model, ChoosingClassifier):
-            model = model.best_
+        model = answering(stored)
+        if stored.model is not model:
             self._options.setdefault("ridge", model.ridge)
+        elif model.features_ is None:
+            raise DataError(f"{path} has no map of the features to begin with; leave it out")
         if model._learned.warmup is not None:
             raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
         self._options["features"] = model.features_
-        return stored.encoding if model.features_ is not None else None
+        return stored.encoding
+
+    def _require_alike(self, theirs: Columns, path: str) -> None:
+        """Raise if columns are not wanted as the map that was borrowed knows them."""
+        mine, kinds = self.encoding.columns, self.encoding.kinds
+        strange = [f.column for f in self.encoding.features if not fits(f, self.encoding)]
+        strange += [name for name, kind in mine.told.items() if kinds.get(name, kind) != kind]
+        for name, buckets in theirs.hashed.items():
+            if (mine.hashed.get(name), mine.seed) != (buckets, theirs.seed):
+                strange.append(name)
+        if strange:
+            raise DataError(
+                f"column {strange[0]!r} is a feature of the map of {path}, and the options say "
+                "otherwise; leave them out, or learn without that map"
+            )
+
+    def _require_same_map(self, path: str) -> None:
+        """Raise if the map of another file, if it is still there, is not what was begun with."""
+        if not os.path.exists(path) or os.path.samefile(path, self.path) or self.model is None:
+            return
+        fixed = getattr(self.model, "features", None)
+        other = answering(require_learnt(stored_model(path), path)).features_
+        if isinstance(fixed, FixedMap) and other is not None:
+            first = slice(fixed.first)
+            same = fixed.map.text == other.map.text and fixed.first == other.first
+            if same and np.array_equal(fixed.mean[first], other.mean[first]):
+                return
+        if fixed is None and other is None:
+            return
+        raise DataError(
+            f"{self.path} was not begun with the map that {path} has now; leave --features out, or "
+            "learn into a new file"
+        )
 
     def _require_unknown(self, chunk: Chunk) -> None:
         for other, record in self.records.items():

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Rows, Vector
-from counterpoise.features import FixedMap, map_of
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.features import FixedMap, Map, Warmup, map_of
 from counterpoise.features.fixed import SLICE
 from counterpoise.moments import Moments
 from counterpoise.validate import LARGEST
@@ -64,6 +64,41 @@ def moments_of(
     return total
 
 
+def warmed(
+    features: Any, before: Warmup | None, X: Matrix, y: Labels, weight: Vector | None
+) -> tuple[Warmup, FixedMap | None, Warmup | None]:
+    """All rows of a warm-up, with new ones.
+
+    Parameters
+    ----------
+    features : str or Map
+        The map.
+    before : Warmup, optional
+        The rows so far.
+    X : ndarray of shape (n, l)
+        More rows.
+    y : ndarray of shape (n,)
+        Their labels.
+    weight : ndarray of shape (n,), optional
+        Their weights.
+
+    Returns
+    -------
+    Warmup
+        All rows, to be learnt anew.
+    FixedMap or None
+        The map that they fix for now, or for good; None without rows.
+    Warmup or None
+        The rows to be kept: none, once they are enough.
+    """
+    rows = Warmup(X, y, np.ones(len(y)) if weight is None else weight)
+    if before is not None:
+        rows = before.followed(rows.X, rows.y, rows.weight)
+    if not len(rows.X):
+        return rows, None, None
+    return rows, rows.fixed(map_of(features)), None if rows.over else rows
+
+
 def check(features: Any) -> None:
     """Raise if ``features`` of a classifier has no meaning.
 
@@ -72,8 +107,24 @@ def check(features: Any) -> None:
     features : object
         None, the name of a map, a map, or one that is fixed.
     """
-    if features is not None and not isinstance(features, FixedMap):
-        map_of(features)
+    map_in(features)
+
+
+def map_in(features: Any) -> Map | None:
+    """The map of ``features`` of a classifier; None for none.
+
+    Parameters
+    ----------
+    features : object
+        None, the name of a map, a map, or one that is fixed.
+
+    Returns
+    -------
+    Map or None
+    """
+    if features is None:
+        return None
+    return features.map if isinstance(features, FixedMap) else map_of(features)
 
 
 def text_of(features: Any) -> str | None:
@@ -88,6 +139,5 @@ def text_of(features: Any) -> str | None:
     -------
     str or None
     """
-    if features is None:
-        return None
-    return (features.map if isinstance(features, FixedMap) else map_of(features)).text
+    found = map_in(features)
+    return None if found is None else found.text

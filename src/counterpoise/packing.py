@@ -363,15 +363,9 @@ def map_from(
     warm = {"warmup X", "warmup y", "warmup weight"}
     require(set(arrays) in (names, names | warm), "a map that is not whole")
     mean, deviation, drawn = (arrays[f"map {name}"] for name in ("mean", "deviation", "drawn"))
+    fixed = scaled_map(the_map, mean, deviation, drawn, first)
     inputs = len(mean)
-    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape[1:] == (inputs,)
-    require(fine and inputs >= 1, "a map of the wrong shape")
-    require(type(first) is int and 1 <= first <= inputs, "a map of the wrong shape")
-    require(len(drawn) == the_map.draws, "a map of the wrong shape")
     require(the_map.count(inputs) == len(moments.anchor), "moments of another map")
-    large = np.abs(mean).max() <= 4 * LARGEST and deviation.max() <= 4 * LARGEST
-    require(bool(large and (deviation > 0).all()), "an impossible scaling")
-    fixed = FixedMap(the_map, mean, deviation, drawn, first)
     if set(arrays) == names:
         return fixed, None
     X, y, weight = (arrays[f"warmup {name}"] for name in ("X", "y", "weight"))
@@ -385,6 +379,32 @@ def map_from(
     total = np.bincount(codes, weight, len(moments.labels))
     require(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
     return fixed, Warmup(X, moments.labels[codes], weight)
+
+
+def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) -> FixedMap:
+    """A fixed map of a file, checked.
+
+    Parameters
+    ----------
+    the_map : Map
+        The map.
+    mean, deviation, drawn : ndarray
+        As of :class:`~counterpoise.features.FixedMap`.
+    first : object
+        Number of features when it was fixed.
+
+    Returns
+    -------
+    FixedMap
+    """
+    inputs = len(mean)
+    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (the_map.draws, inputs)
+    require(fine and inputs >= 1, "a map of the wrong shape")
+    require(type(first) is int and 1 <= first <= inputs, "a map of the wrong shape")
+    large = np.abs(mean).max() <= 4 * LARGEST and deviation.max() <= 4 * LARGEST
+    require(bool(large and (deviation > 0).all()), "an impossible scaling")
+    require(bool((np.abs(drawn) <= 1e12).all()), "impossible random numbers")
+    return FixedMap(the_map, mean, deviation, drawn, first)
 
 
 def feature_name(column: str, kind: str, value: str) -> str:

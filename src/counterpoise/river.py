@@ -22,7 +22,7 @@ from counterpoise import lifting, model, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.features import FixedMap, Map, Warmup, map_of
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.model import Options, Solved
 from counterpoise.moments import Moments, groups
 from counterpoise.validate import HEAVIEST
@@ -53,6 +53,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Whether to penalise it like any weight.
     half_life
         A row fades to half its weight while its own class receives this much weight.
+    memory_limit
+        Bytes that the moments of all classes may take.
     features
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400", or
         an object of `counterpoise.features`. Features are standardised for it by the first 256
@@ -78,6 +80,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: float | None = None,
+        memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
     ) -> None:
         self.ridge = ridge
@@ -87,9 +90,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
+        self.memory_limit = memory_limit
         self.features = features
         self._options = Options.of(self)
         self._options.check()
+        validate.positive(self, "memory_limit")
         lifting.check(features)
         if isinstance(features, FixedMap):
             raise ValueError(
@@ -172,7 +177,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
         if self._warmup is not None:
-            raise ValueError("unlearning is not possible before the map is fixed, by 256 events")
+            raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
         strange = [name for name in x if name not in self._columns]
         if self._moments is None or y not in self._slots or strange:
             raise ValueError(
@@ -193,9 +198,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             self._moments.anchor,
             self._fixed,
         )
-        names = [repr(name) for name in self._names]
+        names = [repr(name) for name in self._names or ("nothing",)]
         if self._fixed is not None:
-            names = [repr(name) for name in self._fixed.names([str(n) for n in self._names])]
+            names = self._fixed.names(names)
         moments = model.without(
             self._moments, chunk, self._options, lambda j: f"feature {names[j]}"
         )
@@ -367,20 +372,18 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         wide = np.zeros((len(rows), max(len(all_names), 1)))
         wide[:, [columns[name] for name in names]] = rows
         moments, anchor, fixed, warmup = self._moments, None, self._fixed, None
+        self._require_room(len(known), wide.shape[1])
         grown = None
         if self.features is not None and (fixed is None or self._warmup is not None):
-            arrived = np.ones(len(wide)) if weight is None else weight
-            warmup = Warmup(wide, _objects(labels), arrived)
-            if self._warmup is not None:
-                warmup = self._warmup.followed(warmup.X, warmup.y, warmup.weight)
-            wide, labels, weight = warmup.X, warmup.y.tolist(), warmup.weight
-            fixed = warmup.fixed(map_of(self.features))
-            warmup = None if warmup.over else warmup
+            everything, fixed, warmup = lifting.warmed(
+                self.features, self._warmup, wide, _objects(labels), weight
+            )
+            wide, labels, weight = everything.X, everything.y.tolist(), everything.weight
         elif moments is not None and fixed is not None:
             grown = moments
             if new_names:
                 at = np.arange(len(fixed.mean))
-                fixed, at = fixed.placed(at, [str(name) for name in all_names])
+                fixed, at = fixed.placed(at, [repr(name) for name in all_names])
                 grown = moments.placed(at, fixed.size)
             anchor = grown.anchor
         elif moments is not None:
@@ -404,6 +407,17 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._replace(grown, all_names, columns, slots, fixed)
         grown.follow(chunk, self.half_life)
         self._bind()
+
+    def _require_room(self, c: int, inputs: int) -> None:
+        the_map = lifting.map_in(self.features)
+        d = inputs if the_map is None else the_map.count(inputs)
+        size = 8.0 * c * d * d
+        if size > self.memory_limit:
+            raise ValueError(
+                f"{c} classes of {d} features or terms need {size / 1e9:.3g} GB of moments, more "
+                f"than memory_limit={self.memory_limit:g} bytes; reduce the features, take a map "
+                "with fewer terms, or raise memory_limit"
+            )
 
     def _replace(
         self,

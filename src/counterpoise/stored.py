@@ -271,7 +271,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
     encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
-    require(all(_fits(feature, encoding) for feature in features), "features of other columns")
+    require(all(fits(feature, encoding) for feature in features), "features of other columns")
     text = [isinstance(label, str) for label in model.classes_.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
@@ -279,8 +279,20 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     return Stored(model, encoding, records, chunk_rows)
 
 
-def _fits(feature: Feature, encoding: Encoding) -> bool:
-    """Whether a feature could have come from the columns as they are known."""
+def fits(feature: Feature, encoding: Encoding) -> bool:
+    """Whether a feature could have come from the columns as they are known.
+
+    Parameters
+    ----------
+    feature : Feature
+        The feature.
+    encoding : Encoding
+        What is known of the columns.
+
+    Returns
+    -------
+    bool
+    """
     kind, columns = encoding.kinds.get(feature.column), encoding.columns
     if feature.kind == "bucket":
         buckets = map(str, range(columns.hashed.get(feature.column, 0)))

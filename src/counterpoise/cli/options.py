@@ -85,6 +85,8 @@ def features(text: str) -> str:
     try:
         return map_of(text).text
     except ValueError as error:
+        if os.path.dirname(text):
+            return text
         if text.endswith(".safetensors") or os.path.isfile(text):
             return os.path.join(os.curdir, text)
         raise bad("--features", str(error).removeprefix("features=")) from None

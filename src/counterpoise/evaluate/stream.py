@@ -16,7 +16,8 @@ from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.learner import CHUNK_ROWS
-from counterpoise.stored import Stored, answering
+from counterpoise.lifting import text_of
+from counterpoise.stored import Model, Stored, answering
 from counterpoise.streams import DataError, Mark, Source
 
 MOST_BYTES = 4e9  # of a matrix in memory
@@ -149,6 +150,10 @@ def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[M
     )
 
 
+def _named(model: Model) -> str | None:
+    return text_of(model.features) if isinstance(model, BalancedRidgeClassifier) else None
+
+
 def described(stored: Stored) -> dict[str, Any]:
     """What is in a model file, as JSON can hold it.
 
@@ -178,7 +183,7 @@ def described(stored: Stored) -> dict[str, Any]:
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
-        "options": {**stored.model.get_params(deep=False), "features": mapped},
+        "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
         "candidates": judged,
         "columns": asdict(encoding.columns),
         "kinds": encoding.kinds,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ class FixedMap:
         ndarray of shape (n, d)
         """
         Z = np.asarray(X, dtype=np.float64) - self.mean
-        Z /= self.deviation
+        with np.errstate(over="ignore"):  # what is infinitely far is cut off like the rest
+            Z /= self.deviation
         np.clip(Z, -FAR, FAR, out=Z)
         return self.map.apply(Z, self.drawn)
 
@@ -185,13 +187,21 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
     -------
     FixedMap
     """
-    map = map_of(map)  # noqa: A001
+    text = map_of(map).text
     m, s = (np.array(v, dtype=np.float64, ndmin=1) for v in (mean, deviation))
     if m.ndim != 1 or m.shape != s.shape or not len(m):
         raise ValueError(f"mean and deviation have shapes {m.shape} and {s.shape}; want (l,) twice")
     if not (np.isfinite(m).all() and np.isfinite(s).all() and (s > 0).all()):
         raise ValueError("mean and deviation must be finite, and the deviation positive")
-    return FixedMap(map, m, s, map.draw(len(m)), len(m))
+    return FixedMap(map_of(text), m, s, _drawn(text, len(m)), len(m))
+
+
+@lru_cache(maxsize=8)
+def _drawn(text: str, inputs: int) -> Matrix:
+    """Random numbers of a map, which a warm-up wants again and again."""
+    drawn = map_of(text).draw(inputs)
+    drawn.flags.writeable = False
+    return drawn
 
 
 def fixed_by(map: Map | str, X: ArrayLike, weight: ArrayLike | None = None) -> FixedMap:  # noqa: A002
@@ -249,13 +259,15 @@ def map_of(given: Any) -> Map:
         given.check()
         if getattr(given, "constant", False):
             raise ValueError("the classifier adds a constant itself; leave constant=True out")
+        again = _named(given.text)
+        if type(again) is not type(given) or again.text != given.text:
+            raise ValueError(
+                f"features={given!r} has no name that a model file could hold, for orders have at "
+                "most 3 digits, seeds 18, and maps are those of counterpoise.features; use it as a "
+                "step of a pipeline instead"
+            )
         return given
-    found = None
-    if isinstance(given, str):
-        parts = [_read(text) for text in given.split("+")]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            found = known[0] if len(known) == 1 else Union(known)
+    found = _named(given) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
             f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
@@ -266,8 +278,17 @@ def map_of(given: Any) -> Map:
     return found
 
 
+def _named(text: str) -> Map | None:
+    """The map that has this name, one or several with a plus between them."""
+    parts = [_read(part) for part in text.split("+")]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    return known[0] if len(known) == 1 else Union(known)
+
+
 def _read(text: str) -> Map | None:
-    polynomial = re.fullmatch(r"(poly|rm|interactions)(\d{0,2})", text)
+    polynomial = re.fullmatch(r"(poly|rm|interactions)(\d{0,3})", text)
     if polynomial:
         kind = {"poly": Polynomial, "rm": ReducedPolynomial, "interactions": Interactions}
         return kind[polynomial[1]](int(polynomial[2] or 2))

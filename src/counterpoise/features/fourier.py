@@ -106,12 +106,13 @@ class RandomFourier(Map):
     def draw(self, inputs: int) -> Matrix:
         """Frequencies, of shape (D/2, l)."""
         blocks, half = [], self.terms // 2
-        for i in range(-(-half // inputs)):
-            Q, R = np.linalg.qr(
-                _normal(self.seed, f"block {i}", inputs * inputs).reshape(inputs, inputs)
-            )
-            rows = _normal(self.seed, f"lengths {i}", inputs * inputs).reshape(inputs, inputs)
-            blocks.append(np.linalg.norm(rows, axis=1)[:, None] * (Q * np.sign(np.diagonal(R))).T)
+        size = min(inputs, half)  # of a block: no more rows than are wanted, nor than can be
+        for i in range(-(-half // size)):
+            square = _normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
+            Q, R = np.linalg.qr(square)
+            rows = _normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
+            lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+            blocks.append(lengths[:, None] * (Q * np.sign(np.diagonal(R))).T)
         return self._scaled(np.concatenate(blocks)[:half], inputs)
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
