@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,56 +16,15 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import lifting, model, packing, probability, progressive, validate
-from counterpoise._events import Events
-from counterpoise._progressive import Scorer
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.features import WARMUP, FixedMap, Map, Warmup
-from counterpoise.features.fixed import SLICE
+from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.learned import Chunk, Learned, union
 from counterpoise.model import Options, Solved
-from counterpoise.modelfile import Contents, ModelFileError, Saved, require
+from counterpoise.modelfile import Contents, ModelFileError, Saved
 from counterpoise.moments import Moments
 from counterpoise.scaling import affine
+from counterpoise.single import Single
 from counterpoise.weighting import ClassWeight, Costs
-
-
-@dataclass(eq=False)
-class _Learned:
-    """All that a model has learnt, and the last solution while it is still valid."""
-
-    moments: Moments
-    declared: Labels
-    learnt_with: tuple[Any, ...]
-    fixed: FixedMap | None = None
-    warmup: Warmup | None = None
-    version: int = 0
-    solved: tuple[Any, Solved] | None = None
-    bound: _Bound | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "version": 0, "solved": None, "bound": None}
-
-
-@dataclass(frozen=True, eq=False)
-class _Chunk:
-    """Rows about to be learnt: their moments or, in the warm-up of a map, those of all rows."""
-
-    moments: Moments
-    declared: Labels
-    fixed: FixedMap | None = None
-    warmup: Warmup | None = None
-    everything: bool = False
-
-
-@dataclass(eq=False)
-class _Bound:
-    """Moments open to single rows, as long as these are the moments and these the options."""
-
-    events: Events
-    slots: dict[Any, int]
-    classes: Labels
-    moments: Moments
-    signature: tuple[Any, ...]
-    version: int
 
 
 class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
@@ -168,7 +127,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.features = features
 
     n_features_in_: int
-    _learned: _Learned
+    _learned: Learned
 
     # Learning
 
@@ -297,15 +256,15 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
                 "features=model.features_, or one of counterpoise.features.fixed_by"
             )
-        labels = _union(known.moments.labels, more.moments.labels)
+        labels = union(known.moments.labels, more.moments.labels)
         self._require_room(len(labels), known.moments.mean.shape[1])
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
         moments = known.moments.copy().follow(more.moments, self.half_life)
-        declared = _union(known.declared, more.declared)
-        result._learned = _Learned(moments, declared, known.learnt_with, known.fixed)
+        declared = union(known.declared, more.declared)
+        result._learned = Learned(moments, declared, known.learnt_with, known.fixed)
         return result
 
     def progressive_scores(
@@ -340,7 +299,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             if warm == len(rows):
                 scores = first
             else:
-                classes = _union(np.unique(target), declared)
+                classes = union(np.unique(target), declared)
                 rest = self._fixed_scores(rows[warm:], target[warm:], declared, classes, delay)
                 scores = np.concatenate([first, rest[delay:]]) if warm else rest
         return scores.ravel() if scores.shape[1] == 1 else scores
@@ -351,39 +310,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Progressive scores of rows that go through a fixed map, or none."""
         before = self.__dict__.get("_learned")
         fixed = self._given() if before is None else before.fixed
-        first = rows[0]
-        if fixed is not None:
-            self._require_map_fits(rows.shape[1])
-            first = fixed.transform(rows[:1])[0]
-        moments = Moments(target[:0], first.copy(), self.scale == "minmax")
+        self._require_map_fits(rows.shape[1])
+        first = rows[0].copy() if fixed is None else fixed.transform(rows[:1])[0]
+        moments = Moments(target[:0], first, self.scale == "minmax")
         if self.__sklearn_is_fitted__():
             moments = self._learned.moments.copy()
         rows_of, arrived = validate.group(target, moments.labels)
-        labels = _union(arrived, classes)
+        labels = union(arrived, classes)
         self._require_room(len(labels), len(first))
         moments = moments.with_labels(arrived).with_labels(labels)
         codes = np.empty(len(rows), dtype=np.intp)
         for k, mine in enumerate(rows_of):
             codes[mine] = k
-        delay = min(delay, len(rows))
-        # Mapped rows are long: a slice at a time, unless labels of one arrive in another.
-        size = SLICE if fixed is not None and not delay else len(rows)
-        parts = []
-        for at in range(0, len(rows), size):
-            part = rows[at : at + size]
-            part = part if fixed is None else fixed.transform(part)
-            mine = codes[at : at + size]
-            parts.append(progressive.scores(Options.of(self), moments, labels, part, mine, delay))
-        self._learned = _Learned(moments, declared, self._learning(), fixed)
-        return np.concatenate(parts)
+        options, delay = Options.of(self), min(delay, len(rows))
+        scores = progressive.scores(options, moments, labels, rows, codes, delay, fixed)
+        self._learned = Learned(moments, declared, self._learning(), fixed)
+        return scores
 
     def _warm_scores(
         self, rows: Matrix, target: Labels, declared: Labels, warm: int, delay: int
     ) -> Matrix:
         """Progressive scores while so many rows are learnt before the map is fixed."""
-        everything = _union(np.unique(target), declared)
+        everything = union(np.unique(target), declared)
         if "_learned" in self.__dict__:
-            everything = _union(self._learned.moments.labels, everything)
+            everything = union(self._learned.moments.labels, everything)
         steps = warm + delay if warm else 0
         scores = np.zeros((min(len(rows), steps), 1 if len(everything) <= 2 else len(everything)))
         for at in range(steps):
@@ -407,14 +357,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         w : float, default=1.0
             Its weight.
         """
-        bound, row = self._bound(), np.asarray(x)
-        slot = None if bound is None else bound.slots.get(y)
-        mapped = self._mapped(row)
-        if bound is None or slot is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
+        single, row = self._single(), np.asarray(x)
+        slot = None if single is None else single.slots.get(y)
+        mapped = None if slot is None else self._learned.row(row)
+        if single is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
             self.partial_fit(row[None], np.array([y]), sample_weight=[w])
             return
-        bound.version = self._learned.version = self._learned.version + 1
-        bound.events.learn_array(mapped, slot, w)
+        single.version = self._learned.version = self._learned.version + 1
+        single.events.learn_array(mapped, single.slots[y], w)
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Label of one row, by weights that are brought up to date first.
@@ -429,36 +379,17 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         label
         """
         self._require_fitted()
-        bound, row = self._bound(), np.asarray(x)
-        mapped = self._mapped(row)
-        f = None
-        if bound is not None and mapped is not None:
-            f = bound.events.scores_array(mapped)
-        if bound is None or f is None:
-            return self.predict(row[None])[0]
-        if len(bound.classes) == 1:
-            return bound.classes[0]
-        return bound.classes[int(f[0] > 0) if len(f) == 1 else f.index(max(f))]
+        single, row = self._single(), np.asarray(x)
+        mapped = None if single is None else self._learned.row(row)
+        best = None if single is None or mapped is None else single.best(mapped)
+        return self.predict(row[None])[0] if best is None else best
 
-    def _mapped(self, row: Any) -> Vector | None:
-        """A single row as the moments want it; None if it is no row of numbers."""
-        if row.dtype.kind not in "fiub":
-            return None
-        x = np.ascontiguousarray(row, dtype=np.float64)
-        fixed = self._learned.fixed if "_learned" in self.__dict__ else None
-        if fixed is None:
-            return x
-        if x.shape != fixed.mean.shape or not np.abs(x).max() <= validate.LARGEST:
-            return None
-        mapped: Vector = fixed.transform(x[None])[0]
-        return mapped
-
-    def _bound(self) -> _Bound | None:
+    def _single(self) -> Single | None:
         """What was learnt, open to single rows; None where only whole chunks will do."""
-        learned: _Learned | None = self.__dict__.get("_learned")
+        learned: Learned | None = self.__dict__.get("_learned")
         if learned is None or learned.warmup is not None:
             return None
-        bound = learned.bound
+        single = learned.single
         signature = (
             self.ridge,
             self.class_weight,
@@ -468,24 +399,17 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             self.penalize_intercept,
             self.half_life,
         )
-        if bound is None or bound.moments is not learned.moments or bound.signature != signature:
-            if not self.__sklearn_is_fitted__() or self.ridge == "gcv":
+        if single is None or single.moments is not learned.moments or single.signature != signature:
+            if not self.__sklearn_is_fitted__():
                 return None
             self._check()
             self._require_same_learning()
-            classes, slots = self._classes()
-            if min(slots) < 0 or len(slots) != len(learned.moments.n):
-                return None
             options = Options.of(self)
-            scorer = Scorer(progressive.recipe(options, learned.moments, classes), learned.moments)
-            events = Events(scorer, list(range(learned.moments.mean.shape[1])))
-            by_label = dict(zip(classes.tolist(), slots, strict=True))
-            signature = astuple(options)
-            bound = _Bound(events, by_label, classes, learned.moments, signature, learned.version)
-            learned.bound = bound
-        if bound.version != learned.version:
-            bound.version, bound.events.stale = learned.version, True
-        return bound
+            single = Single.of(learned.moments, *learned.classes(), options, learned.version)
+            learned.single = single
+        if single is not None and single.version != learned.version:
+            single.version, single.events.stale = learned.version, True
+        return single
 
     # Looking
 
@@ -608,26 +532,26 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _take(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
-    ) -> _Chunk:
+    ) -> Chunk:
         """Rows ready to be learnt; changes nothing that was learnt."""
         rows, target, declared = self._enter(X, y, classes)
         return self._chunk(rows, target, sample_weight, declared)
 
     def _chunk(
         self, X: Rows, y: Labels, sample_weight: ArrayLike | None, declared: Labels
-    ) -> _Chunk:
+    ) -> Chunk:
         """Checked rows, ready to be learnt."""
         X, y, weight = self._weighed(X, y, sample_weight)
-        learned: _Learned | None = self.__dict__.get("_learned")
+        learned: Learned | None = self.__dict__.get("_learned")
         fixed = self._given() if learned is None else learned.fixed
         if not self._wanting():
-            return _Chunk(self._moments_of(X, y, weight, fixed), declared, fixed)
+            return Chunk(self._moments_of(X, y, weight, fixed), declared, fixed)
         self._require_map_fits(X.shape[1])
         dense = X.toarray() if sp.issparse(X) else X
         before = None if learned is None else learned.warmup
         rows, fixed, kept = lifting.warmed(self.features, before, dense, y, weight)
         moments = self._moments_of(rows.X, rows.y, rows.weight, fixed)
-        return _Chunk(moments, declared, fixed, kept, everything=True)
+        return Chunk(moments, declared, fixed, kept, everything=True)
 
     def _given(self) -> FixedMap | None:
         return self.features if isinstance(self.features, FixedMap) else None
@@ -636,7 +560,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Rows that are wanting until the map is fixed."""
         if self.features is None or isinstance(self.features, FixedMap):
             return 0
-        learned: _Learned | None = self.__dict__.get("_learned")
+        learned: Learned | None = self.__dict__.get("_learned")
         if learned is None or learned.fixed is None:
             return WARMUP
         return 0 if learned.warmup is None else WARMUP - len(learned.warmup.X)
@@ -662,22 +586,18 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             more = np.unique(np.asarray(classes))
             assert_all_finite(more, input_name="classes")
             check_classification_targets(more)
-            declared = _union(declared, more)
+            declared = union(declared, more)
         validate.require_one_type(target, declared)
         return rows, target, declared
 
-    def _commit(self, chunk: _Chunk) -> None:
+    def _commit(self, chunk: Chunk) -> None:
         """Let what was learnt take a chunk in; a signal finds it before or after."""
         if chunk.everything or not self.__sklearn_is_fitted__():
-            self._learned = _Learned(
+            self._learned = Learned(
                 chunk.moments, chunk.declared, self._learning(), chunk.fixed, chunk.warmup
             )
             return
-        grown = self._learned.moments.with_labels(chunk.moments.labels)
-        self._learned.declared = chunk.declared
-        self._learned.moments = grown
-        self._learned.version += 1
-        grown.follow(chunk.moments, self.half_life)
+        self._learned.follow(chunk, self.half_life)
 
     def _learning(self) -> tuple[Any, ...]:
         return *Options.of(self).learning, lifting.text_of(self.features), self._given()
@@ -744,7 +664,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Take moments back, if enough digits are left."""
         learned = self._learned
         moments = model.without(learned.moments, chunk, Options.of(self), names.__getitem__)
-        self._learned = _Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
+        self._learned = Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
 
     def _terms(self, names: Sequence[str] | None = None) -> list[str]:
         """What to call what is weighed: features, or terms of the map."""
@@ -758,23 +678,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
         """Move the features to other places of a wider row, whose features have these names."""
-        learned, d = self._learned, len(names)
-        fixed, moved = learned.fixed, at
-        if fixed is not None:
-            self._require_map_fits(d)
-            fixed, moved = fixed.placed(at, names)
-            d = fixed.size
-        self._require_room(len(learned.moments.n), d)
-        moments = learned.moments.placed(moved, d)
-        warmup = learned.warmup
-        if warmup is not None:
-            X = np.zeros((len(warmup.X), len(names)))
-            X[:, at] = warmup.X
-            warmup = replace(warmup, X=X)
+        self._require_map_fits(len(names))
+        if self._learned.fixed is None:
+            self._require_room(len(self._learned.moments.n), len(names))
+        learned = self._learned.placed(at, names)
         if self._given() is not None:
-            self.features = fixed
-        self._learned = _Learned(moments, learned.declared, self._learning(), fixed, warmup)
-        self.n_features_in_ = len(names)
+            self.features = learned.fixed
+        learned.learnt_with = self._learning()
+        self._learned, self.n_features_in_ = learned, len(names)
 
     def _spread(self) -> Vector:
         """Standard deviation of each feature over everything learnt, 1 where it is constant."""
@@ -803,15 +714,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if "_learned" not in self.__dict__:
             self._require_fitted()
         self._require_same_learning()
-        learned = self._learned
-        arrays, facts = packing.pack(learned.moments)
-        facts["declared"] = packing.plain_labels(learned.declared)
-        contents = packing.contents(self, arrays, facts)
-        if self.features is None:
-            return contents
-        return packing.with_map(
-            contents, learned.fixed, learned.warmup, learned.moments.labels, self._given()
-        )
+        return self._learned.contents(self, self._given() is not None)
 
     @classmethod
     def _of(cls, contents: Contents) -> BalancedRidgeClassifier:
@@ -821,36 +724,23 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             result._check()
         except ValueError as error:
             raise ModelFileError(f"has an option that is impossible: {error}") from None
-        wanted = {"labels", "declared", "features", "extremes"}
-        wanted |= set() if result.features is None else {"map"}
-        require(set(contents.facts) == wanted, "strange facts")
-        extremes, fading = result.scale == "minmax", result.half_life is not None
-        plain, mapped = packing.without_map(contents)
-        moments = packing.unpack(plain, extremes, fading)
-        declared = packing.labels_of(contents.facts["declared"])
-        _union(declared, moments.labels)
-        fixed, warmup = None, None
-        if result.features is not None:
-            fixed, warmup = packing.map_from(
-                mapped, contents.facts["map"], result.features, moments
-            )
-            if contents.facts["map"]["given"]:
-                result.features = fixed
-        result.n_features_in_ = len(moments.anchor) if fixed is None else len(fixed.mean)
+        learned = Learned.of(contents, result.features, Options.of(result))
+        if learned.fixed is not None and contents.facts["map"]["given"]:
+            result.features = learned.fixed
+        learned.learnt_with = result._learning()
+        inputs = learned.moments.anchor if learned.fixed is None else learned.fixed.mean
+        result.n_features_in_ = len(inputs)
         names = packing.names_of(contents, result.n_features_in_)
         if names is not None:
             result.feature_names_in_ = names
-        result._learned = _Learned(moments, declared, result._learning(), fixed, warmup)
+        result._learned = learned
         return result
 
     def _classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
         if "_learned" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        moments = self._learned.moments
-        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
-        classes = _union(moments.labels[moments.n > 0], self._learned.declared)
-        return classes, [seen.get(label, -1) for label in classes.tolist()]
+        return self._learned.classes()
 
     def _solved(self) -> Solved:
         """Solution of what was learnt so far under the present options."""
@@ -862,12 +752,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if cached is None or cached[0] != key:
             self._check()
             self._require_same_learning()
-            cached = self._learned.solved = key, self._solve(options)
+            cached = self._learned.solved = key, self._learned.solve(options)
         return cached[1]
-
-    def _solve(self, options: Options) -> Solved:
-        solved = model.solved(self._learned.moments, *self._classes(), options)
-        return replace(solved, fixed=self._learned.fixed)
 
     def _scores(self, X: Any) -> tuple[Matrix, Solved]:
         self._require_fitted()
@@ -884,34 +770,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             )
 
     def _require_map_fits(self, inputs: int) -> None:
-        """Raise if the terms of the map, its random numbers, or its warm-up take too much."""
-        the_map = lifting.map_in(self.features)
-        if the_map is None:
-            return
-        self._require_room(1, the_map.count(inputs))
-        size = 8.0 * inputs * (the_map.draws + WARMUP)
-        if size > self.memory_limit:
-            raise ValueError(
-                f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
-                f"random numbers, more than memory_limit={self.memory_limit:g} bytes; reduce the "
-                "features, or raise memory_limit"
-            )
+        lifting.require_map_fits(lifting.map_in(self.features), inputs, self.memory_limit)
 
     def _require_room(self, c: int, d: int) -> None:
-        size = 8.0 * c * d * d
-        if size > self.memory_limit:
-            raise ValueError(
-                f"{c} classes of {d} features need {size / 1e9:.3g} GB of moments, more than "
-                f"memory_limit={self.memory_limit:g} bytes; reduce the features (for example "
-                "with sklearn.feature_extraction.FeatureHasher), use an online rule with a "
-                "diagonal covariance, or raise memory_limit"
-                if self.features is None
-                else f"{c} classes of {d} terms need {size / 1e9:.3g} GB of moments, more than "
-                f"memory_limit={self.memory_limit:g} bytes; take a map with fewer terms, for "
-                "example rm2 or rff:400, or raise memory_limit"
-            )
-
-
-def _union(one: Labels, two: Labels) -> Labels:
-    validate.require_one_type(two, one)
-    return np.union1d(one, two) if len(one) and len(two) else np.unique(two if len(two) else one)
+        lifting.require_room(c, d, self.memory_limit, self.features is not None)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.features import FixedMap, Map, Warmup, map_of
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
 from counterpoise.features.fixed import SLICE
 from counterpoise.moments import Moments
 from counterpoise.validate import LARGEST
@@ -97,6 +97,56 @@ def warmed(
     if not len(rows.X):
         return rows, None, None
     return rows, rows.fixed(map_of(features)), None if rows.over else rows
+
+
+def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
+    """Raise if moments would take too much memory.
+
+    Parameters
+    ----------
+    c, d : int
+        Classes, and features or terms.
+    limit : float
+        Bytes that they may take.
+    mapped : bool
+        Whether they are terms of a map.
+    """
+    size = 8.0 * c * d * d
+    if size <= limit:
+        return
+    what = "terms" if mapped else "features"
+    remedy = "reduce the features (for example with sklearn.feature_extraction.FeatureHasher), use "
+    remedy += "an online rule with a diagonal covariance, or raise memory_limit"
+    if mapped:
+        remedy = "take a map with fewer terms, such as rm2 or rff:400, or raise memory_limit"
+    raise ValueError(
+        f"{c} classes of {d} {what} need {size / 1e9:.3g} GB of moments, more than "
+        f"memory_limit={limit:g} bytes; {remedy}"
+    )
+
+
+def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
+    """Raise if the terms of a map, its random numbers, or its warm-up would take too much.
+
+    Parameters
+    ----------
+    the_map : Map, optional
+        The map.
+    inputs : int
+        Number of features.
+    limit : float
+        Bytes that they may take.
+    """
+    if the_map is None:
+        return
+    require_room(1, the_map.count(inputs), limit, mapped=True)
+    size = 8.0 * inputs * (the_map.draws + WARMUP)
+    if size > limit:
+        raise ValueError(
+            f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its random "
+            f"numbers, more than memory_limit={limit:g} bytes; reduce the features, or raise "
+            "memory_limit"
+        )
 
 
 def check(features: Any) -> None:

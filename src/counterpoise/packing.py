@@ -275,7 +275,7 @@ def with_map(
     fixed: FixedMap | None,
     warmup: Warmup | None,
     labels: Labels,
-    given: FixedMap | None,
+    given: bool,
 ) -> Contents:
     """What a file holds of a model with a map of the features.
 
@@ -289,8 +289,8 @@ def with_map(
         The rows of a warm-up that is not over.
     labels : ndarray of shape (c,)
         Labels, in the order of the moments.
-    given : FixedMap, optional
-        The map that the model began with.
+    given : bool
+        Whether it was fixed before the first row.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def with_map(
         arrays |= {f"warmup {name}": array for name, array in rows.items()}
     text = text_of(contents.options["features"])
     first = 0 if fixed is None else fixed.first
-    facts = {**contents.facts, "map": {"first": first, "given": given is not None}}
+    facts = {**contents.facts, "map": {"first": first, "given": given}}
     options = {**contents.options, "features": text}
     return replace(contents, options=options, arrays=arrays, facts=facts)
 

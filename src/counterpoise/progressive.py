@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from counterpoise._blocks import workspace
 from counterpoise._progressive import Recipe, Scorer
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.features import FixedMap
+from counterpoise.features.fixed import SLICE
 from counterpoise.model import Options, solved
 from counterpoise.moments import Moments
 from counterpoise.weighting import by_label
@@ -35,6 +37,7 @@ def scores(
     X: Matrix,
     codes: NDArray[np.intp],
     delay: int,
+    fixed: FixedMap | None = None,
 ) -> Matrix:
     """Score each row by the exact model just before it, and let the moments learn it.
 
@@ -52,12 +55,22 @@ def scores(
         The slot of each row's label.
     delay : int
         Rows after which a label arrives.
+    fixed : FixedMap, optional
+        What rows go through first: a slice at a time, for mapped rows are long, unless the labels
+        of one slice arrive in another.
 
     Returns
     -------
     ndarray of shape (n, problems)
         One column for two classes, else one a class; 0 while nothing is known.
     """
+    if fixed is not None:
+        size = len(X) if delay else SLICE
+        parts = []
+        for at in range(0, len(X), size):
+            Z, mine = fixed.transform(X[at : at + size]), codes[at : at + size]
+            parts.append(scores(options, moments, classes, Z, mine, delay))
+        return np.concatenate(parts)
     rows, steps = len(X), len(X) + delay
     result = np.zeros((rows, 1 if len(classes) <= 2 else len(classes)))
     scorer = Scorer(recipe(options, moments, classes), moments)

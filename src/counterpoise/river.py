@@ -372,7 +372,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         wide = np.zeros((len(rows), max(len(all_names), 1)))
         wide[:, [columns[name] for name in names]] = rows
         moments, anchor, fixed, warmup = self._moments, None, self._fixed, None
-        self._require_room(len(known), wide.shape[1])
+        the_map, inputs = lifting.map_in(self.features), wide.shape[1]
+        lifting.require_map_fits(the_map, inputs, self.memory_limit)
+        d = inputs if the_map is None else the_map.count(inputs)
+        lifting.require_room(len(known), d, self.memory_limit, the_map is not None)
         grown = None
         if self.features is not None and (fixed is None or self._warmup is not None):
             everything, fixed, warmup = lifting.warmed(
@@ -407,17 +410,6 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._replace(grown, all_names, columns, slots, fixed)
         grown.follow(chunk, self.half_life)
         self._bind()
-
-    def _require_room(self, c: int, inputs: int) -> None:
-        the_map = lifting.map_in(self.features)
-        d = inputs if the_map is None else the_map.count(inputs)
-        size = 8.0 * c * d * d
-        if size > self.memory_limit:
-            raise ValueError(
-                f"{c} classes of {d} features or terms need {size / 1e9:.3g} GB of moments, more "
-                f"than memory_limit={self.memory_limit:g} bytes; reduce the features, take a map "
-                "with fewer terms, or raise memory_limit"
-            )
 
     def _replace(
         self,
