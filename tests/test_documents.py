@@ -1,5 +1,6 @@
 """Every transcript in the documents is run, in order, and must say what it says there."""
 
+import csv
 import os
 import re
 import shutil
@@ -76,3 +77,21 @@ def test_every_command_is_documented():
         for command in group.typer_instance.registered_commands:
             name = command.name or command.callback.__name__
             assert f"$ counterpoise {group.name} {name}" in text
+
+
+def test_figures_on_the_page_are_those_that_were_measured():
+    page = (ROOT / "docs" / "nonlinear.md").read_text()
+    measured = (ROOT / "benchmarks" / "results" / "maps.md").read_text().splitlines()
+    table = [line for line in measured if line.startswith("|")]
+    assert len(table) > 5
+    assert "\n".join(table) in page
+    averages = {}
+    with open(ROOT / "benchmarks" / "results" / "nonlinear.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            averages.setdefault(row["learner"], []).append(float(row["held-out G-mean"]))
+    said = re.findall(r"^\| [^|]*? \| \**(0\.\d{3})\** \| (?:\d+|many) \|$", page, re.M)
+    found = [f"{sum(values) / len(values):.3f}" for values in averages.values()]
+    assert sorted(said) == sorted(found)
+    readme = (ROOT / "README.md").read_text()
+    for learner in ("chooser", "SVC, grid", "linear"):
+        assert f"{sum(averages[learner]) / len(averages[learner]):.3f}" in readme

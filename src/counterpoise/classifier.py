@@ -528,7 +528,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Raise if a parameter has no meaning."""
         Options.of(self).check()
         validate.positive(self, "memory_limit")
-        lifting.check(self.features)
+        lifting.map_in(self.features)
 
     def _take(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None

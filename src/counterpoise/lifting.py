@@ -149,19 +149,8 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
         )
 
 
-def check(features: Any) -> None:
-    """Raise if ``features`` of a classifier has no meaning.
-
-    Parameters
-    ----------
-    features : object
-        None, the name of a map, a map, or one that is fixed.
-    """
-    map_in(features)
-
-
 def map_in(features: Any) -> Map | None:
-    """The map of ``features`` of a classifier; None for none.
+    """The map of ``features`` of a classifier; None for none; raise if it has no meaning.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._options = Options.of(self)
         self._options.check()
         validate.positive(self, "memory_limit")
-        lifting.check(features)
+        lifting.map_in(features)
         if isinstance(features, FixedMap):
             raise ValueError(
                 "features is a fixed map, which knows features by their places; events name them, "
