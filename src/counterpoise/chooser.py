@@ -82,7 +82,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
     >>> model = ChoosingClassifier().partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
     >>> model.best_.features, model.score(X, y) > 0.95
-    ('rm2', True)
+    ('rm2+rff:300,width=0.5/1.0/2.0', True)
     """
 
     def __init__(
