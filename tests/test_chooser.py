@@ -374,6 +374,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
         lambda: one.partial_fit(X, y),
         lambda: one.predict(X),
         lambda: one.best_,
+        lambda: one.g_means_,
         lambda: content(one),
     ):
         with pytest.raises(ValueError, match="cannot change once rows were learnt"):

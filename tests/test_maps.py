@@ -322,7 +322,7 @@ def test_a_map_is_what_its_text_says(name):
     assert one.transform(X).shape[1] == one.size == len(set(one.names(["a", "b", "c"])))
     assert the_map.fit(X).transform(X).shape == (len(X), one.size)
     assert len(clone(the_map).fit(X).get_feature_names_out()) == one.size
-    assert repr(one) == f"<{the_map.text} of 3 features, fixed>"
+    assert repr(one) == f"<{the_map.text} of 3 features, scaled>"
     assert pickle.loads(pickle.dumps(one)) == one
 
 
@@ -449,9 +449,11 @@ def test_a_map_of_the_caller_stays_the_callers():
     one = model(mine).fit(X, Y)
     expected = one.decision_function(X)
     mine.order = 3
+    for act in (one.predict, lambda rows: one.partial_fit(rows, Y)):
+        with pytest.raises(ValueError, match="cannot change"):
+            act(X)
+    mine.order = 2
     np.testing.assert_array_equal(one.decision_function(X), expected)
-    with pytest.raises(ValueError, match="cannot change"):
-        one.partial_fit(X, Y)
 
 
 @pytest.mark.parametrize("strange", [RandomFourier(10, seed=10**20), Polynomial(1000)])
@@ -506,3 +508,39 @@ def test_long_streams_are_mapped_a_slice_at_a_time():
 def test_deviations_next_to_nothing_are_survived():
     one = fixed("rm2", [0.0], [5e-324])
     assert one.transform([[1e100]])[0, 0] == 10.0
+
+
+@pytest.mark.parametrize("start", ["rm2", None, "given"])
+@pytest.mark.parametrize("then", ["poly2", None, "given"])
+def test_where_nothing_is_left_another_map_may_begin(start, then):
+    given = {"given": fixed_by("rm2", X[:50])}
+    one = model(fixed_by("rm2", X) if start == "given" else start).fit(X, Y).forget(X, Y)
+    features = given.get(then, then)
+    one.set_params(features=features).partial_fit(X, Y)
+    assert_same_model(one, model(features).fit(X, Y), 1e-12)
+    assert to_bytes(BalancedRidgeClassifier._of(one._contents())._contents()) == to_bytes(
+        one._contents()
+    )
+
+
+def test_a_map_cannot_change_behind_what_was_solved():
+    one = model("rm2").fit(X, Y)
+    one.predict(X)
+    one.predict_one(X[0])
+    one.set_params(features=None)
+    for act in (
+        lambda: one.predict(X),
+        lambda: one.predict_one(X[0]),
+        lambda: one.learn_one(X[0], 1),
+        lambda: one.coef_,
+    ):
+        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+            act()
+
+
+def test_far_single_rows_are_answered_as_in_chunks():
+    x = np.random.default_rng(0).standard_normal((400, 1))
+    one = model("poly110").fit(x, (x[:, 0] > 0).astype(int))
+    assert one.predict_one([1000.0]) == one.predict([[1000.0]])[0]
+    with pytest.raises(ValueError, match="terms of poly110 overflow"):
+        one.learn_one([1000.0], 1)

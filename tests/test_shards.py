@@ -581,3 +581,29 @@ def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
     learn(run, "m.st", "b.csv", "c.csv", more=["--features", "./auto.st"])
     learn(run, "one.st", "a.csv", more=["--features", "rm2"])
     learn(run, "one.st", "a.csv", more=["--features", "one.st"])  # its own map is its map
+    said = run("learn", "b.csv", "-m", "again.st", "--label", "target", "--features", "auto").err
+    assert "chose" in said
+    said = run("learn", "b.csv", "-m", "again.st", "--features", "one.st", code=2).err
+    assert "was not begun with the map" in said
+
+
+def test_maps_of_other_deviations_are_other_maps(run):
+    for name, size in (("one", 1.0), ("three", 3.0)):
+        signs = np.tile([-size, size], 150)
+        frame = pd.DataFrame({"a": signs, "b": np.roll(signs, 75) * np.repeat([1.0, -1.0], 150)})
+        frame.assign(target=np.where(frame["a"] * frame["b"] > 0, "yes", "no")).to_csv(
+            f"{name}.csv", index=False
+        )
+        learn(run, f"{name}.st", f"{name}.csv", more=["--features", "rm2"])
+    learn(run, "m.st", "one.csv", more=["--features", "one.st"])
+    said = run("learn", "three.csv", "-m", "m.st", "--features", "three.st", code=2).err
+    assert "was not begun with the map" in said
+
+
+def test_a_borrowed_ridge_is_that_of_the_map(run):
+    crossed("a.csv", 300, ["p"])
+    crossed("b.csv", 300, ["p"], seed=1)
+    learn(run, "one.st", "a.csv", more=["--features", "rm2", "--ridge", "gcv"])
+    run("learn", "b.csv", "--features", "one.st", "-m", "two.st")
+    run("merge", "one.st", "two.st", "-o", "both.st")
+    assert stored_model("both.st").model.ridge == "gcv"

@@ -35,7 +35,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     dropped. Memory and time for a row do not grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
-    has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its fixed map.
+    has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
+    good after 256 rows, if it is not linear.
     Rows are learnt into a copy that then takes its place, so that nothing is ever half learnt:
     give it chunks, of a hundred rows or more, rather than single rows.
 
@@ -264,6 +265,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def g_means_(self) -> dict[str, dict[float, float]]:
         """Progressive G-mean of each candidate that is still in the field, by ridge."""
         self._require_fitted()
+        self._require_same_learning()
         state = self._field
         if not len(state.tally.labels):
             return {name: {} for name in state.names}

@@ -254,7 +254,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
                 f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
-                "features=model.features_, or one of counterpoise.features.fixed_by"
+                "features=model.features_, one of counterpoise.features.fixed_by, or --features "
+                "FILE in a shell"
             )
         labels = union(known.moments.labels, more.moments.labels)
         self._require_room(len(labels), known.moments.mean.shape[1])
@@ -399,13 +400,19 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             self.penalize_intercept,
             self.half_life,
         )
-        if single is None or single.moments is not learned.moments or single.signature != signature:
+        if (
+            single is None
+            or single.moments is not learned.moments
+            or single.features is not self.features
+            or single.signature != signature
+        ):
             if not self.__sklearn_is_fitted__():
                 return None
             self._check()
             self._require_same_learning()
             options = Options.of(self)
-            single = Single.of(learned.moments, *learned.classes(), options, learned.version)
+            version, features = learned.version, self.features
+            single = Single.of(learned.moments, *learned.classes(), options, features, version)
             learned.single = single
         if single is not None and single.version != learned.version:
             single.version, single.events.stale = learned.version, True
@@ -573,9 +580,13 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         first = "_learned" not in self.__dict__
         validate.require_y(self, y)
         rows, target = validate.rows(self, X, y, reset=first, accept_sparse=accept_sparse)
+        given = self._given()
         if self.__sklearn_is_fitted__():
             self._require_same_learning()
-        given = self._given()
+        elif not first and self._learned.learnt_with != self._learning():
+            # Nothing is left of what was learnt, so that nothing need be kept of its map.
+            learned = self._learned
+            self._learned = Learned(learned.moments, learned.declared, self._learning(), given)
         if first and given is not None and rows.shape[1] != len(given.mean):
             raise ValueError(
                 f"features is a map fixed for {len(given.mean)} features, but X has "
@@ -657,7 +668,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"forget is not possible before the map is fixed, which takes {WARMUP} rows, of "
                 f"which {self._wanting()} are wanting; begin with a map that is fixed: "
-                "features=counterpoise.features.fixed_by(...)"
+                "features=counterpoise.features.fixed_by(...), or --features FILE in a shell"
             )
 
     def _forget(self, chunk: Moments, names: Sequence[str]) -> None:
@@ -749,9 +760,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         options = Options.of(self)
         key = self._learned.version, options
         cached = self._learned.solved
+        self._require_same_learning()
         if cached is None or cached[0] != key:
             self._check()
-            self._require_same_learning()
             cached = self._learned.solved = key, self._learned.solve(options)
         return cached[1]
 

@@ -109,7 +109,7 @@ class Learned:
         if row.shape != self.fixed.mean.shape or not np.abs(row).max() <= validate.LARGEST:
             return None
         mapped: Vector = self.fixed.transform(row[None])[0]
-        return mapped
+        return mapped if np.abs(mapped).max() <= validate.LARGEST else None
 
     def placed(self, at: NDArray[np.intp], names: Sequence[str]) -> Learned:
         """The same for wider rows, whose features have these names: feature j goes to at[j]."""

@@ -55,7 +55,7 @@ class Learner:
     options : mapping
         Parameters of the classifier that somebody has named; the keys of dicts by label are text.
         ``features`` may also be "auto", for a model that chooses, or the path of a model file, with
-        a separator in it, whose map, and if it has chosen whose ridge, the model is to begin with.
+        a separator in it, whose map, and whose ridge unless one is named, it is to begin with.
     chunk_rows : int, optional
         Rows learnt at a time.
 
@@ -226,9 +226,8 @@ class Learner:
         """Let options begin with what another model file has fixed, and return its encoding."""
         stored = require_learnt(stored_model(path), path)
         model = answering(stored)
-        if stored.model is not model:
-            self._options.setdefault("ridge", model.ridge)
-        elif model.features_ is None:
+        self._options.setdefault("ridge", model.ridge)
+        if stored.model is model and model.features_ is None:
             raise DataError(f"{path} has no map of the features to begin with; leave it out")
         if model._learned.warmup is not None:
             raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
@@ -253,15 +252,18 @@ class Learner:
         """Raise if the map of another file, if it is still there, is not what was begun with."""
         if not os.path.exists(path) or os.path.samefile(path, self.path) or self.model is None:
             return
-        fixed = getattr(self.model, "features", None)
+        fixed = getattr(self.model, "features", AUTO)
         other = answering(require_learnt(stored_model(path), path)).features_
-        if isinstance(fixed, FixedMap) and other is not None:
-            first = slice(fixed.first)
-            same = fixed.map.text == other.map.text and fixed.first == other.first
-            if same and np.array_equal(fixed.mean[first], other.mean[first]):
-                return
-        if fixed is None and other is None:
+        if fixed is other is None:
             return
+        if isinstance(fixed, FixedMap) and other is not None:
+            first = slice(fixed.first)  # later features do not matter
+            mine, theirs = (
+                (one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist())
+                for one in (fixed, other)
+            )
+            if mine == theirs:
+                return
         raise DataError(
             f"{self.path} was not begun with the map that {path} has now; leave --features out, or "
             "learn into a new file"

@@ -30,6 +30,8 @@ class Single:
         The moments.
     signature : tuple
         The options.
+    features : object
+        The map that the model was given.
     version : int
         Up to which change the weights are known.
     """
@@ -39,11 +41,18 @@ class Single:
     labels: Labels
     moments: Moments
     signature: tuple[Any, ...]
+    features: Any
     version: int
 
     @classmethod
     def of(
-        cls, moments: Moments, labels: Labels, slots: Sequence[int], options: Options, version: int
+        cls,
+        moments: Moments,
+        labels: Labels,
+        slots: Sequence[int],
+        options: Options,
+        features: Any,
+        version: int,
     ) -> Single | None:
         """Open moments to single rows; None where only whole chunks will do.
 
@@ -57,6 +66,8 @@ class Single:
             The slot of each, −1 if it was never seen.
         options : Options
             How to look.
+        features : object
+            The map that the model was given.
         version : int
             Up to which change this is.
 
@@ -69,7 +80,7 @@ class Single:
         scorer = Scorer(progressive.recipe(options, moments, labels), moments)
         events = Events(scorer, list(range(moments.mean.shape[1])))
         by_label = dict(zip(labels.tolist(), slots, strict=True))
-        return cls(events, by_label, labels, moments, astuple(options), version)
+        return cls(events, by_label, labels, moments, astuple(options), features, version)
 
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""

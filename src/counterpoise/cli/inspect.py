@@ -39,6 +39,9 @@ def inspect(
     print()
     if found["candidates"]:
         judged = [[name, *best] for name, best in found["candidates"].items()]
+        judged += [
+            [name, f"dropped after {rows:,} rows", ""] for name, rows in found["dropped"].items()
+        ]
         show(["candidate", "progressive G-mean", "at ridge"], judged)
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])

@@ -168,7 +168,7 @@ def described(stored: Stored) -> dict[str, Any]:
     """
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
     names = [feature.name for feature in encoding.features]
-    weights, mapped, judged = np.zeros((1, len(names))), None, None
+    weights, mapped, judged, dropped = np.zeros((1, len(names))), None, None, {}
     model = answering(stored) if fitted else stored.model
     classes = model.classes_.tolist()
     if isinstance(model, BalancedRidgeClassifier) and fitted:
@@ -180,11 +180,13 @@ def described(stored: Stored) -> dict[str, Any]:
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
             for name, by_ridge in stored.model.g_means_.items()
         }
+        dropped = stored.model.dropped_
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
         "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
         "candidates": judged,
+        "dropped": dropped,
         "columns": asdict(encoding.columns),
         "kinds": encoding.kinds,
         "ridge": answering(stored).ridge_ if fitted else None,

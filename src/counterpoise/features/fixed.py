@@ -132,7 +132,7 @@ class FixedMap:
         return hash((self.map.text, self.mean.tobytes(), self.deviation.tobytes()))
 
     def __repr__(self) -> str:
-        return f"<{self.map.text} of {len(self.mean)} features, fixed>"
+        return f"<{self.map.text} of {len(self.mean)} features, scaled>"
 
 
 @dataclass(frozen=True, eq=False)
