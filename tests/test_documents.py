@@ -92,6 +92,11 @@ def test_figures_on_the_page_are_those_that_were_measured():
     said = re.findall(r"^\| [^|]*? \| \**(0\.\d{3})\** \| (?:\d+|many) \|$", page, re.M)
     found = [f"{sum(values) / len(values):.3f}" for values in averages.values()]
     assert sorted(said) == sorted(found)
+    long = (ROOT / "benchmarks" / "results" / "choosing.md").read_text()
+    cells = re.findall(r"(0\.\d{4}), ([\d,]+) \|", long)
+    assert len(cells) == 18
+    for G, rate in cells:
+        assert f" {float(G):.3f}, {rate} |" in page
     readme = (ROOT / "README.md").read_text()
     for learner in ("chooser", "SVC, grid", "linear"):
         assert f"{sum(averages[learner]) / len(averages[learner]):.3f}" in readme
