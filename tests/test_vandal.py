@@ -103,10 +103,10 @@ def test_out_of_memory_while_making_room_for_a_class(monkeypatch):
             raise MemoryError
         return zeros(shape, *arguments, **options)
 
-    chunk, declared = model._take(X[:3], np.array([0, 1, 2]), None, None)
+    chunk = model._take(X[:3], np.array([0, 1, 2]), None, None)
     monkeypatch.setattr(np, "zeros", broke)
     with pytest.raises(MemoryError):
-        model._commit(chunk, declared)
+        model._commit(chunk)
     monkeypatch.undo()
     np.testing.assert_array_equal(model.coef_, before)
     model.partial_fit(X[:3], [0, 1, 2])
@@ -311,14 +311,15 @@ def test_hundreds_of_classes_take_memory_for_their_moments_only():
 def test_looking_while_learning_never_leaves_an_old_solution_behind():
     X, y = stream(100, 3)
     model = BalancedRidgeClassifier().fit(X[:50], y[:50])
-    solve = model._solve
+    learned = model._learned
+    solve = learned.solve
 
     def slow(options):  # rows arrive while another thread solves
         solution = solve(options)
-        model.__dict__.pop("_solve")
+        learned.__dict__.pop("solve")
         model.partial_fit(X[50:], y[50:])
         return solution
 
-    model._solve = slow
+    learned.solve = slow
     model.predict(X)
     assert_close(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_)
