@@ -105,6 +105,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     n_features_in_: int
     _field: Field
+    _learnt_with: tuple[Any, ...]
 
     # Learning
 
@@ -344,7 +345,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         return (self._names(), given), self._ridges().tolist(), costs, self.half_life
 
     def _require_same_learning(self) -> None:
-        if self._field.learnt_with != self._learning():
+        if self._learnt_with != self._learning():
             raise ValueError(
                 "candidates, ridges, costs and half_life cannot change once rows were learnt; fit "
                 "again, or use a clone"
@@ -364,7 +365,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         models = [self._candidate(None if name == LINEAR else one) for one, name in given]
         nobody = np.zeros((0, len(models), len(self.ridges)))
         tally = Tally(np.empty(0), np.zeros(0), nobody)
-        return Field(models, self._names(), [None] * len(models), tally, self._learning())
+        costs = None if self.costs is None else dict(self.costs)
+        return Field(models, self._names(), [None] * len(models), tally, costs)
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, scored: bool = False
@@ -391,7 +393,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         scores = np.zeros((len(target) if scored else 0, columns))
         into = scores if scored else None
         state.learn(rows, target, self._ridges(), self.drop, everything, into)
-        self._field = state
+        self._field, self._learnt_with = state, self._learning()
         return scores
 
     def _require_room(self, c: int, inputs: int, state: Field) -> None:
@@ -473,7 +475,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             result._check()
         except ValueError as error:
             raise ModelFileError(f"has an option that is impossible: {error}") from None
-        state = Field.unpack(contents, result._names(), len(result.ridges))
+        state = Field.unpack(contents, result._names(), len(result.ridges), result.costs)
         for candidate in state.models:
             alike = result._candidate(candidate.features).get_params(deep=False)
             same = {**alike, "memory_limit": candidate.memory_limit}
@@ -483,7 +485,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             fixed[name].features if name in fixed and fixed[name]._given() else name
             for name in result._names()
         )
-        state.learnt_with = result._learning()
+        result._learnt_with = result._learning()
         result.n_features_in_ = state.models[0].n_features_in_
         columns = packing.names_of(contents, result.n_features_in_)
         if columns is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import lifting, packing
+from counterpoise import lifting, mapfile, packing
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.judging import FIRST, Judge, Tally, best, losers, next_refresh
@@ -20,22 +20,36 @@ LINEAR = "linear"
 
 @dataclass(eq=False)
 class Field:
-    """The candidates that are still in the field, and how they did."""
+    """The candidates that are still in the field, and how they did.
+
+    Attributes
+    ----------
+    models : list of BalancedRidgeClassifier
+        The candidates, the simplest first.
+    names : list of str
+        Names of their maps.
+    judges : list of Judge or None
+        Their weights at the last refresh.
+    tally : Tally
+        What was judged so far.
+    costs : dict, optional
+        Exponents of the recalls, by label.
+    rows : int
+        Rows so far.
+    due : int
+        Rows at which the next refresh is due.
+    dropped : dict of str to int
+        Candidates that are gone, and after how many rows.
+    """
 
     models: list[BalancedRidgeClassifier]
     names: list[str]
     judges: list[Judge | None]
     tally: Tally
-    learnt_with: tuple[Any, ...]
+    costs: Costs
     rows: int = 0
     due: int = FIRST
     dropped: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def costs(self) -> Costs:
-        """Exponents of the recalls, by label."""
-        costs: Costs = self.learnt_with[2]
-        return costs
 
     def best(self) -> tuple[int, int]:
         """Candidate and ridge that answer; before anything was judged the linear one, if any."""
@@ -114,7 +128,7 @@ class Field:
         }
 
     @classmethod
-    def unpack(cls, contents: Contents, candidates: list[str], ridges: int) -> Field:
+    def unpack(cls, contents: Contents, candidates: list[str], ridges: int, costs: Costs) -> Field:
         """A field from a file, checked as if a stranger had written it.
 
         Parameters
@@ -125,11 +139,12 @@ class Field:
             Names of all candidates, those that were dropped too.
         ridges : int
             How many there are.
+        costs : dict, optional
+            Exponents of the recalls, by label.
 
         Returns
         -------
         Field
-            Without what it was learnt with.
         """
         facts = contents.facts
         wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
@@ -160,7 +175,7 @@ class Field:
             judges = [_judge(contents, i, classes, ridges, m) for i, m in enumerate(models)]
         used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
         require(set(contents.arrays) == used | {"total", "hits"}, "strange tensors")
-        return cls(models, names, judges, Tally(labels, total, hits), (), rows, due, dropped)
+        return cls(models, names, judges, Tally(labels, total, hits), costs, rows, due, dropped)
 
 
 def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
@@ -205,5 +220,5 @@ def _judge(
         require(np.abs(arrays[name]).max(initial=0.0) <= LARGEST, "a judge of impossible weights")
     if fixed is not None:
         mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
-        fixed = packing.scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
+        fixed = mapfile.scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
     return Judge(classes, fixed, arrays["anchor"], arrays["coef"], arrays["offset"])

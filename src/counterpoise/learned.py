@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise import model, packing, validate
+from counterpoise import mapfile, model, packing, validate
 from counterpoise.arrays import Labels, Vector
 from counterpoise.features import FixedMap, Warmup
 from counterpoise.model import Options, Solved
@@ -146,7 +146,7 @@ class Learned:
         if "features" not in contents.options:
             return contents
         labels = self.moments.labels
-        return packing.with_map(contents, self.fixed, self.warmup, labels, given)
+        return mapfile.with_map(contents, self.fixed, self.warmup, labels, given)
 
     @classmethod
     def of(cls, contents: Contents, features: Any, options: Options) -> Learned:
@@ -168,7 +168,7 @@ class Learned:
         """
         wanted = {"labels", "declared", "features", "extremes"}
         require(set(contents.facts) == wanted | ({"map"} if features else set()), "strange facts")
-        plain, mapped = packing.without_map(contents)
+        plain, mapped = mapfile.without_map(contents)
         extremes, fading = options.scale == "minmax", options.half_life is not None
         moments = packing.unpack(plain, extremes, fading)
         declared = packing.labels_of(contents.facts["declared"])
@@ -176,7 +176,7 @@ class Learned:
         if features is None:
             require(not mapped, "a map that is not used")
             return cls(moments, declared, ())
-        fixed, warmup = packing.map_from(mapped, contents.facts["map"], features, moments)
+        fixed, warmup = mapfile.map_from(mapped, contents.facts["map"], features, moments)
         return cls(moments, declared, (), fixed, warmup)
 
 
