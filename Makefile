@@ -34,10 +34,11 @@ clean:
 	rm -rf $(VENV) build dist
 
 # The build tools go in first: an isolated editable install breaks at the next edit of a .pyx.
+# setuptools is for dependencies that come as source (pyspark), which are built beside us then.
 $(VENV)/tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --upgrade pip
-	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "numpy>=2.0" "scipy>=1.13"
+	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "setuptools>=77" "numpy>=2.0" "scipy>=1.13"
 	touch $@
 
 $(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build
