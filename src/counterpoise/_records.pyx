@@ -5,10 +5,31 @@ Each class walks over one kind of text and remembers where it stands between two
 ``take`` finds the same ends however the stream is cut into pieces.
 """
 
-from libc.string cimport memchr
+from libc.stdint cimport uint64_t
+from libc.string cimport memchr, memset
+
+cdef enum:
+    SLOTS = 65536  # for hashes of names of fields; half of them are used
 
 
-cdef class Lines:
+cdef class Records:
+    """What all walkers have.
+
+    Attributes
+    ----------
+    full : bool
+        Whether no more records should go into this chunk, whatever their number.
+    """
+
+    @property
+    def full(self):
+        return False
+
+    def begin(self):
+        """Begin a chunk."""
+
+
+cdef class Lines(Records):
     """Records that are lines: blank ones, and those that begin with #, do not count.
 
     Attributes
@@ -43,7 +64,7 @@ cdef class Lines:
         return i, found
 
 
-cdef class Cells:
+cdef class Cells(Records):
     """Records of delimited text, where a field that begins with a quote may hold line ends.
 
     Parameters
@@ -116,8 +137,16 @@ cdef class Cells:
         return i, found
 
 
-cdef class Objects:
+cdef class Objects(Records):
     """Records that are lines of JSON.
+
+    A chunk is full when its rows times the different names of fields in it reach ``cells``: each
+    name becomes a column, in which each row has a place.
+
+    Parameters
+    ----------
+    cells : int
+        How many cells a chunk may have.
 
     Attributes
     ----------
@@ -125,8 +154,14 @@ cdef class Objects:
         Whether brackets were nested deeper than 64, which parsers may not survive.
     """
 
-    cdef bint begun, in_string, escaped, deep
-    cdef Py_ssize_t depth
+    cdef bint begun, in_string, escaped, deep, key, many
+    cdef Py_ssize_t depth, cells, rows, names
+    cdef uint64_t hash
+    cdef uint64_t slots[SLOTS]
+
+    def __init__(self, Py_ssize_t cells):
+        self.cells = cells
+        self.begin()
 
     @property
     def unfinished(self):
@@ -136,8 +171,30 @@ cdef class Objects:
     def too_deep(self):
         return self.deep
 
+    @property
+    def full(self):
+        return self.many
+
+    def begin(self):
+        """Begin a chunk: no name was seen."""
+        self.many = False
+        self.rows = self.names = 0
+        memset(self.slots, 0, sizeof(self.slots))
+
+    cdef void see(self) noexcept nogil:
+        """Count a name by its hash, if it is new."""
+        cdef uint64_t hash = self.hash or 1
+        cdef Py_ssize_t i = (hash ^ (hash >> 32)) % SLOTS
+        while self.slots[i] != 0:
+            if self.slots[i] == hash:
+                return
+            i = (i + 1) % SLOTS
+        if 2 * self.names < SLOTS:
+            self.slots[i] = hash
+        self.names += 1
+
     def take(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t wanted):
-        """As for :class:`Lines`; stops at the end of a record that is too deep."""
+        """As for :class:`Lines`; stops at the end of a record that is too deep, or when full."""
         cdef Py_ssize_t i = start, n = data.shape[0], found = 0
         cdef unsigned char c
         with nogil:
@@ -146,17 +203,29 @@ cdef class Objects:
                 i += 1
                 if c == b"\n":
                     found += self.begun
-                    self.begun = self.in_string = self.escaped = False
+                    self.rows += self.begun
+                    self.begun = self.in_string = self.escaped = self.key = False
                     self.depth = 0
-                    if self.deep:
+                    self.many = self.rows * self.names >= self.cells
+                    if self.deep or self.many:
                         break
                 elif self.escaped:
                     self.escaped = False
+                    self.hash = (self.hash ^ c) * <uint64_t>1099511628211
                 elif c == b'"':
                     self.in_string = not self.in_string
                     self.begun = True
+                    if self.in_string:
+                        self.hash = <uint64_t>14695981039346656037
+                        self.key = self.depth == 1
                 elif self.in_string:
                     self.escaped = c == b"\\"
+                    self.hash = (self.hash ^ c) * <uint64_t>1099511628211
+                elif c == b":":
+                    if self.key and self.depth == 1:
+                        self.see()
+                    self.key = False
+                    self.begun = True
                 elif c == b"{" or c == b"[":
                     self.begun = True
                     self.depth += 1

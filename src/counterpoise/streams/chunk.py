@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -11,6 +11,9 @@ import pyarrow as pa
 from counterpoise.arrays import Flags
 
 STARTS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
+CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
+LONGEST = 1 << 26  # bytes of one record, or of one text
+MOST_COLUMNS = 30_000  # that are read of a table
 
 
 class DataError(ValueError):
@@ -121,6 +124,40 @@ class Chunk:
         return DataError(f"{self.source}, row {self.first + row}: {message}")
 
 
+def require_different(names: Sequence[str], source: str) -> None:
+    """Raise if two columns have the same name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of columns.
+    source : str
+        What to call the input in messages.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
+        seen.add(name)
+
+
+def require_few(count: int, source: str) -> None:
+    """Raise if more columns are to be read than can be learned.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    source : str
+        What to call the input in messages.
+    """
+    if count > MOST_COLUMNS:
+        raise DataError(
+            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}; name those that "
+            "matter with --keep, or leave the others out with --drop"
+        )
+
+
 class Source(Protocol):
     """One input that can be read from any mark on."""
 
@@ -139,7 +176,7 @@ class Source(Protocol):
         Parameters
         ----------
         rows : int
-            Rows of each chunk but the last.
+            Rows of each chunk but the last, unless they have more than CHUNK_BYTES.
         after : Mark
             Where to begin.
         kinds : mapping of str to str

@@ -1,4 +1,4 @@
-"""Parquet and Arrow: record batches, cut again into chunks of so many rows.
+"""Parquet and Arrow: record batches, validated and cut again into chunks of so many rows.
 
 A mark holds a hash of the values of the columns, each in a stream of its own, so that neither row
 groups nor batches matter.
@@ -6,7 +6,6 @@ groups nor batches matter.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,10 +17,19 @@ import pyarrow.parquet
 from xxhash import xxh3_128
 
 from counterpoise.streams.ahead import ahead
-from counterpoise.streams.chunk import STARTS, Chunk, DataError, Mark, changed
+from counterpoise.streams.batches import CELL, plain, sizes
+from counterpoise.streams.chunk import (
+    CHUNK_BYTES,
+    STARTS,
+    Chunk,
+    DataError,
+    Mark,
+    changed,
+    require_few,
+)
 from counterpoise.streams.raw import Bytes, cannot_read
 
-BATCH = 1 << 15  # rows read at a time
+BATCH = 1 << 15  # rows read at a time, at most
 
 
 class ColumnarSource:
@@ -60,26 +68,30 @@ class ColumnarSource:
     ) -> Iterator[Chunk]:
         """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
         hashes = _Hashes()
-        self._rows, tables = 0, _Tables()
+        self._rows, cutter = 0, _Cutter(rows)
         try:
-            for batch in ahead(self._batches(wanted), depth=1):
-                tables.add(_plain(batch, self.name))
-                if self._rows < after.rows and tables.rows:
-                    table = tables.take(min(tables.rows, after.rows - self._rows))
-                    hashes.add(table)
-                    self._rows += table.num_rows
+            for table in ahead(self._tables(wanted), depth=1):
+                if self._rows < after.rows:
+                    old = table.slice(0, after.rows - self._rows)
+                    table = table.slice(old.num_rows)
+                    hashes.add(old)
+                    self._rows += old.num_rows
                     if self._rows == after.rows and hashes.digest() != after.hash:
                         raise changed(self.name, after)
-                while tables.rows >= rows:
-                    yield self._chunk(tables.take(rows), hashes)
+                for whole in cutter.add(table):
+                    yield self._chunk(whole, hashes)
         except OSError as error:
             raise cannot_read(self.name, error) from None
-        except pa.ArrowException as error:
-            raise DataError(f"{self.name} cannot be read: {str(error)[:200]}") from None
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataError(f"{self.name} cannot be read: {_words(error)}") from None
         if self._rows < after.rows:
             raise changed(self.name, after)
-        if tables.rows:
-            yield self._chunk(tables.take(tables.rows), hashes)
+        for rest in cutter.rest():
+            yield self._chunk(rest, hashes)
+
+    def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
+        for batch in self._batches(wanted):
+            yield from plain(batch, self.name)
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
         hashes.add(table)
@@ -98,11 +110,7 @@ class ColumnarSource:
                     "Parquet cannot be read from standard input, for its index is at the end; "
                     "give the file"
                 )
-            with pa.parquet.ParquetFile(self.path, buffer_size=1 << 16, pre_buffer=False) as file:
-                self._total = file.metadata.num_rows
-                self._offered = tuple(file.schema_arrow.names)
-                columns = [name for name in self._offered if wanted(name)]
-                yield from file.iter_batches(BATCH, columns=columns or None)
+            yield from self._row_groups(wanted)
             return
         source = Bytes(self.path, self.name)
         try:
@@ -120,34 +128,53 @@ class ColumnarSource:
         finally:
             source.close()
 
+    def _row_groups(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+        """Batches of a Parquet file, of few rows where rows are large."""
+        with pa.parquet.ParquetFile(self.path, buffer_size=1 << 16, pre_buffer=False) as file:
+            metadata, schema = file.metadata, file.schema_arrow
+        self._total, self._offered = metadata.num_rows, tuple(schema.names)
+        columns = [name for name in self._offered if wanted(name)] or list(self._offered)
+        require_few(len(columns), self.name)
+        # Text that is kept once for many rows is read as such, for it may be long.
+        text = [f.name for f in schema if f.type in (pa.string(), pa.large_string())]
+        with pa.parquet.ParquetFile(
+            self.path, read_dictionary=text, buffer_size=1 << 16, pre_buffer=False
+        ) as file:
+            yield from file.iter_batches(_batch_rows(metadata, len(columns)), columns=columns)
+
     def _only(self, batch: pa.RecordBatch, wanted: Callable[[str], bool]) -> pa.RecordBatch:
         self._offered = tuple(batch.schema.names)
-        return batch.select([j for j, name in enumerate(self._offered) if wanted(name)])
+        columns = [j for j, name in enumerate(self._offered) if wanted(name)]
+        require_few(len(columns), self.name)
+        return batch.select(columns)
 
 
-class _Tables:
-    """Batches waiting to be cut."""
+class _Cutter:
+    """Cuts rows into chunks: so many rows, or fewer that reach so many bytes."""
 
-    def __init__(self) -> None:
-        self.rows = 0
-        self._waiting: deque[pa.Table] = deque()
+    def __init__(self, rows: int) -> None:
+        self.most = rows
+        self._open: list[pa.Table] = []
+        self._rows, self._bytes = 0, 0
 
-    def add(self, table: pa.Table) -> None:
-        self._waiting.append(table)
-        self.rows += table.num_rows
+    def add(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Take rows in; yield the chunks that are whole now."""
+        each = sizes(table)
+        while table.num_rows:
+            ends = self._bytes + np.cumsum(each)
+            rows = min(self.most - self._rows, int(np.searchsorted(ends, CHUNK_BYTES)) + 1)
+            self._open.append(table.slice(0, rows))
+            self._rows += self._open[-1].num_rows
+            self._bytes = int(ends[: self._open[-1].num_rows][-1])
+            table, each = table.slice(rows), each[rows:]
+            if self._rows == self.most or self._bytes >= CHUNK_BYTES:
+                yield from self.rest()
 
-    def take(self, rows: int) -> pa.Table:
-        """So many rows from the front."""
-        self.rows -= rows
-        taken = []
-        while rows:
-            table = self._waiting.popleft()
-            if table.num_rows > rows:
-                self._waiting.appendleft(table.slice(rows))
-                table = table.slice(0, rows)
-            rows -= table.num_rows
-            taken.append(table)
-        return pa.concat_tables(taken) if len(taken) > 1 else taken[0]
+    def rest(self) -> Iterator[pa.Table]:
+        """Yield what has come since the last whole chunk, if anything has."""
+        if self._open:
+            yield pa.concat_tables(self._open) if len(self._open) > 1 else self._open[0]
+        self._open, self._rows, self._bytes = [], 0, 0
 
 
 class _Hashes:
@@ -222,31 +249,14 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _plain(batch: pa.RecordBatch, source: str) -> pa.Table:
-    """Columns as float64, text, truth values or points in time."""
-    columns = {}
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if field.name in columns:
-            raise DataError(f"{source}: two columns are called {field.name!r}; rename one of them")
-        columns[field.name] = _simple(field.name, column, source)
-    return pa.table(columns)
+def _batch_rows(metadata: Any, columns: int) -> int:
+    """Rows of a Parquet file to read at a time, by what it says that they take."""
+    largest = float(CELL * columns)
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        largest = max(largest, group.total_byte_size / max(group.num_rows, 1))
+    return int(min(BATCH, max(1.0, 4 * CHUNK_BYTES / largest)))
 
 
-def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.float64(), safe=False)
-    if pa.types.is_integer(kind):  # names of categories may have more digits than a float
-        return column if kind == pa.uint64() else column.cast(pa.int64())
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.string())
-    simple = pa.types.is_string(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    if simple or pa.types.is_temporal(kind):
-        return column
-    raise DataError(
-        f"{source}, column {name!r}: values of type {kind} cannot be learnt; leave the column "
-        f"out with --drop {name}"
-    )
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from counterpoise._records import Cells
-from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.streams.chunk import Chunk, DataError, require_different, require_few
 from counterpoise.streams.text import Piece
 
+MOST_FIELDS = 1_000_000  # of a record
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -49,9 +50,7 @@ class Delimited:
         """
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
-        twice = [cell for cell in self.names if self.names.count(cell) > 1]
-        if twice:
-            raise DataError(f"{name}: two columns are called {twice[0]!r}; rename one of them")
+        require_different(self.names, name)
 
     def check(self, records: Any, name: str, row: int) -> None:
         """Nothing can be wrong before parsing."""
@@ -80,6 +79,7 @@ class Delimited:
             cells = self._fields(piece.data, name)
             self.names = [f"column {j + 1}" for j in range(len(cells))]
         columns = [column for column in self.names if wanted(column)] or self.names
+        require_few(len(columns), name)
         types = {c: pa.float64() if kinds.get(c) == "number" else pa.string() for c in columns}
         try:
             table = self._read(piece.data, name, piece.first, columns, types)
@@ -92,12 +92,15 @@ class Delimited:
                 f"{name}, rows {piece.first} to {piece.first + piece.rows - 1}: quotes and line "
                 "ends do not fit together; put quotes around whole fields only"
             )
-        found = {c: _joined(table[c]) for c in columns}
+        found = {c: _joined(table[j]) for j, c in enumerate(columns)}
         offered = tuple(self.names)
         return Chunk(name, piece.first, piece.rows, found, piece.mark, cells=True, offered=offered)
 
     def _fields(self, data: bytes, name: str) -> list[str]:
         """Fields of the first record."""
+        end, _ = self.records().take(data, 0, 1)
+        if data.count(self.delimiter.encode(), 0, end) >= MOST_FIELDS:
+            raise DataError(f"{name}: more than {MOST_FIELDS:,} columns; is the delimiter right?")
         try:
             text = io.StringIO(data.decode(), newline="")
             return next(filter(None, csv.reader(text, delimiter=self.delimiter)), [])

@@ -17,9 +17,10 @@ import pyarrow.json
 
 from counterpoise._records import Objects
 from counterpoise.arrays import Flags
-from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.streams.chunk import Chunk, DataError, require_few
 from counterpoise.streams.text import Piece
 
+CELLS = 1 << 24  # of a chunk: its rows times the names of fields in it
 TYPES = {"number": pa.float64(), "text": pa.string(), "hash": pa.string()}
 
 
@@ -30,7 +31,7 @@ class JsonLines:
 
     def records(self) -> Objects:
         """Return a walker over records."""
-        return Objects()
+        return Objects(CELLS)
 
     def begin(self, name: str, header: bytes) -> None:
         """There is no header."""
@@ -80,6 +81,7 @@ class JsonLines:
                 columns[column] = table[column].combine_chunks()
                 if columns[column].null_count:
                     absent[column] = columns[column].is_null().to_numpy(zero_copy_only=False)
+        require_few(len(columns), name)
         return Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False, absent=absent)
 
 
@@ -142,9 +144,11 @@ def _object(line: bytes, name: str, row: int) -> dict[str, Any]:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"field {twice!r} occurs twice")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"field {name!r} occurs twice")
+            seen.add(name)
     return result
 
 

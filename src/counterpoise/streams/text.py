@@ -13,11 +13,18 @@ from typing import Any, NamedTuple, Protocol
 from xxhash import xxh3_128
 
 from counterpoise.streams.ahead import mapped
-from counterpoise.streams.chunk import STARTS, Chunk, DataError, Mark, changed
+from counterpoise.streams.chunk import (
+    CHUNK_BYTES,
+    LONGEST,
+    STARTS,
+    Chunk,
+    DataError,
+    Mark,
+    changed,
+)
 from counterpoise.streams.raw import Bytes
 
 PIECE = 1 << 20  # bytes read at a time
-LONGEST = 1 << 26  # bytes of one record
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -154,15 +161,28 @@ class _Cutter:
         self._piece, self._at, self._first = b"", 0, True
 
     def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
-        """So many records, or what is left, and their number; ``row`` records came before."""
-        parts, found, since = [], 0, 0
+        """So many records, or what is left, and their number; ``row`` records came before.
+
+        They are fewer if they reach CHUNK_BYTES, or as many fields as the walker allows. Where
+        they end depends on the bytes from their first one on, not on how these arrived.
+        """
+        parts, found, since, size = [], 0, 0, 0
+        self.records.begin()
         while found < wanted:
+            enough = size >= CHUNK_BYTES
+            if found and (self.records.full or (enough and not self.records.unfinished)):
+                break
             if self._at == len(self._piece) and not self._more():
                 break
             start = self._at
-            self._at, ended = self.records.take(self._piece, start, wanted - found)
-            parts.append(memoryview(self._piece)[start : self._at])
+            # Up to the byte that is enough, then to the end of the record that it is in.
+            view, most = memoryview(self._piece), 1
+            if not enough:
+                view, most = view[: start + CHUNK_BYTES - size], wanted - found
+            self._at, ended = self.records.take(view, start, most)
+            parts.append(view[start : self._at])
             found += ended
+            size += self._at - start
             self.dialect.check(self.records, self.source.name, row + found)
             since = 0 if ended else since + self._at - start
             if since > LONGEST:

@@ -1,0 +1,112 @@
+"""Arrow batches from strangers: validated in full, then plain columns that are not too large.
+
+Arrow believes what a batch says of itself: an offset beyond the data is followed. So every batch
+is validated in full, its dictionaries too, before any value is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterpoise.streams.chunk import CHUNK_BYTES, LONGEST, DataError, require_different
+
+CELL = 8  # bytes that any cell is taken to need
+NOTHING = 1 << 16  # rows of a batch in which every value is missing
+
+
+def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
+    """Columns as float64, whole numbers, text, truth values or points in time.
+
+    Parameters
+    ----------
+    batch : RecordBatch
+        From a file or a stream.
+    source : str
+        What to call it in messages.
+
+    Yields
+    ------
+    pyarrow.Table
+        The rows, in several parts if a dictionary would make them very large.
+    """
+    batch.validate(full=True)
+    if batch.num_rows > NOTHING + 8 * batch.get_total_buffer_size():
+        raise DataError(f"{source}: a batch of {batch.num_rows:,} rows that holds no values")
+    names = list(batch.schema.names)
+    require_different(names, source)
+    for part in _parts(batch):
+        columns = zip(names, part.columns, strict=True)
+        yield pa.table({name: _simple(name, column, source) for name, column in columns})
+
+
+def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Bytes that each row is taken to need, whatever batch it came in.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Plain columns.
+
+    Returns
+    -------
+    ndarray of shape (rows,)
+    """
+    total = np.full(table.num_rows, CELL * table.num_columns, dtype=np.int64)
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            total += pc.binary_length(column).fill_null(0).to_numpy()
+    return total
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch, or slices of it if text of its dictionaries would take much more than it does."""
+    total = np.zeros(batch.num_rows, dtype=np.int64)
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+            length = pc.binary_length(column.dictionary.cast(pa.large_string()))
+            total += length.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False)
+    if total.sum() <= CHUNK_BYTES:
+        yield batch
+        return
+    start, ends = 0, np.cumsum(total)
+    while start < batch.num_rows:
+        before = 0 if not start else ends[start - 1]
+        end = max(start + 1, int(np.searchsorted(ends, before + CHUNK_BYTES)))
+        yield batch.slice(start, end - start)
+        start = end
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(text or pa.types.is_string_view(kind))
+
+
+def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.float64(), safe=False)
+    if pa.types.is_integer(kind):  # names of categories may have more digits than a float
+        return column if kind == pa.uint64() else column.cast(pa.int64())
+    if _is_text(kind):
+        text = column if kind == pa.string() else column.cast(pa.large_string())
+        length = pc.max(pc.binary_length(text)).as_py() or 0
+        if length > LONGEST:
+            raise DataError(
+                f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
+                f"{LONGEST >> 20} MB; leave the column out with --drop {name}"
+            )
+        return text.cast(pa.string())
+    simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    if simple or pa.types.is_temporal(kind):
+        return column
+    raise DataError(
+        f"{source}, column {name!r}: values of type {kind} cannot be learned; leave the column "
+        f"out with --drop {name}"
+    )
