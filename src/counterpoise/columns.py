@@ -70,9 +70,13 @@ class Columns:
     def _apart(self) -> frozenset[str]:
         return frozenset(filter(None, (self.label, self.weight, *self.drop)))
 
+    @cached_property
+    def _kept(self) -> frozenset[str]:
+        return frozenset(self.keep)
+
     def feature(self, name: str) -> bool:
         """Whether a column is to become features."""
-        return name not in self._apart and (not self.keep or name in self.keep)
+        return name not in self._apart and (not self.keep or name in self._kept)
 
     def wanted(self, name: str) -> bool:
         """Whether a column is needed at all for learning."""

@@ -7,6 +7,7 @@ prediction, where what was never learnt is zero.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -24,6 +25,8 @@ from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.validate import HEAVIEST, LARGEST
 
 MOST = 1000  # categories of a column, or classes
+LONGEST_NAME = 1000  # characters of a label or a category
+PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
 
 
 class Encoded(NamedTuple):
@@ -81,13 +84,15 @@ class Encoding:
 
     # Learning
 
-    def learn(self, chunk: Chunk) -> tuple[Encoded, Encoding]:
+    def learn(self, chunk: Chunk, room: float = np.inf) -> tuple[Encoded, Encoding]:
         """Encode rows that are to be learnt.
 
         Parameters
         ----------
         chunk : Chunk
             The rows.
+        room : float, default=inf
+            Features that there is memory for; it is asked before much is made of the columns.
 
         Returns
         -------
@@ -96,6 +101,7 @@ class Encoding:
             With what is new in these rows; itself if nothing is.
         """
         self._require_columns(chunk)
+        _require_room(chunk, self._least(chunk), room)
         kinds = self._decided(chunk)
         numeric, missing = self._numbers(chunk, kinds, predicting=False)
         label = self.columns.label
@@ -121,7 +127,13 @@ class Encoding:
         dictionaries = {}
         for name in self._texts(chunk, kinds):
             dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
+            if kinds[name] == "text":
+                remedy = f"spread them over buckets with --hash {name}=256, or leave the column "
+                remedy += f"out with --drop {name}"
+                values = [feature.value for feature in found[0]]
+                _require_short(chunk, f"category of column {name!r}", values, found[1], remedy, kept)
             fresh |= dict.fromkeys(found[0])
+            _require_room(chunk, len(fresh), room)
         if self.columns.missing == "indicate":
             fresh |= dict.fromkeys(
                 Feature(c, "missing") for c, where in missing.items() if where.any()
@@ -208,11 +220,18 @@ class Encoding:
         if not chunk.table:
             return
         known = {f.column: "" for f in self.features}
+        offered = frozenset(chunk.offered)
         for name, option in (self.columns.named | known).items():
-            if name not in chunk.offered:
+            if name not in offered:
                 what = f"named by {option}" if option else "which was learnt before"
                 has = _listed(chunk.offered)
                 raise DataError(f"{chunk.source} has no column {name!r}, {what}; it has {has}")
+
+    def _least(self, chunk: Chunk) -> int:
+        """Features that a chunk has at least: one for each column with a value in it."""
+        columns = chunk.columns.items()
+        named = sum(self.columns.feature(name) and c.null_count < len(c) for name, c in columns)
+        return named + (0 if chunk.entries is None else len(np.unique(chunk.entries.indices)))
 
     def _decided(self, chunk: Chunk) -> dict[str, str]:
         """Kinds of columns, with those that these rows decide."""
@@ -289,8 +308,16 @@ class Encoding:
             kind = None if found is None else "int" if found == "number" else "text"
         if kind != "int":
             coded = cells.texts(chunk, name).dictionary_encode()
-            values = np.array([*coded.dictionary.to_pylist(), ""], dtype=str)
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            labels = coded.dictionary.to_pylist()
+            _require_short(chunk, f"label in column {name!r}", labels, codes, "is it the right one?")
+            values = np.array([*labels, ""], dtype=str)
+            if values.itemsize * len(codes) > PADDED:
+                raise chunk.error(
+                    0,
+                    f"labels of up to {values.itemsize // 4} characters in chunks of {len(codes):,} "
+                    "rows take too much memory; take smaller ones with --chunk-rows",
+                )
             return kind, values[codes], codes < 0
         return kind, *cells.whole(chunk, name)
 
@@ -366,9 +393,9 @@ class Encoding:
         return [Feature(str(j + 1), "number") for j in columns], np.array(columns, dtype=int), X
 
     def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> None:
+        counts = Counter(f.column for f in grown.features if f.kind == "category")
         for name in dict.fromkeys(f.column for f in new if f.kind == "category"):
-            count = sum(f.column == name and f.kind == "category" for f in grown.features)
-            if count > MOST:
+            if counts[name] > MOST:
                 raise chunk.error(
                     0,
                     f"column {name!r} has more than {MOST:,} categories by the end of this chunk; "
@@ -437,6 +464,30 @@ class Encoding:
         dict
         """
         return {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
+
+
+def _require_room(chunk: Chunk, count: int, room: float) -> None:
+    """Raise if there are more features than there is memory for."""
+    if count > room:
+        raise chunk.error(
+            0,
+            f"by here there are {count:,} features or more, and memory_limit has room for "
+            f"{int(room):,}; name the columns that matter with --keep, leave others out with "
+            "--drop, spread categories over buckets with --hash, or raise --memory-limit",
+        )
+
+
+def _require_short(
+    chunk: Chunk, what: str, values: list[str], codes: Any, remedy: str, kept: Flags | None = None
+) -> None:
+    """Raise if a label or a category is too long to be one."""
+    for code, value in enumerate(values):
+        if len(value) > LONGEST_NAME:
+            row = int((codes == code).argmax())
+            raise chunk.error(
+                row if kept is None else int(np.flatnonzero(kept)[row]),
+                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}; {remedy}",
+            )
 
 
 def _dense(at: dict[int, Vector], n: int, d: int) -> Matrix:

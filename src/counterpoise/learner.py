@@ -169,7 +169,7 @@ class Learner:
                 f"{chunk.source} has grown, but its rows count {self.records[key].times} times "
                 "since models were merged; put the new rows into a file of their own"
             )
-        encoded, self._next = self.encoding.learn(chunk)
+        encoded, self._next = self.encoding.learn(chunk, self._room())
         self._prepare(chunk, encoded, self._next)
         return encoded
 
@@ -199,6 +199,11 @@ class Learner:
             save(self.path, Stored(self.model, self.encoding, self.records, self.chunk_rows))
 
     # Within
+
+    def _room(self) -> float:
+        """Features of which the moments of one class have room."""
+        limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
+        return (float(limit if self.model is None else self.model.memory_limit) / 8.0) ** 0.5
 
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
         """Make the model ready to look at these rows, and to learn them."""

@@ -115,8 +115,9 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     if size <= limit:
         return
     what = "terms" if mapped else "features"
-    remedy = "reduce the features (for example with sklearn.feature_extraction.FeatureHasher), use "
-    remedy += "an online rule with a diagonal covariance, or raise memory_limit"
+    remedy = "reduce the features (in a shell with --keep, --drop or --hash, in Python for example "
+    remedy += "with sklearn.feature_extraction.FeatureHasher), use an online rule with a diagonal "
+    remedy += "covariance, or raise memory_limit"
     if mapped:
         remedy = "take a map with fewer terms, such as rm2 or rff:400, or raise memory_limit"
     raise ValueError(
