@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import resource
 import stat
 import struct
@@ -21,9 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
-from counterpoise import BalancedRidgeClassifier, modelfile, online
+from counterpoise import BalancedRidgeClassifier, Moments, modelfile, online
 from counterpoise.learner import Learner, learn
 from counterpoise.modelfile import KEY, ModelFileError, from_bytes, to_bytes
+from counterpoise.shards import _repeated
 from counterpoise.stored import stored_model
 from counterpoise.streams import source
 
@@ -338,6 +340,112 @@ def test_a_later_schema_says_so():
     data = resealed(to_bytes(small()._contents()), lambda h, t: h.update(schema=2))
     with pytest.raises(ModelFileError, match="schema 2, and this version reads schema 1"):
         from_bytes(data)
+
+
+def wide(d):
+    """A change to a file: so many features, and no class."""
+
+    def change(header, tensors):
+        columns = [f"f{j}" for j in range(d)]
+        header["facts"] |= {"features": d, "labels": {"type": "int64", "values": []}}
+        header["stream"]["encoding"]["kinds"] = dict.fromkeys(columns, "number")
+        features = json.dumps([[name, "number", ""] for name in columns], separators=(",", ":"))
+        tensors["features"] = np.frombuffer(features.encode(), np.uint8)
+        for name, shape in {"n": (0,), "N": (0,), "anchor": (d,), "mean": (0, d), "peak": (0, d),
+                            "away": (0, 2, d), "C": (0, d * (d + 1) // 2)}.items():  # fmt: skip
+            tensors[name] = np.zeros(shape)
+
+    return change
+
+
+def boundless(header, tensors):
+    header["options"]["memory_limit"] = 1e300
+    wide(60_000)(header, tensors)
+
+
+def often(header, tensors):
+    for record in header["stream"]["inputs"].values():
+        record["times"] = 10**12
+
+
+def in_buckets(most, bucket):
+    def change(header, tensors):
+        header["stream"]["encoding"]["columns"]["hashed"]["b"] = most
+        found = json.loads(tensors["features"].tobytes())
+        found[-1] = ["b", "bucket", str(bucket)]
+        text = json.dumps(found, separators=(",", ":"))
+        tensors["features"] = np.frombuffer(text.encode(), np.uint8)
+
+    return change
+
+
+def long_label(header, tensors):
+    values = ["x" * 10**6, *map(str, range(5000))]
+    header["facts"]["declared"] = {"type": "text", "values": values}
+
+
+def extra(name, array):
+    return lambda header, tensors: tensors.update({name: array})
+
+
+HOSTILE = {
+    "no class": (wide(20_000), "0 classes of 20,000 features, which take 3.2 GB"),
+    "no class and no limit": (boundless, "memory_limit=2e\\+09 bytes"),
+    "buckets": (in_buckets(10**18, 10**17), "a wrong number of buckets"),
+    "often": (often, "learned impossibly often"),
+    "long label": (long_label, "labels that are too long"),
+    "another list": (extra("x", np.frombuffer(b"[]", np.uint8)), "belong to nothing"),
+    "names": (extra("names", np.frombuffer(b"[]", np.uint8)), "belong to nothing"),
+    "another tensor": (extra("x", np.zeros(3)), "tensors"),
+}
+LOAD = """
+import resource, sys
+from counterpoise.modelfile import ModelFileError
+from counterpoise.stored import stored_model
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + 200_000_000
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for path in sys.argv[1:]:
+    try:
+        stored_model(path)
+        print("a model")
+    except ModelFileError as error:
+        print(error)
+"""
+
+
+def test_hostile_files_are_refused_within_200_mb(learnt, tmp_path):
+    files = {name: resealed(learnt, change) for name, (change, _) in HOSTILE.items()}
+    wanted = {name: message for name, (_, message) in HOSTILE.items()}
+    files["many"], wanted["many"] = resealed(learnt, in_buckets(2**32, 2**32 - 1)), "a model"
+    for text in ("+1", "01", "-1", " 1", "1.0", "٣", "4294967296"):
+        files[text] = resealed(learnt, in_buckets(2**32, text))
+        wanted[text] = "features of other columns"
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    paths = [str(tmp_path / name) for name in files]
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *paths], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    for (name, message), line in zip(wanted.items(), done.stdout.splitlines(), strict=True):
+        assert re.search(message, line), name
+
+
+def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
+    contents = online.RLS().fit(*stream(20))._contents()
+    d = 10**7
+    facts = {**contents.facts, "features": d - 1}
+    arrays = {**contents.arrays, "w": np.zeros(d)}
+    with pytest.raises(ModelFileError, match="a tensor 'S' of shape"):
+        online.RLS._of(replace(contents, facts=facts, arrays=arrays))
+
+
+def test_rows_that_count_a_million_times():
+    moments = Moments.of(*stream(20))
+    total = _repeated(moments, 999_999)
+    np.testing.assert_allclose(total.n, 999_999 * moments.n, rtol=1e-12)
+    np.testing.assert_allclose(total.C, 999_999 * moments.C, rtol=1e-9)
 
 
 # Writing

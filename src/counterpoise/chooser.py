@@ -23,6 +23,7 @@ from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.weighting import Costs
 
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+MANY = 100  # candidates at most
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
@@ -324,6 +325,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
+        if len(self.candidates) > MANY:
+            raise ValueError(f"candidates has {len(self.candidates)} maps, more than {MANY}")
         names = self._names()
         if len(set(names)) < len(names):
             raise ValueError(f"candidates={self.candidates!r} has a map twice")

@@ -131,7 +131,9 @@ class Encoding:
                 remedy = f"spread them over buckets with --hash {name}=256, or leave the column "
                 remedy += f"out with --drop {name}"
                 values = [feature.value for feature in found[0]]
-                _require_short(chunk, f"category of column {name!r}", values, found[1], remedy, kept)
+                _require_short(
+                    chunk, f"category of column {name!r}", values, found[1], remedy, kept
+                )
             fresh |= dict.fromkeys(found[0])
             _require_room(chunk, len(fresh), room)
         if self.columns.missing == "indicate":
@@ -310,13 +312,15 @@ class Encoding:
             coded = cells.texts(chunk, name).dictionary_encode()
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             labels = coded.dictionary.to_pylist()
-            _require_short(chunk, f"label in column {name!r}", labels, codes, "is it the right one?")
+            _require_short(
+                chunk, f"label in column {name!r}", labels, codes, "is it the right one?"
+            )
             values = np.array([*labels, ""], dtype=str)
             if values.itemsize * len(codes) > PADDED:
                 raise chunk.error(
                     0,
-                    f"labels of up to {values.itemsize // 4} characters in chunks of {len(codes):,} "
-                    "rows take too much memory; take smaller ones with --chunk-rows",
+                    f"labels of {values.itemsize // 4} characters in a chunk of {len(codes):,} rows "
+                    "take too much memory; learn fewer at a time with --chunk-rows",
                 )
             return kind, values[codes], codes < 0
         return kind, *cells.whole(chunk, name)

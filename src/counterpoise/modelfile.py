@@ -26,6 +26,7 @@ from counterpoise.version import VERSION
 KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
+LISTS = {"names", "features"}  # one of them: of columns, or of features made of columns
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 
@@ -282,6 +283,7 @@ def from_bytes(data: bytes) -> Contents:
             lists[name] = _strict(array.tobytes())
             require(isinstance(lists[name], list), f"{name} that is not a list")
             require(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
+    require(set(lists) <= LISTS and len(lists) <= 1, "tensors that belong to nothing")
     return Contents(
         header["kind"], header["options"], arrays, header["facts"], header["stream"], lists
     )
@@ -303,8 +305,8 @@ def require(condition: bool, what: str) -> None:
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
     require(entry["dtype"] in DTYPES, f"a tensor {name!r} of type {entry['dtype']}")
-    array = np.frombuffer(bytes(entry["data"]), DTYPES[entry["dtype"]])
-    return array.reshape(entry["shape"]).copy()
+    # The bytes are a copy already, and ours to change.
+    return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _checksum(header: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
 
@@ -16,6 +16,8 @@ from counterpoise.moments import EPS, Moments
 from counterpoise.validate import LARGEST
 
 MOST = 1e60  # of a count: chunks of 1e50 may add up
+ROOM = 2e9  # bytes that moments may take in a file that has no class yet
+LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the longest
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
@@ -33,11 +35,10 @@ def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
     facts : dict
     """
     c, d = moments.mean.shape
-    rows, columns = np.tril_indices(d)
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
-    arrays["C"] = np.empty((c, len(rows)))
-    for k in range(c):
-        arrays["C"][k] = moments.C[k][rows, columns]
+    arrays["C"] = np.empty((c, d * (d + 1) // 2))
+    for j, row in enumerate(_triangle(d)):
+        arrays["C"][:, row] = moments.C[:, j, : j + 1]
     seen = bool(np.isfinite(moments.low).all())
     if moments.low.size and seen:
         arrays |= {"low": moments.low, "high": moments.high}
@@ -78,16 +79,37 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         shapes |= {"low": (d,), "high": (d,)}
     found = {name: array.shape for name, array in arrays.items()}
     require(found == shapes, f"tensors {found}, expected {shapes}")
+    _require_room(c, d, contents.options.get("memory_limit"))
     moments = Moments(labels, arrays["anchor"], extremes)
     for name in ("n", "N", "mean", "peak", "away", "low", "high"):
         if name in arrays:
             setattr(moments, name, arrays[name])
-    rows, columns = np.tril_indices(d)
-    for k in range(c):
-        moments.C[k][rows, columns] = arrays["C"][k]
-        moments.C[k][columns, rows] = arrays["C"][k]
+    for j, row in enumerate(_triangle(d)):
+        moments.C[:, j, : j + 1] = arrays["C"][:, row]
+        moments.C[:, : j + 1, j] = arrays["C"][:, row]
     _require_possible(moments, fading)
     return moments
+
+
+def _triangle(d: int) -> Iterator[slice]:
+    """Where the rows of a lower triangle stand when they are one after the other."""
+    for j in range(d):
+        yield slice(j * (j + 1) // 2, (j + 1) * (j + 2) // 2)
+
+
+def _require_room(c: int, d: int, limit: Any) -> None:
+    """Raise if the moments take more memory than the file itself allows.
+
+    Without a class they take nothing yet, and the file may say what it likes: then ours counts.
+    """
+    require(isinstance(limit, (int, float)), "no memory_limit")
+    limit = float(limit) if c else min(float(limit), ROOM)
+    size = 8.0 * max(c, 1) * d * d
+    if size > limit:
+        raise ModelFileError(
+            f"has {c} classes of {d:,} features, which take {size / 1e9:.3g} GB, more than its "
+            f"memory_limit={limit:g} bytes"
+        )
 
 
 def _require_possible(moments: Moments, fading: bool) -> None:
@@ -171,6 +193,8 @@ def labels_of(plain: Any) -> Labels:
     require(known, "labels of an unknown type")
     require(all(isinstance(v, types[kind]) for v in values), "labels that are not of their type")
     require(len({(type(v) is str, v) for v in values}) == len(values), "a label twice")
+    longest = max((len(v) for v in values if isinstance(v, str)), default=0)
+    require(4 * longest * len(values) <= LABELS, "labels that are too long")
     dtype = {"text": np.str_, "object": object}.get(kind, kind)
     try:
         labels: Labels = np.array(values, dtype=dtype)

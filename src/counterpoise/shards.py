@@ -12,7 +12,8 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Feature
 from counterpoise.encoding import Encoding
 from counterpoise.learner import Learner
-from counterpoise.stored import Record, Stored, input_key, require_learnt
+from counterpoise.moments import Moments
+from counterpoise.stored import TIMES, Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
 
@@ -114,12 +115,19 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             break
     if gone.__sklearn_is_fitted__():
         names = [feature.name for feature in encoding.features]
-        moments = gone._learned.moments
-        for _ in range(record.times - 1):
-            moments = moments + gone._learned.moments
+        moments = _repeated(gone._learned.moments, record.times)
         model._forget(moments, model._terms(names))
     del learner.records[key]
     return record.mark.rows
+
+
+def _repeated(moments: Moments, times: int) -> Moments:
+    """Moments of rows that count so many times, by doubling."""
+    if times == 1:
+        return moments
+    half = _repeated(moments, times // 2)
+    twice = half + half
+    return twice + moments if times % 2 else twice
 
 
 def _undecided(path: str) -> DataError:
@@ -184,6 +192,8 @@ def _united(
                     "it to its end in both first"
                 )
             times = records[key].times + record.times
+            if times > TIMES:
+                raise DataError(f"{key} would count {times:,} times, more than {TIMES:,}")
             records[key] = replace(records[key], times=times)
         elif key in records:
             records[f"- {os.path.basename(names[1])}"] = record

@@ -16,6 +16,8 @@ from counterpoise.modelfile import ModelFileError, require
 from counterpoise.streams import DataError, Mark
 from counterpoise.streams.chunk import STARTS
 
+BUCKETS = 2**32  # of a hashed column: more values the hash does not have
+TIMES = 1_000_000  # that an input may count
 Model = BalancedRidgeClassifier | ChoosingClassifier
 KINDS: dict[str, type[Model]] = {
     kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
@@ -248,7 +250,8 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
-    features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
+    require(set(contents.lists) == {"features"}, "names that are not those of its features")
+    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
@@ -260,7 +263,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
         require(isinstance(values[name], list), f"a wrong list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
-    require(all(type(n) is int and n > 0 for n in buckets), "a wrong number of buckets")
+    require(all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "a wrong number of buckets")
     require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
     require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
     require(bool(_text(values["label"])), "no label column")
@@ -295,8 +298,9 @@ def fits(feature: Feature, encoding: Encoding) -> bool:
     """
     kind, columns = encoding.kinds.get(feature.column), encoding.columns
     if feature.kind == "bucket":
-        buckets = map(str, range(columns.hashed.get(feature.column, 0)))
-        possible = kind == "hash" and feature.value in buckets
+        possible = kind == "hash" and _is_below(
+            feature.value, columns.hashed.get(feature.column, 0)
+        )
     elif feature.kind == "category":
         possible = kind == "text"
     else:
@@ -305,16 +309,22 @@ def fits(feature: Feature, encoding: Encoding) -> bool:
     return possible and columns.feature(feature.column)
 
 
+def _is_below(text: str, most: int) -> bool:
+    """Whether a text is a whole number as Python writes it, from 0 to below another."""
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return digits and str(int(text)) == text and int(text) < most
+
+
 def _record(plain: dict[str, Any]) -> Record:
     wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
     require(set(plain) == wanted, "a strange record of an input")
     for name in ("rows", "size", "dropped", "times"):
-        require(type(plain[name]) is int and plain[name] >= 0, f"a wrong number of {name}")
+        require(type(plain[name]) is int and 0 <= plain[name] < 2**63, f"a wrong number of {name}")
     require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
     mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
     starts = plain["starts"]
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
-    require(plain["times"] >= 1, "a wrong record")
+    require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
     return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
 
 

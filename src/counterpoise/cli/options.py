@@ -216,6 +216,8 @@ def columns(
         result["hashed"] = by_name("--hash", hashed, int, "N")
         if any(n < 1 for n in result["hashed"].values()):
             raise bad("--hash", "the number of buckets must be 1 or more")
+        if any(n > 2**32 for n in result["hashed"].values()):
+            raise bad("--hash", "the number of buckets must be at most 2**32")
     if seed is not None:
         if not 0 <= seed < 2**32:
             raise bad("--seed", "must be a whole number below 2**32")

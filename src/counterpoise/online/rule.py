@@ -337,14 +337,15 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             np.sort(result.classes_), result.classes_
         )
         require(two, "classes that are not two in order")
+        wanted = result._shapes(d + bool(result.fit_intercept))  # before memory is spent on them
+        for name in ARRAYS:
+            shape, found = wanted[name], arrays[name].shape
+            if name == "stored" and len(shape) == 3:  # has as much room as was needed
+                shape, found = shape[::2], found[::2] if len(found) == 3 else found
+            require(found == shape, f"a tensor {name!r} of shape {arrays[name].shape}")
         s = result._begin(d + bool(result.fit_intercept))
         for name in ARRAYS:
-            start, found = getattr(s, name), arrays[name]
-            fits = found.shape == start.shape
-            if name == "stored" and start.ndim == 3:  # has as much room as was needed
-                fits = found.ndim == 3 and found.shape[::2] == start.shape[::2]
-            require(fits, f"a tensor {name!r} of shape {found.shape}")
-            setattr(s, name, found)
+            setattr(s, name, arrays[name])
         room = s.stored.shape[1] if s.stored.ndim == 3 else np.inf
         require(bool((s.n >= 0).all() and (s.n <= room).all()), "impossible counts")
         s.tau = tau
@@ -354,6 +355,17 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             result.feature_names_in_ = names
         result._state = s
         return result
+
+    def _shapes(self, d: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of what is learned from d features, found by two that are small."""
+        two, three = self._begin(2), self._begin(3)
+        return {
+            name: tuple(
+                d if pair == (2, 3) else pair[0]
+                for pair in zip(getattr(two, name).shape, getattr(three, name).shape, strict=True)
+            )
+            for name in ARRAYS
+        }
 
     def _begin(self, d: int) -> State:
         s = self._start(d)

@@ -46,7 +46,7 @@ def columns_of(
     if missing not in ("error", "drop", "indicate"):
         raise DataError(f"missing is 'error', 'drop' or 'indicate', not {missing!r}")
     for name, buckets in (hashed or {}).items():
-        if not isinstance(buckets, int) or isinstance(buckets, bool) or buckets < 1:
+        if type(buckets) is not int or not 1 <= buckets <= 2**32:
             raise DataError(f"hashed wants a number of buckets for {name!r}, not {buckets!r}")
     if features is not None and not len(features):
         raise DataError("features is empty: no column is left to learn from")
@@ -313,6 +313,10 @@ def chunk_of(
     rows = len(next(iter(arrays.values())))
     columns: dict[str, pa.Array] = {}
     for name, column in arrays.items():
+        try:  # an offset beyond the data would be followed
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{source}, column {name!r} cannot be read: {error}") from None
         if name in vectors:
             columns |= _spread(column, name, vectors[name], source, first)
         else:

@@ -20,7 +20,7 @@ from counterpoise.arrays import Flags
 from counterpoise.streams.chunk import Chunk, DataError, require_few
 from counterpoise.streams.text import Piece
 
-CELLS = 1 << 24  # of a chunk: its rows times the names of fields in it
+CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it
 TYPES = {"number": pa.float64(), "text": pa.string(), "hash": pa.string()}
 
 
