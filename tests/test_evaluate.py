@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,17 @@ from sklearn import metrics as theirs
 from counterpoise import BalancedRidgeClassifier, online
 from counterpoise.evaluate import plots
 from counterpoise.evaluate.metrics import measure
-from counterpoise.evaluate.race import OURS, RIVALS, SLOW, race, standardised, winner
+from counterpoise.evaluate.race import (
+    OURS,
+    OWN,
+    RIVALS,
+    SLOW,
+    race,
+    standardised,
+    too_slow,
+    uncounted,
+    winner,
+)
 from counterpoise.evaluate.report import page
 from counterpoise.evaluate.stream import made_up
 
@@ -119,11 +130,56 @@ def test_a_race_of_three_classes_is_one_against_the_rest():
     assert winner(results).metrics.confusion.g_mean() > 0.3
 
 
-def test_who_is_slow_is_left_out_of_long_races(monkeypatch):
+@pytest.mark.parametrize("delay", [0, 20])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_names_of_the_labels_decide_nothing(delay, classes):
+    X, y = stream(300, d=4, classes=classes, minority=0.1)
+    X[:40:7] = 0.0  # scores of 0, too
+    first = None
+    for names in (["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"]):
+        labels = np.array(names)
+        results = list(race(X, labels[y], delay, positive=names[1]))
+        first = first or results
+        for one, other in zip(first, results, strict=True):
+            said = one.predicted[:, None] == np.array(["a", "b", "c"])
+            np.testing.assert_array_equal(other.predicted[:, None] == labels, said)
+            # Recalls are multiplied in the order of the labels, which moves the last digit.
+            expected = pytest.approx(one.metrics.of("b"), rel=1e-14)
+            assert other.metrics.of(names[1]) == expected
+            assert other.first == one.first
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_rows_count_once_two_classes_are_known(delay):
+    X, y = stream(200, d=3)
+    y[:30], y[30] = 0, 1
+    assert uncounted(y, delay) == 31 + delay
+    for result in race(X, y, delay):
+        assert result.first == 31 + delay
+        assert result.metrics.confusion.scored == 200 - 31 - delay
+        assert len(result.predicted) == len(result.scores) == 200
+    assert uncounted(y, 169) == uncounted(y[:20], 0) + 180 == 200
+
+
+def test_who_would_take_long_is_left_out():
+    y = np.repeat([0, 1], [19_000, 1_000])
+    assert list(too_slow(y, 8)) == [SLOW]
+    assert not too_slow(y[::40], 8)
+    assert set(too_slow(np.repeat([0, 1], 50_000), 180)) == {"NR-RLS", SLOW}
     X, y = stream(60, d=2)
-    monkeypatch.setattr("counterpoise.evaluate.race.MANY", 50)
-    assert SLOW not in {result.name for result in race(X, y)}
-    assert SLOW in {result.name for result in race(X, y, everybody=True)}
+    assert [result.name for result in race(X, y, rivals=["PA"])] == [OURS, "PA"]
+
+
+def test_own_options_run_too():
+    X, y = stream(300, d=3)
+    own = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    results = list(race(X, y, 3, rivals=[], own=own, names=["a", "b", "c"]))
+    assert [result.name for result in results] == [OURS, OWN]
+    again = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    expected = again.progressive_scores(X, y, delay=3, classes=[0, 1])
+    np.testing.assert_array_equal(results[1].scores, expected)
+    assert len(results[1].terms) == results[1].weights.shape[1] > 3
+    page("own", results, y, ["a", "b", "c"], 1, 3)
 
 
 def test_running_g_mean_is_that_of_the_first_rows():
@@ -223,3 +279,23 @@ def test_tables_are_tab_separated_in_a_pipe(run):
     found = json.loads(run("race", "--demo", "--json", "--delay", "100").out)
     assert found["delay"] == 100
     assert set(found["methods"]) == set(table["method"])
+
+
+def test_a_race_by_command_line_is_of_whom_one_wants(run):
+    X, y = stream(400, d=2)
+    rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in zip(X.tolist(), y.tolist(), strict=True))
+    Path("t.csv").write_text(f"a,b,label\n{rows}\n")
+    race = ["race", "t.csv", "--label", "label", "--json"]
+    found = json.loads(run(*race, "--only", "arow,ir-rls", "--ridge", "0.1").out)
+    assert list(found["methods"]) == [OURS, OWN, "AROW", "IR-RLS"]
+    done = run(*race, "--without", "ACOG", "--without", "PA,CW", "--delay", "3")
+    found = json.loads(done.out)
+    assert set(found["methods"]) == {OURS, *RIVALS} - {"ACOG", "PA", "CW"}
+    assert found["not_counted"] == uncounted(y, 3)
+    assert f"not counted: the first {uncounted(y, 3)} rows" in done.err
+    assert found["methods"][OURS]["scored"] == 400 - found["not_counted"]
+    assert json.loads(run(*race, "--only", "PA", "--features", "auto").out)["methods"][OWN]
+    for wrong in (["--only", "who"], ["--ridge", "x"], ["--features", "auto", "--delay", "1"]):
+        run(*race, *wrong, code=2)
+    done = run(*race, "--delay", "399", code=2)
+    assert "no row can be counted; give more rows, or a smaller --delay" in done.err

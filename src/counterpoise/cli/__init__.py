@@ -1,10 +1,12 @@
 """The command ``counterpoise``."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command, or say how to install what it needs."""
+    _open_standard()
     try:
         from counterpoise.cli.app import run
     except ImportError as error:
@@ -16,3 +18,22 @@ def main() -> None:
         )
         sys.exit(1)
     run()
+
+
+def _open_standard() -> None:
+    """Fill the places of closed standard streams, or the next files opened would take them.
+
+    Reading from a closed standard input and writing to a closed standard output remain errors;
+    words to a closed standard error are lost.
+    """
+    for number, name, mode, flags in (
+        (0, "stdin", "r", os.O_WRONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115

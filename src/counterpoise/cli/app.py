@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise import __version__
+from counterpoise.cli import words
 from counterpoise.cli.data import data
 from counterpoise.cli.evaluate import evaluate
 from counterpoise.cli.export import export
@@ -20,7 +24,9 @@ from counterpoise.cli.learn import learn
 from counterpoise.cli.merge import merge
 from counterpoise.cli.predict import predict
 from counterpoise.cli.race import race
+from counterpoise.printable import printable
 
+USAGE: Any = typer.BadParameter.__mro__[2]  # ClickException: of click, or of the copy within typer
 app = typer.Typer(
     name="counterpoise",
     no_args_is_help=True,
@@ -28,9 +34,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (learn, predict, race, evaluate, inspect, merge, forget, export):
-    app.command()(command)
-app.add_typer(data, name="data")
+# One line each in the list of commands, which would cut longer ones.
+COMMANDS: dict[Callable[..., None], str] = {
+    learn: "Learn the rows of files that were not learnt yet.",
+    predict: "Predict the rows of files, in order and in constant memory.",
+    race: "Race the exact model against its rivals on one stream.",
+    evaluate: "Compare the predictions of a model with the labels in files.",
+    inspect: "Show what is in a model file.",
+    merge: "Make one model of several.",
+    forget: "Take the rows of files back, as if they had never been learnt.",
+    export: "Export a model: JSON, ONNX or scikit-learn.",
+}
+for command, short in COMMANDS.items():
+    app.command(short_help=short)(words.quietable(command))
+app.add_typer(data, name="data", short_help="List, describe and prepare the paper's data sets.")
 
 
 def _version(wanted: bool) -> None:
@@ -56,21 +73,43 @@ def run() -> None:
     warnings.showwarning = _warn
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        code = app(standalone_mode=False)
+        _flush()
     except BrokenPipeError:
-        # Whoever was reading has gone; what is still buffered must not be written either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
+    except USAGE as error:
+        shown = io.StringIO()
+        error.show(shown)
+        print(printable(shown.getvalue(), keep="\n"), file=sys.stderr, end="")
+        sys.exit(error.exit_code)
     except ValueError as error:
         _fail(error, 2)
     except (OSError, MemoryError) as error:
         _fail(error, 1)
+    if code:
+        sys.exit(code)
 
 
 def _terminate(number: int, _: Any) -> None:
     sys.exit(128 + number)
+
+
+def _flush() -> None:
+    """Write what is still buffered now, while an error can be told."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def _give_up_output() -> None:
+    """Whoever was reading has gone, or the disk is full: nothing more is to be written at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(error: Exception, code: int) -> None:
@@ -78,23 +117,31 @@ def _fail(error: Exception, code: int) -> None:
         raise error
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        name = error.filename
+        if name is None and error.errno == errno.EBADF:  # as only standard output can be, see main
+            name = "standard output"
+        text = f"{name}: {error.strerror}" if name else error.strerror
     elif isinstance(error, MemoryError):
         text = f"out of memory {error}".strip()
-    say(text)
+    words.tell(text)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up_output()
     sys.exit(code)
 
 
 def say(text: str) -> None:
-    """Write words to standard error.
+    """Write words to standard error, unless nobody wants them.
 
     Parameters
     ----------
     text : str
         The words.
     """
-    print(f"counterpoise: {text}", file=sys.stderr)
+    if not words.quiet:
+        words.tell(text)
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:
-    say(f"warning: {message}")
+    words.tell(f"warning: {message}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.table import Json, show, show_json
 
 data = typer.Typer(no_args_is_help=True)
@@ -22,7 +23,7 @@ def options() -> None:
     """
 
 
-@data.command("list")
+@data.command("list", short_help="List the 31 data sets.")
 def list_sets(as_json: Json = False) -> None:
     """List the 31 data sets, and whether the prepared file of each is there.
 
@@ -40,7 +41,7 @@ def list_sets(as_json: Json = False) -> None:
     show(["no", "name", "rows", "features", "ratio", "prepared"], rows)
 
 
-@data.command("show")
+@data.command("show", short_help="Tell what a data set is, and what to put where.")
 def show_set(name: Name, as_json: Json = False) -> None:
     """Tell what a data set is, where it comes from, how it is encoded, and what to put where.
 
@@ -70,7 +71,8 @@ def show_set(name: Name, as_json: Json = False) -> None:
     show(["what", "value"], facts)
 
 
-@data.command()
+@data.command(short_help="Turn raw files into prepared ones.")
+@words.quietable
 def prepare(
     folder: Annotated[
         str, typer.Argument(help="Folder of raw files, in subfolders too.", metavar="DIR")

@@ -8,6 +8,8 @@ import typer
 
 from counterpoise.cli.table import Json, show, show_json
 
+ENDS = 4  # inputs shown at either end of a long list
+
 
 def inspect(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
@@ -16,7 +18,8 @@ def inspect(
 ) -> None:
     """Show classes, counts, options, the largest weights, and what was learnt from where.
 
-    Weights are for features of standard deviation 1.
+    Weights are for features of standard deviation 1. Of many inputs the first and the last are
+    shown; --json has all of them.
 
     Example: counterpoise inspect fraud.safetensors
     """
@@ -47,9 +50,18 @@ def inspect(
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
-    show(["learnt from", "rows", "of which dropped"], inputs)
+    show(["learnt from", "rows", "of which dropped"], _folded(inputs))
     print()
     names = list(found["weights"].items())[:most]
     what = "term" if found["options"]["features"] else "feature"
     head = [what, *(f"for {label}" for label in found["scores"])]
     show(head, [[name, *values] for name, values in names])
+
+
+def _folded(inputs: list[list[Any]]) -> list[list[Any]]:
+    """The first and the last inputs, and the sums of those between them if there are many."""
+    if len(inputs) <= 2 * ENDS + 1:
+        return inputs
+    between = inputs[ENDS:-ENDS]
+    sums = [sum(row[j] for row in between) for j in (1, 2)]
+    return [*inputs[:ENDS], [f"({len(between):,} more)", *sums], *inputs[-ENDS:]]

@@ -27,7 +27,9 @@ Delimiter = Annotated[
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="CSV without names: columns are 'column 1', 'column 2', ..."),
+    typer.Option(
+        "--no-header", help="CSV without names: columns are 'column 1', 'column 2' and so on."
+    ),
 ]
 Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")]
 Keep = Annotated[
@@ -57,8 +59,8 @@ Positive = Annotated[
 Features = Annotated[
     str | None,
     typer.Option(
-        help="Map of the features: poly2, interactions, rm3, rff:400, ...; auto to let the model "
-        "choose; a model file to begin with its map.",
+        help="Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
+        "model choose; a model file to begin with its map.",
         metavar="MAP",
     ),
 ]

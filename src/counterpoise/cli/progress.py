@@ -6,6 +6,9 @@ import sys
 import time
 from typing import Any
 
+from counterpoise.cli import words
+from counterpoise.printable import printable
+
 
 class Progress:
     """One line that is written again and again: a bar, rows, speed, and what else there is to say.
@@ -13,11 +16,11 @@ class Progress:
     Parameters
     ----------
     shown : bool, optional
-        Whether to show anything; by default if standard error is a terminal.
+        Whether to show anything; by default if standard error is a terminal. Never with --quiet.
     """
 
     def __init__(self, shown: bool | None = None) -> None:
-        self.shown = sys.stderr.isatty() if shown is None else shown
+        self.shown = (sys.stderr.isatty() if shown is None else shown) and not words.quiet
         self._bar: Any = None
         self._task: Any = None
         self._began = self._last = 0.0
@@ -30,9 +33,9 @@ class Progress:
             from rich.progress import Progress as Bar
 
             columns = [
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(20),
-                TextColumn("{task.fields[says]}"),
+                TextColumn("{task.fields[says]}", markup=False),
             ]
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.__enter__()
@@ -91,8 +94,8 @@ class Progress:
         speed = self._rows / max(self._last - self._began, 1e-9)
         self._bar.update(
             self._task,
-            description=name,
+            description=printable(name),
             completed=done[0],
             total=done[1] or None,
-            says=f"{self._rows:,} rows, {speed:,.0f}/s{says}",
+            says=f"{self._rows:,} rows, {speed:,.0f}/s{printable(says)}",
         )

@@ -34,10 +34,27 @@ def race(
     report: Annotated[
         str | None, typer.Option(help="Write a page about the race.", metavar="FILE.html")
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="The only rivals to race.", metavar="METHODS")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Rivals to leave out.", metavar="METHODS")
+    ] = None,
     everybody: Annotated[
-        bool,
-        typer.Option("--all", help="Let IR-RLS, whose cost grows, run on any number of rows."),
+        bool, typer.Option("--all", help="Leave nobody out, however long it takes.")
     ] = False,
+    ridge: Annotated[
+        str | None,
+        typer.Option(help="Race the exact model with this ridge, or gcv, too.", metavar="NUMBER"),
+    ] = None,
+    half_life: Annotated[
+        float | None,
+        typer.Option(help="Race one that fades so fast too; rows of a class.", metavar="ROWS"),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="Race one with this map of the features, or auto, too.", metavar="MAP"),
+    ] = None,
     as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
@@ -45,7 +62,9 @@ def race(
 ) -> None:
     """Race the exact model against its rivals: each row is predicted before it is learnt.
 
-    Recall, precision and what follows them are of the rarest class, or of --positive.
+    Recall, precision and what follows them are of the rarest class, or of --positive. Rows before
+    labels of two classes have arrived are not counted. Rivals that would take long are left out.
+    With --ridge, --half-life or --features the exact model runs once more, with these options.
 
     Example: counterpoise race payments.csv --label fraud --report race.html
     """
@@ -62,12 +81,13 @@ def race(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.evaluate.race import MANY, RIVALS, SLOW, winner
     from counterpoise.evaluate.race import race as run
+    from counterpoise.evaluate.race import uncounted, winner
     from counterpoise.evaluate.stream import made_up, read
     from counterpoise.modelfile import write_whole
     from counterpoise.streams import DataError
 
+    own = _own(ridge, half_life, features, delay)
     if demo:
         X, y, names = made_up()
         title = "A made-up stream of payments"
@@ -79,24 +99,31 @@ def race(
         raise DataError(
             f"all {len(y):,} rows are of class {classes.tolist()[0]!r}: nothing to race for"
         )
+    left_out = uncounted(y, delay)
+    if left_out == len(y):
+        raise DataError(
+            f"the last of {len(y):,} rows comes before labels of two classes have arrived: no row "
+            "can be counted; give more rows, or a smaller --delay"
+        )
     chosen = opt.chosen(positive, classes.tolist(), counts.tolist())
     if report is not None:
         from counterpoise.evaluate.report import page  # fails before the race, not after it
+    rivals = _rivals(opt.names(only), opt.names(without), everybody, y, len(names), say)
     results: list[Any] = []
-    runners = 1 + len(RIVALS) - (not everybody and len(y) > MANY)
+    runners = 1 + (own is not None) + len(rivals)
     with Progress() as progress:
-        for result in run(X, y, min(delay, len(y)), everybody):
+        progress.show("race", (0, runners), "")
+        for result in run(X, y, delay, chosen, rivals, own, names):
             results.append(result)
             progress.advance(len(y))
             progress.show("race", (len(results), runners), f", {result.name} done")
-    if not everybody and len(y) > MANY:
-        say(f"{SLOW} is left out: its cost grows with the stream (--all lets it run)")
+    say(f"not counted: the first {left_out:,} rows, before labels of two classes had arrived")
     rows = [_row(result, chosen) for result in results]
     if as_json:
         show_json(
             {
-                "rows": len(y), "features": len(names), "delay": delay, "positive": chosen,
-                "winner": winner(results).name,
+                "rows": len(y), "not_counted": left_out, "features": len(names), "delay": delay,
+                "positive": chosen, "winner": winner(results).name,
                 "methods": {
                     r.name: {"microseconds": r.microseconds, **r.metrics.plain()} for r in results
                 },
@@ -108,8 +135,73 @@ def race(
     for name, reason in results[0].metrics.undefined.items():
         say(f"{name} is undefined: {reason}")
     if report is not None:
-        write_whole(report, page(title, results, y, names, chosen, delay).encode(), "the report")
+        text = page(title, results, y, names, chosen, delay)
+        write_whole(report, text.encode(), "the report")
         say(f"report: {report}")
+
+
+def _rivals(
+    only: tuple[str, ...],
+    without: tuple[str, ...],
+    everybody: bool,
+    y: Any,
+    d: int,
+    say: Any,
+) -> list[str]:
+    """Who runs: those asked for, else all but those that would take long."""
+    from counterpoise.evaluate.race import RIVALS, too_slow
+
+    known = {name.lower(): name for name in RIVALS}
+    for option, names in (("--only", only), ("--without", without)):
+        strange = [name for name in names if name.lower() not in known]
+        if strange:
+            raise opt.bad(option, f"{strange[0]!r} is not one of {', '.join(RIVALS)}")
+    chosen = {known[name.lower()] for name in only} or set(RIVALS)
+    chosen -= {known[name.lower()] for name in without}
+    if not only and not everybody:
+        for name, seconds in too_slow(y, d).items():
+            if name in chosen:
+                say(
+                    f"{name} is left out: {len(y):,} rows of {d:,} features would take it about "
+                    f"{_duration(seconds)} (--all, or --only {name}, lets it run)"
+                )
+                chosen.remove(name)
+    return [name for name in RIVALS if name in chosen]
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _own(ridge: str | None, half_life: float | None, features: str | None, delay: int) -> Any:
+    """The exact model with the options that somebody has named, or None."""
+    options: dict[str, Any] = {}
+    if ridge is not None:
+        try:
+            options["ridge"] = ridge if ridge == "gcv" else float(ridge)
+        except ValueError:
+            raise opt.bad("--ridge", f"{ridge!r} is neither a number nor gcv") from None
+    if half_life is not None:
+        options["half_life"] = half_life
+    if features is not None:
+        options["features"] = opt.features(features)
+        if os.path.dirname(options["features"]):
+            raise opt.bad("--features", "race takes the name of a map, or auto")
+    if not options:
+        return None
+
+    from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+
+    if options.get("features") != "auto":
+        return BalancedRidgeClassifier(**options)
+    if delay:
+        raise opt.bad("--features", "auto cannot go with --delay: it learns each label at once")
+    if ridge is not None:
+        raise opt.bad("--ridge", "cannot go with --features auto, which chooses its ridge")
+    return ChoosingClassifier(half_life=half_life)
 
 
 HEAD = [

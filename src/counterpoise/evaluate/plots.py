@@ -22,6 +22,7 @@ from sklearn.metrics import precision_recall_curve
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate.race import OURS, Result
 from counterpoise.evaluate.ranks import Comparison
+from counterpoise.printable import printable
 
 # Okabe and Ito's colours, which differ in lightness as well; lines differ in dashes too.
 STYLES: dict[str, dict[str, Any]] = {
@@ -346,7 +347,7 @@ def thousands(axis: Any) -> None:
 
 
 def _short(name: Any, most: int = 28) -> str:
-    """A name that fits, and whose dollar signs are no formulas."""
-    text = str(name)
+    """A name that fits, can be drawn, and whose dollar signs are no formulas."""
+    text = printable(name)
     text = text if len(text) <= most else text[: most - 1] + "…"
     return text.replace("$", r"\$")

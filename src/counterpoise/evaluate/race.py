@@ -2,25 +2,34 @@
 
 The exact model takes the features as they are, for it scales them retroactively. The rivals cannot,
 so they get what a stream can give them: features standardised by the rows before.
+
+The names of the classes decide nothing. All runners get the same targets: the class of interest
+last, the others before it as they appear. A score of 0 speaks for no class: of two, the one that is
+not of interest is predicted, of more, the one that appeared first. Rows are counted from the first
+one before which labels of two classes had arrived; nobody can tell classes apart before.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from counterpoise import online
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix
+from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.evaluate.metrics import Metrics, measure
 
 OURS = "BalancedRidgeClassifier"
+OWN = "own options"  # the exact model with what somebody has asked for
 SLOW = "IR-RLS"
-MANY = 5_000  # rows above which IR-RLS, whose cost grows with the stream, is left out
+LONG = 10.0  # seconds that a rival may take by the estimate, if the exact model does not take more
 RIVALS: dict[str, Callable[[], Any]] = {
     "Perceptron": online.Perceptron,
     "PA": online.PassiveAggressive,
@@ -33,6 +42,7 @@ RIVALS: dict[str, Callable[[], Any]] = {
     "NR-RLS": online.NRRLS,
     SLOW: online.IRRLS,
 }
+FIRST_ORDER = ("Perceptron", "PA")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,24 +56,105 @@ class Result:
     predicted : ndarray of shape (n,)
         Labels predicted, each before it was known.
     scores : ndarray of shape (n,) or (n, c)
-        Scores of the second of two classes, or of each class.
+        Scores of the second of two classes, or of each class, in the order of the labels.
+    first : int
+        Rows at the beginning that are not counted.
     metrics : Metrics
-        What follows.
+        What follows from the others.
     microseconds : float
         Time for each row, predicting and learning.
     weights : ndarray of shape (d,) or (c, d)
         Weights in the end, for features of standard deviation 1.
+    terms : list of str, optional
+        What the weights are of, where it is not the features.
     """
 
     name: str
     predicted: Labels
     scores: Matrix
+    first: int
     metrics: Metrics
     microseconds: float
     weights: Matrix
+    terms: list[str] | None = None
 
 
-def race(X: Matrix, y: Labels, delay: int = 0, everybody: bool = False) -> Iterator[Result]:
+@dataclass(frozen=True, eq=False)
+class _Targets:
+    """Classes as all runners get them: by number, the class of interest last."""
+
+    y: Labels
+    classes: Labels  # sorted
+    order: NDArray[np.intp]  # position among the sorted classes, by number
+    codes: NDArray[np.intp]  # number of the class of each row
+    delay: int
+    first: int
+
+    @classmethod
+    def of(cls, y: Labels, positive: Any, delay: int) -> _Targets:
+        classes, at, codes, counts = np.unique(
+            y, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(at)  # by appearance
+        if positive is None:
+            k = int(order[np.argmin(counts[order])])
+        else:
+            k = classes.tolist().index(positive)
+        order = np.append(order[order != k], k)
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        return cls(y, classes, order, number[codes], delay, uncounted(y, delay))
+
+    def result(
+        self,
+        name: str,
+        f: Matrix,
+        took: float,
+        weights: Matrix,
+        terms: list[str] | None = None,
+    ) -> Result:
+        """What became of scores by number."""
+        best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
+        predicted = self.classes[self.order[best]]
+        if f.ndim == 2:
+            back = np.argsort(self.order)
+            f, weights = f[:, back], weights[back]
+        elif self.order[1] == 0:
+            f, weights = -f, -weights
+        rows = slice(self.first, None)
+        metrics = measure(self.y[rows], predicted[rows], f[rows], self.classes)
+        per_row = 1e6 * took / len(self.y)
+        return Result(name, predicted, f, self.first, metrics, per_row, weights, terms)
+
+
+def uncounted(y: Labels, delay: int) -> int:
+    """Rows that come before labels of two classes have arrived.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    delay : int
+        The label of a row arrives this many rows after it.
+
+    Returns
+    -------
+    int
+        As many as there are rows if that never happens.
+    """
+    other = np.flatnonzero(y != y[0])
+    return min(int(other[0]) + 1 + delay, len(y)) if len(other) else len(y)
+
+
+def race(
+    X: Matrix,
+    y: Labels,
+    delay: int = 0,
+    positive: Any = None,
+    rivals: Collection[str] | None = None,
+    own: BalancedRidgeClassifier | ChoosingClassifier | None = None,
+    names: Sequence[str] | None = None,
+) -> Iterator[Result]:
     """Let everybody run over the same stream.
 
     Parameters
@@ -74,20 +165,91 @@ def race(X: Matrix, y: Labels, delay: int = 0, everybody: bool = False) -> Itera
         Their labels.
     delay : int, default=0
         The label of a row arrives this many rows after it.
-    everybody : bool, default=False
-        Let IR-RLS run too if there are more than MANY rows.
+    positive : label, optional
+        The class of interest; by default the rarest, of equals the one that appears first.
+    rivals : collection of str, optional
+        Who of RIVALS runs; by default all but those of :func:`too_slow`.
+    own : BalancedRidgeClassifier or ChoosingClassifier, optional
+        Another runner, that has learnt nothing yet. One that chooses knows no delay.
+    names : sequence of str, optional
+        Names of the features.
 
     Yields
     ------
     Result
     """
-    classes, codes = np.unique(y, return_inverse=True)
-    spread = X.std(axis=0)
-    yield _ours(X, y, classes, codes, delay, spread)
-    Z = standardised(X)
-    for name, make in RIVALS.items():
-        if name != SLOW or everybody or len(X) <= MANY:
-            yield _rival(name, make, Z, y, classes, codes, delay)
+    if delay and isinstance(own, ChoosingClassifier):
+        raise ValueError("a model that chooses cannot wait for labels; race it without delay")
+    targets = _Targets.of(y, positive, delay)
+    if rivals is None:
+        slow = too_slow(y, X.shape[1])
+        rivals = [name for name in RIVALS if name not in slow]
+    # Rows are small: threads of BLAS would spend their time waiting for each other.
+    with threadpool_limits(1, user_api="blas"):
+        yield _exact(OURS, BalancedRidgeClassifier(), X, targets, names)
+        if own is not None:
+            yield _exact(OWN, own, X, targets, names)
+        if not rivals:
+            return
+        Z = standardised(X)
+        for name, make in RIVALS.items():
+            if name in rivals:
+                yield _rival(name, make, Z, targets)
+
+
+def too_slow(y: Labels, d: int) -> dict[str, float]:
+    """Rivals that would take long.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+    d : int
+        Number of features.
+
+    Returns
+    -------
+    dict of str to float
+        Seconds by the estimate: above LONG, and more than twice what the exact model takes.
+    """
+    counts = np.unique(y, return_counts=True)[1].astype(float)
+    most = max(LONG, 2.0 * seconds(OURS, counts, d))
+    taken = {name: seconds(name, counts, d) for name in RIVALS}
+    return {name: long for name, long in taken.items() if long > most}
+
+
+def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
+    """Estimate the time of a runner from what a row costs it.
+
+    Parameters
+    ----------
+    name : str
+        Who.
+    counts : ndarray of shape (c,)
+        Rows of each class.
+    d : int
+        Number of features.
+
+    Returns
+    -------
+    float
+        Seconds on a machine of a billion steps a second; the same on every machine.
+    """
+    n, c, d = counts.sum(), len(counts), d + 1
+    problems = c if c > 2 else 1  # one against the rest
+    if name == OURS:
+        steps = n * problems * min(d**3 / 10.0, 4.0 * d**2)
+    elif name in FIRST_ORDER:
+        steps = n * problems * d
+    elif name == "NR-RLS":
+        steps = n * problems * d**3 / 2.0
+    elif name == SLOW:  # each row revisits the rows of its class, and so do the rest
+        mine, rest = counts**2, (n - counts) ** 2
+        pairs = (mine + rest).sum() if c > 2 else mine.sum()
+        steps = pairs * d**2
+    else:
+        steps = n * problems * d**2
+    return float(1e-9 * steps)
 
 
 def standardised(X: Matrix) -> Matrix:
@@ -114,49 +276,40 @@ def standardised(X: Matrix) -> Matrix:
     return np.where(known, np.clip(scaled, -10.0, 10.0), 0.0)
 
 
-def _ours(X: Matrix, y: Labels, classes: Labels, codes: Any, delay: int, spread: Vector) -> Result:
-    model = BalancedRidgeClassifier()
-    start = time.perf_counter()
-    scores = model.progressive_scores(X, codes, delay=delay, classes=range(len(classes)))
-    took = time.perf_counter() - start
-    best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(np.intp)
-    return _result(OURS, classes[best], scores, y, classes, took, model.coef_ * spread)
-
-
-def _rival(
+def _exact(
     name: str,
-    make: Callable[[], Any],
-    Z: Matrix,
-    y: Labels,
-    classes: Labels,
-    codes: Any,
-    delay: int,
+    model: BalancedRidgeClassifier | ChoosingClassifier,
+    X: Matrix,
+    targets: _Targets,
+    names: Sequence[str] | None,
 ) -> Result:
+    classes = range(len(targets.classes))
+    start = time.perf_counter()
+    if isinstance(model, ChoosingClassifier):  # knows no delay
+        f = model.progressive_scores(X, targets.codes, classes=classes)
+        answers = model.best_
+    else:
+        f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
+        answers = model
+    took = time.perf_counter() - start
+    terms = None
+    if answers.features_ is not None:
+        terms = answers.features_.names(list(names or map(str, range(X.shape[1]))))
+    return targets.result(name, f, took, answers.coef_ * answers._spread(), terms)
+
+
+def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
     """One rule for two classes, or one for each class against the rest."""
-    sides = [1] if len(classes) == 2 else list(range(len(classes)))
+    sides = [1] if len(targets.classes) == 2 else list(range(len(targets.classes)))
     scores, weights, took = [], [], 0.0
     for k in sides:
-        rule, target = make(), (codes == k).astype(int)
+        rule, target = make(), (targets.codes == k).astype(int)
         start = time.perf_counter()
-        scores.append(rule.progressive_scores(Z, target, delay=delay, classes=[0, 1]))
+        scores.append(rule.progressive_scores(Z, target, delay=targets.delay, classes=[0, 1]))
         took += time.perf_counter() - start
         weights.append(rule.coef_[0])
     f: Matrix = scores[0] if len(sides) == 1 else np.column_stack(scores)
-    best = f.argmax(axis=1) if f.ndim == 2 else (f >= 0).astype(np.intp)
-    return _result(name, classes[best], f, y, classes, took, np.array(weights))
-
-
-def _result(
-    name: str,
-    predicted: Labels,
-    scores: Matrix,
-    y: Labels,
-    classes: Labels,
-    took: float,
-    weights: Matrix,
-) -> Result:
-    metrics = measure(y, predicted, scores, classes)
-    return Result(name, predicted, scores, metrics, 1e6 * took / len(y), weights)
+    return targets.result(name, f, took, np.array(weights))
 
 
 def winner(results: list[Result]) -> Result:

@@ -138,6 +138,7 @@ def _figures(
     weights = best.weights[k] if len(best.weights) > 1 else best.weights[0]
     if len(best.weights) == 1 and k == 0:
         weights = -weights
+    names = best.terms or names
     top = int(np.abs(weights).argmax())
     fast = min(results, key=lambda r: r.microseconds)
     ours = next(r for r in results if r.name == OURS)

@@ -150,6 +150,35 @@ def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[M
     )
 
 
+def unique(names: Iterable[str]) -> list[str]:
+    """Names of which no two are the same.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names: the category "b=c" of a column "a" and the category "c" of a column "a=b" share
+        one.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from counterpoise.evaluate.stream import unique
+    >>> unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"])
+    ['a=b=c', 'd', 'a=b=c (2)', 'a=b=c (2) (2)']
+    """
+    taken: dict[str, int] = {}  # and how often each was asked for
+    for name in names:
+        found = name
+        while found in taken:
+            taken[name] += 1
+            found = f"{name} ({taken[name]})"
+        taken[found] = 1
+    return list(taken)
+
+
 def _named(model: Model) -> str | None:
     return text_of(model.features) if isinstance(model, BalancedRidgeClassifier) else None
 
@@ -167,14 +196,14 @@ def described(stored: Stored) -> dict[str, Any]:
     dict
     """
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
-    names = [feature.name for feature in encoding.features]
+    names = unique([feature.name for feature in encoding.features])
     weights, mapped, judged, dropped = np.zeros((1, len(names))), None, None, {}
     model = answering(stored) if fitted else stored.model
     classes = model.classes_.tolist()
     if isinstance(model, BalancedRidgeClassifier) and fitted:
         weights = model.coef_ * model._spread()
         if model.features_ is not None:
-            names, mapped = model.features_.names(names), model.features_.map.text
+            names, mapped = unique(model.features_.names(names)), model.features_.map.text
     if isinstance(stored.model, ChoosingClassifier) and fitted:
         judged = {
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
