@@ -43,6 +43,8 @@ class Predictor:
         Alert where it is among this share of the highest of late.
     carry : list of str, optional
         Columns of the input that come first; None for all of them.
+    ignore_unknown : bool, default=False
+        Leave out columns that the model does not know, and rows that have none of its own.
 
     Attributes
     ----------
@@ -52,6 +54,10 @@ class Predictor:
         Rows without a prediction because values are missing.
     unknown : dict of str to int
         Cells whose category was never learnt, by column.
+    strange : dict
+        Columns that the model does not know, and that were left out.
+    bare : int
+        Rows without a prediction because they have none of the columns of the model.
     """
 
     def __init__(
@@ -61,10 +67,13 @@ class Predictor:
         threshold: float | None = None,
         alert_rate: float | None = None,
         carry: Sequence[str] | None = (),
+        ignore_unknown: bool = False,
     ) -> None:
         self.model, self.encoding = stored.model, stored.encoding
         self.threshold, self.carry = threshold, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
+        self.strange, self.bare = dict[str, None](), 0
+        self._apart = None if ignore_unknown else carry or ()
         self._classes = self.model.classes_.tolist()
         self._positive = self._classes.index(positive)
         self._highest = None if alert_rate is None else Highest(alert_rate)
@@ -98,10 +107,12 @@ class Predictor:
         pyarrow.Table
             A row for each; without values where the model cannot say anything.
         """
-        encoded = self.encoding.predict(chunk)
+        encoded = self.encoding.predict(chunk, self._apart)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
-        self.skipped += n - int(kept.sum())
+        self.bare += encoded.bare
+        self.skipped += n - int(kept.sum()) - encoded.bare
+        self.strange |= dict.fromkeys(n for n in encoded.strange if n not in (self.carry or ()))
         for name, count in encoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         columns = self._carried(chunk)
@@ -222,7 +233,8 @@ def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[
     """
     # Numbers that are carried along are read as text, to be as they are written.
     carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
-    kinds = {k: kind for k, kind in predictor.encoding.kinds.items() if k not in carried}
+    known = predictor.encoding.columns.read(predictor.encoding.kinds)
+    kinds = {k: kind for k, kind in known.items() if k not in carried}
     for chunk in source.chunks(rows, Mark(), kinds, predictor.wanted):
         yield predictor.table(chunk)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,13 @@ from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
 
 
-def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool) -> Stored:
+def merged(
+    one: Stored,
+    two: Stored,
+    names: tuple[str, str],
+    allow_overlap: bool,
+    positive: str | None = None,
+) -> Stored:
     """One model of two, as if it had learnt what both have, the first one first.
 
     Parameters
@@ -28,6 +35,8 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
         What to call them in messages.
     allow_overlap : bool
         Whether an input may have been learnt by both.
+    positive : str, optional
+        The class that alerts are about, as it is written; by default that of both.
 
     Returns
     -------
@@ -42,9 +51,32 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
-    encoding = Encoding(one.encoding.columns, kinds, features, labels)
+    void = dict.fromkeys((*one.encoding.empty, *two.encoding.empty))
+    empty = tuple(name for name in void if name not in kinds)
+    encoding = Encoding(one.encoding.columns, kinds, features, labels, empty)
     first, second = (_placed(stored, features) for stored in (one, two))
-    return Stored(first.merge(second), encoding, records, one.chunk_rows)
+    model = first.merge(second)
+    chosen = _positive(one, two, names, model.classes_.tolist(), positive)
+    settled = sum(record.mark.rows for record in records.values())
+    return Stored(model, encoding, records, one.chunk_rows, chosen, settled)
+
+
+def _positive(
+    one: Stored, two: Stored, names: tuple[str, str], classes: list[Any], wanted: str | None
+) -> Any:
+    """The class that alerts are about: the one asked for, or that of both."""
+    by_name = {str(label): label for label in classes}
+    if wanted is not None:
+        if wanted not in by_name:
+            raise DataError(f"--positive is {wanted!r}, which is not one of {', '.join(by_name)}")
+        return by_name[wanted]
+    both = [stored.positive for stored in (one, two) if stored.positive is not None]
+    if len(both) == 2 and both[0] != both[1]:
+        raise DataError(
+            f"the positive class is {str(both[0])!r} in {names[0]} and {str(both[1])!r} in "
+            f"{names[1]}; say which it is to be, with --positive"
+        )
+    return both[0] if both else None
 
 
 def moved(stored: Stored, old: str, new: str) -> Stored:
@@ -88,12 +120,15 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     int
         Rows that were forgotten.
     """
-    record, model, encoding = learner.records.get(key), learner.model, learner.encoding
-    if record is None or model is None:
-        known = ", ".join(learner.records) or "nothing"
-        raise DataError(f"{source.name} was never learnt; what was learnt is {known}")
+    model, encoding = learner.model, learner.encoding
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; forget needs a file")
+    if model is None or not learner.identify(source, key):
+        known = ", ".join(learner.records) or "nothing"
+        raise DataError(
+            f"{source.name} was never learnt, under whatever name; what was learnt is {known}"
+        )
+    record = learner.records[key]
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
     model._require_forgettable()
@@ -101,10 +136,11 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     source.verify(record.mark, wanted)
     params = {**model.get_params(deep=False), "features": model._learned.fixed}
     gone, left = BalancedRidgeClassifier(**params), record.mark.rows
-    for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted, left):
+    kinds = encoding.columns.read(encoding.kinds)
+    for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
         chunk = chunk.head(left)
-        encoded, after = encoding.learn(chunk)
-        if after is not encoding:
+        encoded, after = encoding.learn(chunk, lenient=True)
+        if not after.same(encoding):
             raise changed(source.name, record.mark)
         if encoded.X.shape[0]:
             gone.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
@@ -119,6 +155,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             moments = moments + gone._learned.moments
         model._forget(moments, model._terms(names))
     del learner.records[key]
+    learner.finish()
     return record.mark.rows
 
 
@@ -166,12 +203,10 @@ def _united(
     names: tuple[str, str],
     allow_overlap: bool,
 ) -> dict[str, Record]:
-    """Records of both; a stream of standard input gets another name if its name is taken."""
+    """Records of both; an input gets another name if its name is taken."""
     records = dict(one)
     for key, record in two.items():
         same = [k for k, known in one.items() if known.begins_like(record.starts)]
-        if key in one and not key.startswith("-") and key not in same:
-            raise DataError(f"{key} is not the same file to {names[0]} and to {names[1]}")
         if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "
@@ -185,8 +220,12 @@ def _united(
                 )
             times = records[key].times + record.times
             records[key] = replace(records[key], times=times)
-        elif key in records:
-            records[f"- {os.path.basename(names[1])}"] = record
+        elif key in records:  # another input of that name
+            model = os.path.basename(names[1])
+            other = f"- {model}" if key.startswith("-") else f"{key} of {model}"
+            while other in records:
+                other += "'"
+            records[other] = record
         else:
             records[key] = record
     return records

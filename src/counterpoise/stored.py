@@ -22,6 +22,13 @@ KINDS: dict[str, type[Model]] = {
 }
 
 
+LATER: dict[str, dict[str, Any]] = {  # what older files do not have
+    "stream": {"positive": None, "settled": None},
+    "encoding": {"empty": []},
+    "columns": {"classes": [], "decimal": ".", "time_format": None},
+}
+
+
 @dataclass(frozen=True)
 class Record:
     """What was learnt from one input.
@@ -73,12 +80,18 @@ class Stored:
         What was learnt from where.
     chunk_rows : int
         Rows learnt at a time.
+    positive : label, optional
+        The class that alerts are about.
+    settled : int
+        Rows that were read when a run last ended.
     """
 
     model: Model
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
+    positive: Any = None
+    settled: int = 0
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -195,6 +208,8 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "chunk_rows": stored.chunk_rows,
         "inputs": inputs,
         "order": list(stored.records),
+        "positive": stored.positive,
+        "settled": stored.settled,
     }
     lists = {"features": [list(feature) for feature in stored.encoding.features]}
     return replace(stored.model._contents(), stream=stream, lists=lists)
@@ -244,19 +259,20 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 
 def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
-    stream: dict[str, Any] = contents.stream or {}
-    require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
+    stream: dict[str, Any] = {**LATER["stream"], **(contents.stream or {})}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled"}
+    require(set(stream) == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
-    plain = stream["encoding"]
-    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
-    values = plain["columns"]
+    plain = {**LATER["encoding"], **stream["encoding"]}
+    require(set(plain) == {"columns", "kinds", "labels", "empty"}, "a strange encoding")
+    values = {**LATER["columns"], **plain["columns"]}
     require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
-    for name in ("drop", "keep", "numeric", "categorical", "time"):
+    for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
         require(isinstance(values[name], list), f"a wrong list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
@@ -265,18 +281,30 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
     require(bool(_text(values["label"])), "no label column")
     require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
+    require(values["decimal"] in (".", ","), "a wrong decimal sign")
+    time_format = values["time_format"]
+    require(time_format is None or "%" in _text(time_format), "a wrong format of dates")
     known = {"number", "text", "time", "hash"}
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
-    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(isinstance(plain["empty"], list), "a wrong list of columns without values")
+    empty = tuple(map(_text, plain["empty"]))
+    require(not set(empty) & set(plain["kinds"]), "values in columns without values")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"], empty)
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
     text = [isinstance(label, str) for label in model.classes_.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
-    return Stored(model, encoding, records, chunk_rows)
+    rows = sum(record.mark.rows for record in records.values())
+    settled, positive = stream["settled"], stream["positive"]
+    settled = rows if settled is None else settled
+    require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
+    labels = [(type(label), label) for label in model.classes_.tolist()]
+    require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
+    return Stored(model, encoding, records, chunk_rows, positive, settled)
 
 
 def fits(feature: Feature, encoding: Encoding) -> bool:

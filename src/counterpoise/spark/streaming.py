@@ -144,7 +144,14 @@ class ModelSink:
     def _folded(self, batch: DataFrame, before: Stored | None) -> tuple[Stored | None, int]:
         columns, sizes = self.columns, None
         if before is not None:
-            columns = replace(columns, seed=before.encoding.columns.seed)
+            known = before.encoding.columns
+            columns = replace(
+                columns,
+                seed=known.seed,
+                classes=known.classes,
+                decimal=known.decimal,
+                time_format=known.time_format,
+            )
             sizes = _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))

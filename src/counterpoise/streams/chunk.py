@@ -65,6 +65,8 @@ class Chunk:
         Rows that do not have the column, where some do.
     entries : CSR matrix of shape (rows, m), optional
         Features that have numbers instead of names: column j is feature j + 1.
+    names : tuple of str
+        Of rows that need not have every column: all those that some row here has.
     starts : tuple of str
         Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
     """
@@ -79,6 +81,7 @@ class Chunk:
     offered: tuple[str, ...] = ()
     absent: dict[str, Flags] = field(default_factory=dict)
     entries: Any = None
+    names: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
 
     def head(self, rows: int) -> Chunk:
@@ -122,9 +125,18 @@ class Chunk:
 
 
 class Source(Protocol):
-    """One input that can be read from any mark on."""
+    """One input that can be read from any mark on.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in messages.
+    left : bool
+        Whether a last line without a line end was left for later.
+    """
 
     name: str
+    left: bool
 
     def chunks(
         self,

@@ -39,6 +39,7 @@ class ColumnarSource:
 
     def __init__(self, path: str, name: str, parquet: bool) -> None:
         self.path, self.name, self.parquet = path, name, parquet
+        self.left = False  # such a file is whole, or cannot be read
         self._rows, self._total = 0, 0
         self._offered: tuple[str, ...] = ()
 
