@@ -1,8 +1,8 @@
 """Columns of cells as numbers, text or seconds; a cell that cannot be one is an error.
 
 Missing values come out as NaN or null. Truth values are text: ``true`` and ``false``. Numbers and
-dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody says
-how to read them; :func:`disguise` notices them.
+dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody
+says how to read them; :func:`disguise` notices them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Disguise(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    found : int
         How many different ones.
     whole : bool
         Whether all cells look so, or are numbers.
@@ -53,7 +53,7 @@ class Disguise(NamedTuple):
         What reads them, with ``{}`` for the column.
     """
 
-    count: int
+    found: int
     whole: bool
     example: str
     option: str
@@ -78,7 +78,7 @@ def disguise(values: Iterable[str], plain: bool) -> Disguise:
     --------
     >>> from counterpoise.cells import disguise
     >>> disguise(["12,5", "7,25"], True)
-    Disguise(count=2, whole=True, example='12,5', option='--decimal ,')
+    Disguise(found=2, whole=True, example='12,5', option='--decimal ,')
     """
     found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
     total = 0
@@ -126,7 +126,9 @@ def _format(dates: list[str]) -> str:
     if word is not None:
         day = day.replace(word[0], "%b" if len(word[0]) == 3 else "%B")
         day = re.sub(r"\d{4}", "%Y", day)
-        return re.sub(r"(?<!%)\d{1,2}(?= |-|,)", "%d", re.sub(r"\d{2}(?=[ T,]*$)", "%y", day)) + time
+        return (
+            re.sub(r"(?<!%)\d{1,2}(?= |-|,)", "%d", re.sub(r"\d{2}(?=[ T,]*$)", "%y", day)) + time
+        )
     parts = re.match(r"(\d+)(.)(\d+).(\d+)(.*)", day)
     if parts is None:
         return time
@@ -332,11 +334,13 @@ def _formatted(column: pa.Array, time_format: str) -> pa.Array:
     text = pc.utf8_trim_whitespace(column)
     moments = pc.strptime(text, format=time_format, unit="us")
     again = pc.strftime(moments, format=time_format)
-    shorn = [pc.utf8_lower(pc.replace_substring_regex(t, r"\b0+(\d)", r"\1")) for t in (text, again)]
+    shorn = [
+        pc.utf8_lower(pc.replace_substring_regex(t, r"\b0+(\d)", r"\1")) for t in (text, again)
+    ]
     doubtful = pc.fill_null(pc.not_equal(*shorn), False)
     for cell in text.filter(doubtful).unique().to_pylist():
         try:
-            datetime.strptime(cell, time_format)  # noqa: DTZ007 - only whether there is such a day
+            datetime.strptime(cell, time_format)
         except ValueError as error:
             raise pa.ArrowInvalid(str(error)) from None
     return moments

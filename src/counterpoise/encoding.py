@@ -57,7 +57,7 @@ class Encoded(NamedTuple):
     unknown: dict[str, int]
     strange: tuple[str, ...] = ()
     bare: int = 0
-    notes: Mapping[str, str] = {}  # noqa: RUF012 - never changed
+    notes: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,9 @@ class Encoding:
         """
         known = {*self.kinds, *self.empty, self.columns.label}
         names = chunk.offered or chunk.names
-        return [c for c in names if self.columns.feature(c) and c not in known and not self.knows(c)]
+        return [
+            c for c in names if self.columns.feature(c) and c not in known and not self.knows(c)
+        ]
 
     def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
         """Encode rows that are to be predicted: categories that were never learnt are zero.
@@ -489,22 +491,20 @@ class Encoding:
         """Raise if a column has too many categories; what should be said of the others."""
         notes = {}
         for name in dict.fromkeys(f.column for f in new if f.kind == "category"):
-            found = [
-                f.value for f in grown.features if f.column == name and f.kind == "category"
-            ]
+            found = [f.value for f in grown.features if f.column == name and f.kind == "category"]
             if name not in self.columns.categorical:
                 look = cells.disguise(found, chunk.cells)
                 text = f"column {name!r} holds {look.example!r} and its like"
                 option = f"read them with {look.option.format(name)}"
-                if look.count > ALIKE:
+                if look.found > ALIKE:
                     raise chunk.error(
                         0,
-                        f"{text}: {look.count} categories by the end of this chunk look like "
+                        f"{text}: {look.found} categories by the end of this chunk look like "
                         f"numbers or dates, and no more than {ALIKE} may; {option}, take them as "
                         f"categories with --categorical {name}, or leave the column out with "
                         f"--drop {name}",
                     )
-                if look.count and look.whole:
+                if look.found and look.whole:
                     notes[name] = (
                         f"{text}, taken as categories; {option}, or say --categorical {name}"
                     )

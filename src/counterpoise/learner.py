@@ -18,13 +18,16 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise import modelfile
+from counterpoise.arrays import Matrix
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import MOST, Encoded, Encoding
 from counterpoise.features import FixedMap
 from counterpoise.lifting import text_of
+from counterpoise.outlying import Outlying
 from counterpoise.packing import options_of, plain_options
+from counterpoise.recent import moved_on, scored
 from counterpoise.stored import (
     Model,
     Record,
@@ -37,9 +40,8 @@ from counterpoise.stored import (
     stored_model,
     taught,
 )
-from counterpoise.streams import Chunk, DataError, Mark, Source
+from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
-from counterpoise.streams.chunk import STARTS
 
 CHUNK_ROWS = 8192
 SETTLED = 1000  # rows after which a new label is more likely a mistake
@@ -80,6 +82,10 @@ class Learner:
         The class that alerts are about, once it is known.
     settled : int
         Rows that were read when a run last ended: a run that was cut short is not over.
+    recent : ndarray of shape (m, problems), optional
+        How the rows that were learned last stand.
+    outlying : Outlying
+        Values far from everything that was learned before them.
     notes : dict
         What somebody should be told at the end, by subject.
     formerly : dict of str to str
@@ -101,8 +107,11 @@ class Learner:
         self.records: dict[str, Record] = {}
         self.positive: Any = None
         self.settled = 0
+        self.recent: Matrix | None = None
+        self.outlying = Outlying()
         self.notes: dict[Any, str] = {}
         self.formerly: dict[str, str] = {}
+        self._classes: list[Any] = []
         self._positive, self._new_class, self._new_columns = positive, new_class, new_columns
         self._options = dict(options)
         source = self._options.get("features")
@@ -170,8 +179,7 @@ class Learner:
         if not self.records:
             return False
         wanted = self.encoding.columns.wanted
-        first = next(source.chunks(STARTS[-1], Mark(), {}, wanted, STARTS[-1]), None)
-        starts = () if first is None else first.starts
+        starts = source.starts(wanted)
         if key in self.records and self.records[key].begins_like(starts):
             return True
         for other, record in self.records.items():
@@ -235,11 +243,13 @@ class Learner:
             )
         lacking = self.encoding.lacking(chunk)
         if lacking and not self._new_columns:
-            self._require_schema(chunk, lacking[0], "lacks", "which the model has learnt")
+            self._require_schema(chunk, lacking[0], "lacks", "which the model has learned")
         encoded, self._next = self.encoding.learn(chunk, lenient=bool(lacking))
         self._notice_columns(chunk, key, lacking)
         self._require_labels(chunk, encoded)
         self._prepare(chunk, encoded, self._next)
+        if self.model is not None and self.model.__sklearn_is_fitted__():
+            self.outlying.look(self.model, self._next.features, encoded.X, encoded.kept, chunk)
         for subject, text in encoded.notes.items():
             self.notes.setdefault(subject, f"warning: {chunk.source}: {text}")
         return encoded
@@ -257,7 +267,11 @@ class Learner:
             The same as rows of features.
         """
         if encoded.X.shape[0] and self.model is not None:
+            found = scored(self.model, self.rows, encoded, self.chunk_rows)
             taught(self.model, encoded.X, encoded.y, encoded.weight)
+            self._classes, before = self.model.classes_.tolist(), self._classes
+            window = self.recent if self._classes == before else None
+            self.recent = moved_on(window, found, self._classes)
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
@@ -310,6 +324,7 @@ class Learner:
                     self.chunk_rows,
                     self.positive,
                     self.settled,
+                    self.recent,
                 ),
             )
 
@@ -355,7 +370,7 @@ class Learner:
         if self.settled >= SETTLED and not self._new_class:
             raise chunk.error(
                 row,
-                f"{text}: {self.path} has learnt {self.settled:,} rows of "
+                f"{text}: {self.path} has learned {self.settled:,} rows of "
                 f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}; correct it, or "
                 "learn new classes with --new-class",
             )
@@ -371,7 +386,7 @@ class Learner:
         drop = f", or leave the column out with --drop {name}" if verb == "has" else ""
         raise DataError(
             f"{chunk.source} {verb} column {name!r}, {what}; if tables of both kinds are to be "
-            f"learnt, with 0 where a column is not, say --new-columns{drop}"
+            f"learned, with 0 where a column is not, say --new-columns{drop}"
         )
 
     def _notice_columns(self, chunk: Chunk, key: str, lacking: list[str]) -> None:
@@ -473,6 +488,7 @@ class Learner:
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows = stored.chunk_rows
         self.positive, self.settled = stored.positive, stored.settled
+        self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
         wanted = self._changed(columns)
         if wanted.drop != self.encoding.columns.drop:
             columns = {**columns, "drop": wanted.drop}
@@ -485,7 +501,10 @@ class Learner:
         for now, before in (
             (columns, asdict(self.encoding.columns)),
             (options, params),
-            ({} if chunk_rows is None else {"chunk_rows": chunk_rows}, {"chunk_rows": self.chunk_rows}),
+            (
+                {} if chunk_rows is None else {"chunk_rows": chunk_rows},
+                {"chunk_rows": self.chunk_rows},
+            ),
         ):
             for name, value in now.items():
                 if value != before[name]:
@@ -502,7 +521,7 @@ class Learner:
         classes = columns.get("classes", before.classes)
         if classes and not {str(label) for label in known} <= set(classes):
             raise DataError(
-                f"--classes is {shown(classes)}, but {self.path} has learnt "
+                f"--classes is {shown(classes)}, but {self.path} has learned "
                 f"{', '.join(map(str, known))}; name these too, or learn into a new file"
             )
         more = [name for name in columns.get("drop", ()) if name not in before.drop]

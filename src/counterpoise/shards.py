@@ -13,6 +13,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Feature
 from counterpoise.encoding import Encoding
 from counterpoise.learner import Learner
+from counterpoise.recent import together
 from counterpoise.stored import Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
@@ -58,7 +59,10 @@ def merged(
     model = first.merge(second)
     chosen = _positive(one, two, names, model.classes_.tolist(), positive)
     settled = sum(record.mark.rows for record in records.values())
-    return Stored(model, encoding, records, one.chunk_rows, chosen, settled)
+    rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
+    same = one.model.classes_.tolist() == two.model.classes_.tolist()
+    recent = together(one.recent, two.recent, (rows[0], rows[1])) if same else None
+    return Stored(model, encoding, records, one.chunk_rows, chosen, settled, recent)
 
 
 def _positive(
@@ -155,6 +159,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             moments = moments + gone._learned.moments
         model._forget(moments, model._terms(names))
     del learner.records[key]
+    learner.recent = None  # some of these scores may be those of the rows that are gone
     learner.finish()
     return record.mark.rows
 

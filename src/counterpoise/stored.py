@@ -6,8 +6,10 @@ import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 from counterpoise import modelfile
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns, Feature
@@ -22,6 +24,7 @@ KINDS: dict[str, type[Model]] = {
 }
 
 
+MOST_RECENT = 10_000  # scores of the last rows
 LATER: dict[str, dict[str, Any]] = {  # what older files do not have
     "stream": {"positive": None, "settled": None},
     "encoding": {"empty": []},
@@ -84,6 +87,8 @@ class Stored:
         The class that alerts are about.
     settled : int
         Rows that were read when a run last ended.
+    recent : ndarray of shape (m, problems), optional
+        How the rows that were learned last stand, see :mod:`counterpoise.recent`.
     """
 
     model: Model
@@ -92,6 +97,7 @@ class Stored:
     chunk_rows: int
     positive: Any = None
     settled: int = 0
+    recent: Matrix | None = None
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -211,7 +217,14 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "positive": stored.positive,
         "settled": stored.settled,
     }
-    lists = {"features": [list(feature) for feature in stored.encoding.features]}
+    lists: dict[str, list[Any]] = {
+        "features": [list(feature) for feature in stored.encoding.features]
+    }
+    if stored.recent is not None:
+        # Six digits are enough for a rank; rounding again changes nothing.
+        lists["recent"] = [
+            [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
+        ]
     return replace(stored.model._contents(), stream=stream, lists=lists)
 
 
@@ -304,7 +317,21 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
     labels = [(type(label), label) for label in model.classes_.tolist()]
     require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
-    return Stored(model, encoding, records, chunk_rows, positive, settled)
+    recent = _recent(contents.lists.get("recent"), len(labels))
+    return Stored(model, encoding, records, chunk_rows, positive, settled, recent)
+
+
+def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
+    """Scores of the last rows, checked."""
+    if plain is None:
+        return None
+    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "strange scores")
+    for column in plain:
+        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
+        require(good and all(type(value) is float for value in column), "strange scores")
+    result = np.array(plain).T
+    require(bool(np.isfinite(result).all()), "scores that are not finite")
+    return result
 
 
 def fits(feature: Feature, encoding: Encoding) -> bool:

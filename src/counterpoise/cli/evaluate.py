@@ -74,4 +74,7 @@ def evaluate(
     for name, reason in metrics.undefined.items():
         say(f"{name} is undefined: {reason}")
     if skipped:
-        say(f"{skipped:,} rows with missing values, or with none of the model's columns, were left out")
+        say(
+            f"{skipped:,} rows with missing values, or with none of the columns of the model, were "
+            "left out"
+        )

@@ -128,9 +128,7 @@ def learn(
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
     with _signals() as stopped, locked(model):
-        learner = Learner(
-            model, columns, parameters, chunk_rows, positive, new_class, new_columns
-        )
+        learner = Learner(model, columns, parameters, chunk_rows, positive, new_class, new_columns)
         inputs = [
             (
                 streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line),
@@ -152,7 +150,7 @@ def learn(
                         f"{source.name}: the last line has no line end and is left for the next "
                         "run; if the file is finished, --last-line learns it"
                     )
-        for note in learner.notes.values():
+        for note in [*learner.notes.values(), *learner.outlying.told()]:
             say(note)
         if learner.model is None and not stopped:
             raise streams.DataError("there was no row to learn; no model was written")
@@ -239,7 +237,7 @@ def _told(name: str, rows: int, record: Any, before: str | None) -> str:
     )
     if not rows and record is None:
         return f"{name} has no rows"
-    known = f" as {before}" if before else ""
+    known = f" (known as {before})" if before else ""
     if not rows:
         return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before{known}"
     if rows == record.mark.rows:

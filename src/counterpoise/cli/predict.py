@@ -102,6 +102,8 @@ def predict(
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
         say(f"{rows} have none of the columns of the model and no prediction")
+    for sentence in predictor.outlying.told():
+        say(sentence)
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
         say(f"{rows} have missing values and no prediction")

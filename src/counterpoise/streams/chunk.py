@@ -167,6 +167,10 @@ class Source(Protocol):
         """Raise if what precedes a mark is not as it was; what follows does not matter."""
         ...
 
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows, as the first chunk has them, of as many as can be read."""
+        ...
+
     def done(self) -> tuple[int, int]:
         """Bytes read of the file as it lies on the disk, and its size or 0 if that is unknown."""
         ...

@@ -51,6 +51,11 @@ class ColumnarSource:
         """Raise if what precedes a mark is not as it was."""
         next(self.chunks(1, after, {}, wanted), None)
 
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows."""
+        first = next(self.chunks(STARTS[-1], Mark(), {}, wanted), None)
+        return () if first is None else first.starts
+
     def chunks(
         self,
         rows: int,

@@ -75,7 +75,7 @@ class Bytes:
         if self._expanded is None:
             return self.raw(most)
         try:
-            data = self._expanded.read(most)
+            data = bytes(self._expanded.read(most))
         except (OSError, pa.ArrowInvalid) as error:
             raise DataError(
                 f"{self.name} is compressed and damaged or cut off ({error}); nothing after the "

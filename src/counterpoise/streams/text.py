@@ -7,6 +7,7 @@ hash, so that what was read before is checked without parsing it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -116,6 +117,14 @@ class TextSource:
         """Raise if what precedes a mark is not as it was."""
         for _ in self._pieces(1, after, after.rows):
             pass
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows, up to one that cannot be read."""
+        data, rows = b"", 0
+        with suppress(DataError):
+            for piece in self._pieces(1, Mark(), STARTS[-1]):
+                data, rows = data + piece.data, piece.mark.rows
+        return self._starts(data, rows)
 
     def chunks(
         self,
