@@ -176,12 +176,14 @@ def test_several_files_in_one_run_or_in_three(run):
     assert content() == one_by_one
 
 
-def test_the_same_rows_under_another_name_are_refused(run):
+def test_the_same_rows_under_another_name_are_known_again(run):
     payments().to_csv("t.csv", index=False)
     learnt(run)
+    before = content()
     Path("t.csv").rename("u.csv")
-    done = learnt(run, files=["u.csv"], code=2)
-    assert "u.csv begins with the same rows as t.csv" in done.err
+    done = learnt(run, files=["u.csv"])
+    assert "u.csv: nothing new, its 300 rows were learnt before (known as t.csv)" in done.err
+    assert content() == before
     learnt(run, "--allow-overlap", files=["u.csv"])
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 600
 
@@ -269,7 +271,9 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     learnt(run, "--cost", "1=2")
     assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
     os.unlink(MODEL)
-    assert "labels are whole numbers" in learnt(run, "--cost", "yes=2", code=2).err
+    assert "names the class 'yes', and the classes are 0, 1" in learnt(
+        run, "--cost", "yes=2", code=2
+    ).err
 
 
 # Standard input, signals, locks
@@ -296,7 +300,9 @@ def test_standard_input_resumes_only_from_its_start(tmp_path):
         _, err = process.communicate(data)
         return process.returncode, err.decode()
 
-    assert feed(text) == (0, "counterpoise: standard input: 200 rows\n" + feed_total(text))
+    positive = "counterpoise: the positive class is 'yes'; --positive says otherwise\n"
+    said = "counterpoise: standard input: 200 rows\n" + positive + feed_total(text)
+    assert feed(text) == (0, said)
     whole = (tmp_path / MODEL).read_bytes()
     code, err = feed(text)
     assert code == 0
@@ -540,7 +546,7 @@ def learn_file(run, text, *more, name="t.csv", label="y", code=0):
 
 def test_rows_that_were_all_dropped_may_bring_a_column(run):
     learn_file(run, "a,y\n1,p\n2,q\n3,p\n", "--missing", "drop")
-    learn_file(run, "a,b,y\n,5,p\n", name="u.csv")
+    learn_file(run, "a,b,y\n,5,p\n", "--new-columns", name="u.csv")
     assert "nothing new" in run("learn", "u.csv", "-m", MODEL).err
     learn_file(run, "a,b,y\n1,5,p\n", name="v.csv")
 
@@ -576,13 +582,16 @@ def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
 def test_a_copy_that_has_grown_is_known_again(run):
     rows = "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))
     learn_file(run, "a,y\n" + rows)
-    for more in ("99,q\n", ""):
-        text = "a,y\n" + rows + more
-        done = learn_file(run, text, name="copy.csv", code=2)
-        assert "copy.csv begins with the same rows as t.csv" in done.err
+    done = learn_file(run, "a,y\n" + rows + "99,q\n", name="copy.csv")
+    assert "copy.csv: 1 new rows after 30 (known as t.csv)" in done.err
+    assert list(stored_model(MODEL).records) == ["copy.csv"]
     short = "a,y\n" + "".join(rows.splitlines(keepends=True)[:20])
-    assert "begins with the same rows" in learn_file(run, short, name="short.csv", code=2).err
+    changed = "a,y\n" + rows.replace("27,q", "28,q")
+    for text in (short, changed):
+        done = learn_file(run, text, name="other.csv", code=2)
+        assert "other.csv begins with the same rows as copy.csv" in done.err
     learn_file(run, "a,y\n" + rows.replace("0,p", "7,p"), name="other.csv")
+    assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 61
 
 
 def test_columns_are_carried_along_under_their_own_names(run):
@@ -592,8 +601,9 @@ def test_columns_are_carried_along_under_their_own_names(run):
     assert out[0].startswith("a,c,y,predicted")
     assert out[3].startswith("2.50,y,q,")
     Path("v.csv").write_text("y,c,a,z\nq,y,2,1\n")
-    assert "'z' has appeared" in run("predict", MODEL, "t.csv", "v.csv", "--with-input", code=2).err
-    done = run("predict", MODEL, "t.csv", "v.csv", "--with-input", "-o", "o.parquet", code=2)
+    both = ["predict", MODEL, "t.csv", "v.csv", "--with-input", "--ignore-unknown"]
+    assert "'z' has appeared" in run(*both, code=2).err
+    done = run(*both, "-o", "o.parquet", code=2)
     assert len(done.err.splitlines()) == 1
     assert (
         len(
@@ -708,11 +718,13 @@ def test_outputs_go_where_they_are_sent(run):
     assert not Path("/dev/null").is_file()
 
 
-def test_columns_that_were_never_learnt_do_not_matter(run):
+def test_columns_that_were_never_learnt_can_be_ignored(run):
     Path("t.jsonl").write_text('{"a":1,"y":"p"}\n{"a":2,"y":"q"}\n')
     run("learn", "t.jsonl", "--label", "y", "-m", MODEL)
     Path("u.jsonl").write_text('{"a":1,"extra":{"q":1},"when":"2024-01-01"}\n')
-    assert len(run("predict", MODEL, "u.jsonl").out.splitlines()) == 2
+    done = run("predict", MODEL, "u.jsonl", "--ignore-unknown")
+    assert len(done.out.splitlines()) == 2
+    assert "warning: column 'extra' is unknown to the model and was left out" in done.err
 
 
 def test_small_mistakes_have_small_messages(run):

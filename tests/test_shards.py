@@ -88,7 +88,7 @@ def test_merging_and_forgetting_with_categories_of_their_own(run):
     )
     learn(run, "one.st", "one.csv")
     learn(run, "two.st", "two.csv")
-    learn(run, "whole.st", "one.csv", "two.csv")
+    learn(run, "whole.st", "one.csv", "two.csv", more=["--new-columns"])
     for pair in (["one.st", "two.st"], ["two.st", "one.st"]):
         run("merge", *pair, "-o", "both.st")
         assert_same_files("both.st", "whole.st")

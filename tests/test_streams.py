@@ -392,9 +392,12 @@ def test_prediction_treats_what_it_does_not_know_as_none(tmp_path):
     path = written(tmp_path / "t.csv", "a,b,y\n1,u,0\n2,v,1\n")
     _, _, encoding = encoded(path)
     (chunk,) = chunks(written(tmp_path / "n.csv", "b,a,extra\nw,5,1\nu,6,2\n"))
-    found = encoding.predict(chunk)
+    found = encoding.predict(chunk, None)
     assert found.X.toarray().tolist() == [[5, 0, 0], [6, 1, 0]]
     assert found.unknown == {"b": 1}
+    assert found.strange == ("extra",)
+    with pytest.raises(DataError, match="has a column 'extra', which the model does not know"):
+        encoding.predict(chunk)
     (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
     with pytest.raises(DataError, match="lacks column 'b', which the model has learnt; it has 'a'"):
         encoding.predict(chunk)

@@ -53,6 +53,12 @@ class Columns:
         For the hashes.
     missing : str
         "error", "drop" or "indicate".
+    classes : tuple of str
+        The only labels that there may be, as they are written; none for any.
+    decimal : str
+        The decimal sign of numbers that are written as text: "." or ",".
+    time_format : str, optional
+        How dates are written that are not ISO 8601, as ``strptime`` has it.
     """
 
     label: str
@@ -65,6 +71,9 @@ class Columns:
     hashed: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
     missing: str = "error"
+    classes: tuple[str, ...] = ()
+    decimal: str = "."
+    time_format: str | None = None
 
     @cached_property
     def _apart(self) -> frozenset[str]:
@@ -89,6 +98,10 @@ class Columns:
         kinds |= dict.fromkeys(self.categorical, "text")
         kinds |= dict.fromkeys(self.time, "time")
         return kinds | dict.fromkeys(self.hashed, "hash")
+
+    def read(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Kinds of columns for a reader, which knows numbers with a decimal point only."""
+        return {c: kind for c, kind in kinds.items() if kind != "number" or self.decimal == "."}
 
     @property
     def named(self) -> dict[str, str]:

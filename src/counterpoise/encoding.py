@@ -7,8 +7,7 @@ prediction, where what was never learnt is zero.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ from counterpoise.validate import HEAVIEST, LARGEST
 MOST = 1000  # categories of a column, or classes
 LONGEST_NAME = 1000  # characters of a label or a category
 PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
+ALIKE = 20  # categories of a column that look like numbers or dates
 
 
 class Encoded(NamedTuple):
@@ -44,6 +44,12 @@ class Encoded(NamedTuple):
         Which rows of the chunk they are.
     unknown : dict of str to int
         Cells whose category was never learnt, by column.
+    strange : tuple of str
+        Columns that the model does not know, and that were left out.
+    bare : int
+        Rows that were left out because they have none of the columns of the model.
+    notes : dict of str to str
+        What somebody should be told, by subject.
     """
 
     X: Rows
@@ -51,6 +57,9 @@ class Encoded(NamedTuple):
     weight: Vector | None
     kept: Flags
     unknown: dict[str, int]
+    strange: tuple[str, ...] = ()
+    bare: int = 0
+    notes: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +76,15 @@ class Encoding:
         In the order of their appearance.
     labels : str, optional
         "int" or "text".
+    empty : tuple of str
+        Columns in which no value was seen yet.
     """
 
     columns: Columns
     kinds: dict[str, str] = field(default_factory=dict)
     features: tuple[Feature, ...] = ()
     labels: str | None = None
+    empty: tuple[str, ...] = ()
 
     @cached_property
     def _index(self) -> dict[Feature, int]:
@@ -84,7 +96,9 @@ class Encoding:
 
     # Learning
 
-    def learn(self, chunk: Chunk, room: float = np.inf) -> tuple[Encoded, Encoding]:
+    def learn(
+        self, chunk: Chunk, room: float = np.inf, lenient: bool = False
+    ) -> tuple[Encoded, Encoding]:
         """Encode rows that are to be learnt.
 
         Parameters
@@ -93,6 +107,8 @@ class Encoding:
             The rows.
         room : float, default=inf
             Features that there is memory for; it is asked before much is made of the columns.
+        lenient : bool, default=False
+            Whether columns that were learnt before may be lacking, and are then 0.
 
         Returns
         -------
@@ -100,9 +116,11 @@ class Encoding:
         Encoding
             With what is new in these rows; itself if nothing is.
         """
-        self._require_columns(chunk)
+        self._require_columns(chunk, lenient)
         _require_room(chunk, self._least(chunk), room)
         kinds = self._decided(chunk)
+        void = {name: None for name in _ordered(chunk) if self.columns.feature(name)}
+        empty = tuple(c for c in dict.fromkeys((*self.empty, *void)) if c not in kinds)
         numeric, missing = self._numbers(chunk, kinds, predicting=False)
         label = self.columns.label
         label_kind, y, missing[label] = self._labels(chunk)
@@ -121,6 +139,7 @@ class Encoding:
                 "take --missing drop",
             )
         kept = self._keep(chunk, missing, predicting=False)
+        self._require_declared(chunk, y, kept)
         fresh: dict[Feature, None] = {}
         for name in numeric:
             fresh[Feature(name, "number")] = None
@@ -145,52 +164,123 @@ class Encoding:
             fresh |= dict.fromkeys(numbered[0])
             kinds |= dict.fromkeys((f.column for f in numbered[0]), "number")
         new = [feature for feature in fresh if feature not in self._index]
-        grown = self
-        if new or kinds != self.kinds or label_kind != self.labels:
-            grown = replace(
-                self, kinds=kinds, features=self.features + tuple(new), labels=label_kind
-            )
-            self._require_few(chunk, new, grown)
+        grown, notes = self, {}
+        if new or kinds != self.kinds or label_kind != self.labels or empty != self.empty:
+            features = self.features + tuple(new)
+            grown = replace(self, kinds=kinds, features=features, labels=label_kind, empty=empty)
+            notes = self._require_few(chunk, new, grown)
         X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
-        return Encoded(X, y[kept], None if weight is None else weight[kept], kept, {}), grown
+        weight = None if weight is None else weight[kept]
+        return Encoded(X, y[kept], weight, kept, {}, notes=notes), grown
 
-    def predict(self, chunk: Chunk) -> Encoded:
-        """Encode rows that are to be predicted: what was never learnt is zero.
+    def same(self, other: Encoding) -> bool:
+        """Whether another encoding makes the same features, be it of more columns without values.
+
+        Parameters
+        ----------
+        other : Encoding
+            The other one.
+
+        Returns
+        -------
+        bool
+        """
+        return other is self or (self.features, self.kinds, self.labels) == (
+            other.features, other.kinds, other.labels,
+        )  # fmt: skip
+
+    def lacking(self, chunk: Chunk) -> list[str]:
+        """Columns that were learnt, and that a table does not have.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Rows of it.
+
+        Returns
+        -------
+        list of str
+        """
+        known = dict.fromkeys(f.column for f in self.features) if chunk.table else {}
+        offered = frozenset(chunk.offered or chunk.columns)
+        return [name for name in known if name not in offered]
+
+    def strangers(self, chunk: Chunk) -> list[str]:
+        """Columns that are neither known, nor to be left out.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            Rows that have them.
+
+        Returns
+        -------
+        list of str
+        """
+        known = {*self.kinds, *self.empty, self.columns.label}
+        names = chunk.offered or chunk.names
+        return [
+            c for c in names if self.columns.feature(c) and c not in known and not self.knows(c)
+        ]
+
+    def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
+        """Encode rows that are to be predicted: categories that were never learnt are zero.
 
         Parameters
         ----------
         chunk : Chunk
             The rows.
+        apart : collection of str, optional
+            Columns that the model need not know; None if it need not know any, so that rows that
+            have none of its own are left out.
 
         Returns
         -------
         Encoded
             Without labels and weights.
         """
-        known = {f.column for f in self.features}
-        lacking = [c for c in self.kinds if c in known and c not in chunk.columns]
-        if chunk.table and lacking:
+        lacking = self.lacking(chunk)
+        if lacking:
             raise DataError(
                 f"{chunk.source} lacks column {lacking[0]!r}, which the model has learnt; it has "
                 f"{_listed(chunk.offered)}"
             )
+        strange = [name for name in self.strangers(chunk) if name not in (apart or ())]
+        if strange and apart is not None:
+            known = dict.fromkeys(f.column for f in self.features)
+            raise DataError(
+                f"{chunk.source} has a column {strange[0]!r}, which the model does not know; it "
+                f"knows {_listed(tuple(known))}: correct the name, or leave unknown columns out "
+                "with --ignore-unknown"
+            )
         numeric, missing = self._numbers(chunk, self.kinds, predicting=True)
         kept = self._keep(chunk, missing, predicting=True)
+        bare = self._bare(chunk)
+        if bare.any() and apart is not None:
+            known = dict.fromkeys(f.column for f in self.features)
+            raise chunk.error(
+                int(bare.argmax()),
+                f"has none of the columns of the model, which are {_listed(tuple(known))}; correct "
+                "it, or leave such rows without a prediction with --ignore-unknown",
+            )
+        kept &= ~bare
         dictionaries = {
             name: self._categories(chunk, name, self.kinds[name], kept)
             for name in self._texts(chunk, self.kinds)
         }
         numbered = self._numbered(chunk, kept)
         X, unknown = self._rows(chunk, kept, numeric, dictionaries, missing, numbered)
-        return Encoded(X, np.empty(0), None, kept, unknown)
+        return Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
 
-    def judge(self, chunk: Chunk) -> Encoded:
+    def judge(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
         """Encode rows that are to be predicted, with their labels.
 
         Parameters
         ----------
         chunk : Chunk
             The rows.
+        apart : collection of str, optional
+            As for :meth:`predict`.
 
         Returns
         -------
@@ -205,7 +295,7 @@ class Encoding:
         _, y, gone = self._labels(chunk)
         if gone.any():
             raise chunk.error(int(gone.argmax()), f"label {label!r} is missing; leave the row out")
-        encoded = self.predict(chunk)
+        encoded = self.predict(chunk, apart)
         return encoded._replace(y=y[encoded.kept])
 
     # Within
@@ -218,12 +308,39 @@ class Encoding:
             if kinds.get(name) in ("text", "hash") and self.columns.feature(name)
         ]
 
-    def _require_columns(self, chunk: Chunk) -> None:
+    def _bare(self, chunk: Chunk) -> Flags:
+        """Rows that have no column of the model, where rows need not have all of them."""
+        bare = np.full(chunk.rows, not chunk.table and chunk.entries is None)
+        for name in chunk.columns if bare.any() else ():
+            if self.knows(name):
+                bare &= chunk.absent.get(name, np.zeros(chunk.rows, dtype=bool))
+        return bare
+
+    def _require_declared(self, chunk: Chunk, y: Labels, kept: Flags) -> None:
+        """Raise if a label is not one of those that there may be."""
+        declared = self.columns.classes
+        if not declared:
+            return
+        bad = [label for label in np.unique(y[kept]).tolist() if str(label) not in declared]
+        if bad:
+            row = int((kept & np.isin(y, bad)).argmax())
+            raise chunk.error(
+                row,
+                f"label {y[row].item()!r} in column {self.columns.label!r} is not one of "
+                f"{', '.join(declared)}, which --classes allows; correct it",
+            )
+
+    def _require_columns(self, chunk: Chunk, lenient: bool) -> None:
         if not chunk.table:
             return
-        known = {f.column: "" for f in self.features}
+        known = {} if lenient else {f.column: "" for f in self.features}
         offered = frozenset(chunk.offered)
-        for name, option in (self.columns.named | known).items():
+        named = self.columns.named
+        if self.kinds:  # the first file had them
+            named = {name: option for name, option in named.items() if option != "--drop"}
+        if lenient:
+            named = {c: o for c, o in named.items() if o in ("--label", "--weight")}
+        for name, option in (named | known).items():
             if name not in offered:
                 what = f"named by {option}" if option else "which was learnt before"
                 has = _listed(chunk.offered)
@@ -243,7 +360,8 @@ class Encoding:
                 continue
             kind = None
             if column.null_count < len(column):
-                kind = self.columns.told.get(name) or cells.kind_of(chunk, name)
+                kind = self.columns.told.get(name)
+                kind = kind or cells.kind_of(chunk, name, self.columns.decimal)
             if kind == "time" and name not in self.columns.time:
                 row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
                 date = column[row].as_py()
@@ -269,9 +387,8 @@ class Encoding:
                 continue
             kind, absent = kinds.get(name), chunk.absent.get(name)
             if kind in ("number", "time"):
-                read = cells.numbers if kind == "number" else cells.seconds
                 other = "" if predicting else f", or leave the column out with --drop {name}"
-                x = read(chunk, name, f"correct it{other}")
+                x = self._read(chunk, name, kind, f"correct it{other}")
                 with np.errstate(over="ignore"):
                     moderate = x @ x <= LARGEST
                 if not moderate:  # also if any is NaN
@@ -284,6 +401,13 @@ class Encoding:
                 gone = column.is_null().to_numpy(zero_copy_only=False)
                 missing[name] = gone if absent is None else gone & ~absent
         return values, missing
+
+    def _read(self, chunk: Chunk, name: str, kind: str, remedy: str) -> Vector:
+        """Cells of a column as numbers, as somebody says that they are written."""
+        if kind == "time":
+            return cells.seconds(chunk, name, remedy, self.columns.time_format)
+        dressed = name in self.columns.numeric
+        return cells.numbers(chunk, name, remedy, self.columns.decimal, dressed)
 
     def knows(self, name: str) -> bool:
         """Whether anything was learnt from a column, be it only that it is missing."""
@@ -331,7 +455,7 @@ class Encoding:
             return None
         if name not in chunk.columns:
             raise DataError(f"{chunk.source} has no column {name!r}, named by --weight")
-        weight = cells.numbers(chunk, name)
+        weight = cells.numbers(chunk, name, decimal=self.columns.decimal)
         missing[name] = np.isnan(weight)
         with np.errstate(invalid="ignore"):
             bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= HEAVIEST)))
@@ -396,16 +520,38 @@ class Encoding:
         columns = [j for j in np.unique(X.indices).tolist() if self.columns.feature(str(j + 1))]
         return [Feature(str(j + 1), "number") for j in columns], np.array(columns, dtype=int), X
 
-    def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> None:
-        counts = Counter(f.column for f in grown.features if f.kind == "category")
-        for name in dict.fromkeys(f.column for f in new if f.kind == "category"):
-            if counts[name] > MOST:
+    def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> dict[str, str]:
+        """Raise if a column has too many categories; what should be said of the others."""
+        notes = {}
+        values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
+        for feature in grown.features:
+            if feature.kind == "category" and feature.column in values:
+                values[feature.column].append(feature.value)
+        for name, found in values.items():
+            if name not in self.columns.categorical:
+                look = cells.disguise(found, chunk.cells)
+                text = f"column {name!r} holds {look.example!r} and its like"
+                option = f"read them with {look.option.format(name)}"
+                if look.found > ALIKE:
+                    raise chunk.error(
+                        0,
+                        f"{text}: {look.found} categories by the end of this chunk look like "
+                        f"numbers or dates, and no more than {ALIKE} may; {option}, take them as "
+                        f"categories with --categorical {name}, or leave the column out with "
+                        f"--drop {name}",
+                    )
+                if look.found and look.whole:
+                    notes[name] = (
+                        f"{text}, taken as categories; {option}, or say --categorical {name}"
+                    )
+            if len(found) > MOST:
                 raise chunk.error(
                     0,
                     f"column {name!r} has more than {MOST:,} categories by the end of this chunk; "
                     f"spread them over buckets with --hash {name}=256, or leave the column out "
                     f"with --drop {name}",
                 )
+        return notes
 
     def _rows(
         self,
@@ -467,7 +613,12 @@ class Encoding:
         -------
         dict
         """
-        return {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
+        return {
+            "columns": asdict(self.columns),
+            "kinds": self.kinds,
+            "labels": self.labels,
+            "empty": list(self.empty),
+        }
 
 
 def _require_room(chunk: Chunk, count: int, room: float) -> None:

@@ -18,13 +18,16 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise import modelfile
+from counterpoise.arrays import Matrix
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import MOST, Encoded, Encoding
 from counterpoise.features import FixedMap
 from counterpoise.lifting import text_of
+from counterpoise.outlying import Outlying
 from counterpoise.packing import options_of, plain_options
+from counterpoise.recent import moved_on, scored
 from counterpoise.stored import (
     Model,
     Record,
@@ -41,6 +44,7 @@ from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
 
 CHUNK_ROWS = 8192
+SETTLED = 1000  # rows after which a new label is more likely a mistake
 
 
 class Learner:
@@ -58,6 +62,12 @@ class Learner:
         a separator in it, whose map, and whose ridge unless one is named, it is to begin with.
     chunk_rows : int, optional
         Rows learnt at a time.
+    positive : str, optional
+        The class that alerts are about, as it is written.
+    new_class : bool, default=False
+        Whether a model that is no longer young may learn a label that it does not know.
+    new_columns : bool, default=False
+        Whether tables may have columns that were not learnt, or lack some that were.
 
     Attributes
     ----------
@@ -66,7 +76,20 @@ class Learner:
     encoding : Encoding
         How columns become features.
     records : dict of str to Record
-        By path, relative to the folder of the model file.
+        By path, relative to the folder of the model file. Inputs are known by their content; their
+        paths are for people.
+    positive : label, optional
+        The class that alerts are about, once it is known.
+    settled : int
+        Rows that were read when a run last ended: a run that was cut short is not over.
+    recent : ndarray of shape (m, problems), optional
+        How the rows that were learned last stand.
+    outlying : Outlying
+        Values far from everything that was learned before them.
+    notes : dict
+        What somebody should be told at the end, by subject.
+    formerly : dict of str to str
+        Other paths under which inputs of this run were known.
     """
 
     def __init__(
@@ -75,10 +98,21 @@ class Learner:
         columns: Mapping[str, Any],
         options: Mapping[str, Any],
         chunk_rows: int | None = None,
+        positive: str | None = None,
+        new_class: bool = False,
+        new_columns: bool = False,
     ) -> None:
         self.path = path
         self.model: Model | None = None
         self.records: dict[str, Record] = {}
+        self.positive: Any = None
+        self.settled = 0
+        self.recent: Matrix | None = None
+        self.outlying = Outlying()
+        self.notes: dict[Any, str] = {}
+        self.formerly: dict[str, str] = {}
+        self._classes: list[Any] = []
+        self._positive, self._new_class, self._new_columns = positive, new_class, new_columns
         self._options = dict(options)
         source = self._options.get("features")
         borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
@@ -100,6 +134,8 @@ class Learner:
                 self._require_alike(like.columns, str(borrowed))
             self.chunk_rows = chunk_rows or CHUNK_ROWS
             made(self._options, self.encoding.columns)._check()
+        if self.encoding.columns.classes:
+            self._require_named(self.encoding.columns.classes, self.path)
 
     @property
     def rows(self) -> int:
@@ -125,6 +161,41 @@ class Learner:
             return f"- {stdin_name}" if stdin_name else "-"
         return input_key(path, self.path)
 
+    def identify(self, source: Source, key: str) -> bool:
+        """Find the record of an input by its content, and let it have the path that it has now.
+
+        Parameters
+        ----------
+        source : Source
+            The input, a file.
+        key : str
+            Its path, as :meth:`key` gives it.
+
+        Returns
+        -------
+        bool
+            Whether it was learnt, wholly or in part.
+        """
+        if not self.records:
+            return False
+        wanted = self.encoding.columns.wanted
+        starts = source.starts(wanted)
+        if key in self.records and self.records[key].begins_like(starts):
+            return True
+        for other, record in self.records.items():
+            if not record.begins_like(starts):
+                continue
+            try:
+                source.verify(record.mark, wanted)
+            except DataError:
+                continue  # it only begins like that one
+            displaced = other if not other.startswith("-") else f"{key} before"
+            swap = {other: key, key: displaced}
+            self.records = {swap.get(name, name): one for name, one in self.records.items()}
+            self.formerly[key] = other
+            return True
+        return key in self.records
+
     def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
         """Read what is new in an input.
 
@@ -142,8 +213,9 @@ class Learner:
         Chunk
         """
         mark = self.records.get(key, Record()).mark
-        self._kinds = {**self.encoding.columns.told, **self.encoding.kinds}
-        wanted = self.encoding.columns.wanted
+        columns = self.encoding.columns
+        self._kinds = columns.read({**columns.told, **self.encoding.kinds})
+        wanted = columns.wanted
         yield from ahead(source.chunks(self.chunk_rows, mark, self._kinds, wanted), stop=stop)
 
     def encode(self, chunk: Chunk, key: str, allow_overlap: bool = False) -> Encoded:
@@ -169,8 +241,17 @@ class Learner:
                 f"{chunk.source} has grown, but its rows count {self.records[key].times} times "
                 "since models were merged; put the new rows into a file of their own"
             )
-        encoded, self._next = self.encoding.learn(chunk, self._room())
+        lacking = self.encoding.lacking(chunk)
+        if lacking and not self._new_columns:
+            self._require_schema(chunk, lacking[0], "lacks", "which the model has learned")
+        encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
+        self._notice_columns(chunk, key, lacking)
+        self._require_labels(chunk, encoded)
         self._prepare(chunk, encoded, self._next)
+        if self.model is not None and self.model.__sklearn_is_fitted__():
+            self.outlying.look(self.model, self._next.features, encoded.X, encoded.kept, chunk)
+        for subject, text in encoded.notes.items():
+            self.notes.setdefault(subject, f"warning: {chunk.source}: {text}")
         return encoded
 
     def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
@@ -186,17 +267,66 @@ class Learner:
             The same as rows of features.
         """
         if encoded.X.shape[0] and self.model is not None:
+            found = scored(self.model, self.rows, encoded, self.chunk_rows)
             taught(self.model, encoded.X, encoded.y, encoded.weight)
+            self._classes, before = self.model.classes_.tolist(), self._classes
+            window = self.recent if self._classes == before else None
+            self.recent = moved_on(window, found, self._classes)
         self.encoding = self._next
-        self._kinds.update(self.encoding.kinds)
+        self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
         dropped = known.dropped + int((~encoded.kept).sum())
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
+    def finish(self) -> bool:
+        """Close a run that was not cut short: what was learnt until now is no longer new.
+
+        Returns
+        -------
+        bool
+            Whether there is something to save.
+        """
+        before = self.settled, self.positive
+        self.settled = self.rows
+        if self.model is None or not self.model.__sklearn_is_fitted__():
+            self.positive = None
+            return before != (self.settled, self.positive)
+        counts = dict(
+            zip(self.model.classes_.tolist(), self.model.class_count_.tolist(), strict=True)
+        )
+        by_name = {str(label): label for label in counts}
+        if self._positive in by_name:
+            self.positive = by_name[self._positive]
+        elif self.positive not in counts:
+            self.positive = rarest(counts) if len(counts) > 1 else None
+        if self.positive != before[1] and self.positive is not None:
+            self.notes["positive"] = (
+                f"the positive class is {str(self.positive)!r}; --positive says otherwise"
+            )
+        for option, names in self._named().items():
+            for name in names:
+                if name not in by_name:
+                    self.notes[option, name] = (
+                        f"warning: {option} names the class {name!r}, and no row has it yet; the "
+                        f"classes are {', '.join(by_name)}"
+                    )
+        return before != (self.settled, self.positive)
+
     def save(self) -> None:
         """Write the model file."""
         if self.model is not None:
-            save(self.path, Stored(self.model, self.encoding, self.records, self.chunk_rows))
+            save(
+                self.path,
+                Stored(
+                    self.model,
+                    self.encoding,
+                    self.records,
+                    self.chunk_rows,
+                    self.positive,
+                    self.settled,
+                    self.recent,
+                ),
+            )
 
     # Within
 
@@ -204,6 +334,79 @@ class Learner:
         """Features of which the moments of one class have room."""
         limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
         return (float(limit if self.model is None else self.model.memory_limit) / 8.0) ** 0.5
+    def _named(self) -> dict[str, list[str]]:
+        """Classes that options name, by option."""
+        options = self._options if self.model is None else self.model.get_params(deep=False)
+        named = {} if self._positive is None else {"--positive": [self._positive]}
+        for option, name in (("--cost", "costs"), ("--class-weight", "class_weight")):
+            if isinstance(options.get(name), Mapping):
+                named[option] = [str(label) for label in options[name]]
+        return named
+
+    def _require_named(self, known: Iterable[Any], where: str) -> None:
+        """Raise if an option names a class that is none of these."""
+        labels = [str(label) for label in known]
+        for option, names in self._named().items():
+            strange = [name for name in names if name not in labels]
+            if strange:
+                raise DataError(
+                    f"{where}: {option} names the class {strange[0]!r}, and the classes are "
+                    f"{', '.join(labels)}; correct it, or name them all with --classes if it is to "
+                    "come later"
+                )
+
+    def _require_labels(self, chunk: Chunk, encoded: Encoded) -> None:
+        """Raise if a label is new where none should be, or an option names none of the labels."""
+        known = []
+        if self.model is not None and self.model.__sklearn_is_fitted__():
+            known = self.model.classes_.tolist()
+        labels = np.unique(encoded.y).tolist()
+        declared = self.encoding.columns.classes
+        if not known or self._positive is not None:
+            everything = {*map(str, known), *map(str, labels)}
+            if len(everything) > 1 and not declared:
+                self._require_named(sorted(everything), chunk.source)
+        new = [label for label in labels if label not in known]
+        if len(known) < 2 or not new or declared:
+            return
+        row = int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, new).argmax()])
+        text = f"label {str(new[0])!r} is new"
+        if self.settled >= SETTLED and not self._new_class:
+            raise chunk.error(
+                row,
+                f"{text}: {self.path} has learned {self.settled:,} rows of "
+                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}; correct it, or "
+                "learn new classes with --new-class",
+            )
+        if self.settled:
+            for label in new:
+                row = int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, [label]).argmax()])
+                self.notes["label", label] = (
+                    f"warning: {chunk.source}, row {chunk.first + row}: label {str(label)!r} is a "
+                    f"new class beside {', '.join(map(str, known[:6]))}"
+                )
+
+    def _require_schema(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
+        drop = f", or leave the column out with --drop {name}" if verb == "has" else ""
+        raise DataError(
+            f"{chunk.source} {verb} column {name!r}, {what}; if tables of both kinds are to be "
+            f"learned, with 0 where a column is not, say --new-columns{drop}"
+        )
+
+    def _notice_columns(self, chunk: Chunk, key: str, lacking: list[str]) -> None:
+        """Raise if a table has other columns than those before, or say so if it may."""
+        known = {*self.encoding.kinds, *self.encoding.empty}
+        new = [name for name in (*self._next.kinds, *self._next.empty) if name not in known]
+        before = any(one.mark.rows for name, one in self.records.items() if name != key)
+        if not (chunk.table and before):
+            return
+        if new and not self._new_columns:
+            self._require_schema(chunk, new[0], "has", "which the files before do not have")
+        for names, text in ((new, "new, and 0 in all rows before"), (lacking, "not there, and 0")):
+            for name in names:
+                self.notes.setdefault(
+                    ("column", name, text), f"{chunk.source}: column {name!r} is {text}"
+                )
 
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
         """Make the model ready to look at these rows, and to learn them."""
@@ -288,23 +491,67 @@ class Learner:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows = stored.chunk_rows
-        before = {**asdict(self.encoding.columns), **_named(self.model.get_params(deep=False))}
-        before["chunk_rows"] = self.chunk_rows
-        now = {**columns, **_named(_typed(options, self.encoding.labels))}
-        if before["features"] == AUTO:
-            _require_open(now, self.encoding.columns)
-        if chunk_rows is not None:
-            now["chunk_rows"] = chunk_rows
-        for name, value in now.items():
-            if value != before[name]:
-                raise DataError(
-                    f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {shown(value)}, but "
-                    f"{self.path} was learnt with {shown(before[name])}; leave the option out, or "
-                    "learn into a new file"
-                )
+        self.positive, self.settled = stored.positive, stored.settled
+        self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
+        wanted = self._changed(columns)
+        if wanted.drop != self.encoding.columns.drop:
+            columns = {**columns, "drop": wanted.drop}
+        self.encoding = replace(self.encoding, columns=wanted)
+        options = _named(_typed(options, self.encoding.labels))
+        params = _named(self.model.get_params(deep=False))
+        if params["features"] == AUTO:
+            _require_open(options, self.encoding.columns)
+        # Apart: a model that chooses has an option of its own called drop.
+        for now, before in (
+            (columns, asdict(self.encoding.columns)),
+            (options, params),
+            (
+                {} if chunk_rows is None else {"chunk_rows": chunk_rows},
+                {"chunk_rows": self.chunk_rows},
+            ),
+        ):
+            for name, value in now.items():
+                if value != before[name]:
+                    raise DataError(
+                        f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {shown(value)}, "
+                        f"but {self.path} was learnt with {shown(before[name])}; leave the option "
+                        "out, or learn into a new file"
+                    )
+
+    def _changed(self, columns: Mapping[str, Any]) -> Columns:
+        """What is wanted of the columns, with what may change on the way."""
+        before = self.encoding.columns
+        known = self.model.classes_.tolist() if self.model is not None else []
+        classes = columns.get("classes", before.classes)
+        if classes and not {str(label) for label in known} <= set(classes):
+            raise DataError(
+                f"--classes is {shown(classes)}, but {self.path} has learned "
+                f"{', '.join(map(str, known))}; name these too, or learn into a new file"
+            )
+        more = [name for name in columns.get("drop", ()) if name not in before.drop]
+        seen = [name for name in more if self.encoding.knows(name) or name in self.encoding.empty]
+        # A column that was never learnt can be left out at any time.
+        drop = before.drop if seen else tuple(sorted({*before.drop, *more}))
+        return replace(before, classes=classes, drop=drop)
 
 
 AUTO = "auto"
+
+
+def rarest(counts: Mapping[Any, float]) -> Any:
+    """Return the label of the rarest class.
+
+    Parameters
+    ----------
+    counts : mapping
+        How many rows each class has.
+
+    Returns
+    -------
+    label
+        Of equals the last.
+    """
+    return min(reversed(list(counts)), key=lambda label: counts[label])
 
 
 def made(options: Mapping[str, Any], columns: Columns) -> Model:
@@ -463,6 +710,8 @@ def learn(
         if stop():
             break
         new[key] = 0
+        if not (allow_overlap or key.startswith("-")):
+            learner.identify(source, key)
         for chunk in learner.chunks(source, key, stop):
             encoded = learner.encode(chunk, key, allow_overlap)
             watch(source, chunk, encoded)
@@ -474,6 +723,7 @@ def learn(
             if unsaved >= checkpoint_every:
                 learner.save()
                 unsaved = 0
-    if unsaved:
+    over = not stop() and learner.finish()
+    if unsaved or over:
         learner.save()
     return new

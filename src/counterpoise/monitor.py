@@ -6,16 +6,14 @@ that has learnt all that precedes the piece. Looking changes nothing that is lea
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 
 from counterpoise.confusion import Confusion
 from counterpoise.encoding import Encoded
-from counterpoise.stored import Model, taught
+from counterpoise.recent import progressive
+from counterpoise.stored import Model
 from counterpoise.streams import DataError
-
-FIRST = 16  # rows of the first piece, which nobody can score
 
 
 def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
@@ -32,19 +30,8 @@ def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
     into : Confusion
         Where to count them.
     """
-    n = rows.X.shape[0]
-    if before >= n and model.__sklearn_is_fitted__():
-        into.add(rows.y, model.predict(rows.X))
-        return
-    ahead, at = copy.deepcopy(model), 0
-    while at < n:
-        piece = slice(at, min(n, at + max(before + at, FIRST)))
-        X, y = rows.X[piece], rows.y[piece]
-        if ahead.__sklearn_is_fitted__():
-            into.add(y, ahead.predict(X))
-        weight = None if rows.weight is None else rows.weight[piece]
-        taught(ahead, X, y, weight)
-        at = piece.stop
+    for piece, f, solved in progressive(model, before, rows):
+        into.add(rows.y[piece], solved.classes[solved.best(f)])
 
 
 class MetricsFile:

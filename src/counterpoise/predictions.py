@@ -20,12 +20,13 @@ import pyarrow.parquet
 from counterpoise import probability
 from counterpoise.arrays import Vector
 from counterpoise.modelfile import sync, temporary_name
+from counterpoise.outlying import Outlying
+from counterpoise.recent import WINDOW, of_class, standing
 from counterpoise.stored import Stored
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
 
 ROWS = 8192
-WINDOW = 10_000  # scores that an alert is judged by
 
 
 class Predictor:
@@ -43,6 +44,8 @@ class Predictor:
         Alert where it is among this share of the highest of late.
     carry : list of str, optional
         Columns of the input that come first; None for all of them.
+    ignore_unknown : bool, default=False
+        Leave out columns that the model does not know, and rows that have none of its own.
 
     Attributes
     ----------
@@ -52,6 +55,12 @@ class Predictor:
         Rows without a prediction because values are missing.
     unknown : dict of str to int
         Cells whose category was never learnt, by column.
+    strange : dict
+        Columns that the model does not know, and that were left out.
+    bare : int
+        Rows without a prediction because they have none of the columns of the model.
+    outlying : Outlying
+        Values far from everything that was learned.
     """
 
     def __init__(
@@ -61,13 +70,20 @@ class Predictor:
         threshold: float | None = None,
         alert_rate: float | None = None,
         carry: Sequence[str] | None = (),
+        ignore_unknown: bool = False,
     ) -> None:
         self.model, self.encoding = stored.model, stored.encoding
         self.threshold, self.carry = threshold, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
+        self.strange, self.bare = dict[str, None](), 0
+        self._apart = None if ignore_unknown else carry or ()
         self._classes = self.model.classes_.tolist()
         self._positive = self._classes.index(positive)
-        self._highest = None if alert_rate is None else Highest(alert_rate)
+        self._highest = None
+        if alert_rate is not None:
+            late = np.empty((0, 1)) if stored.recent is None else stored.recent
+            self._highest = Highest(alert_rate, of_class(late, self._positive))
+        self.outlying = Outlying()
         alert = ["alert"] if threshold is not None or alert_rate is not None else []
         self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
 
@@ -98,15 +114,19 @@ class Predictor:
         pyarrow.Table
             A row for each; without values where the model cannot say anything.
         """
-        encoded = self.encoding.predict(chunk)
+        encoded = self.encoding.predict(chunk, self._apart)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
-        self.skipped += n - int(kept.sum())
+        self.bare += encoded.bare
+        self.skipped += n - int(kept.sum()) - encoded.bare
+        self.strange |= dict.fromkeys(n for n in encoded.strange if n not in (self.carry or ()))
         for name, count in encoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         columns = self._carried(chunk)
         if kept.any():
+            self.outlying.look(self.model, self.encoding.features, encoded.X, kept, chunk)
             f, solved = self.model._scores(encoded.X)
+            ranks = standing(f, solved)
             labels = solved.classes[solved.best(f)]
             balanced = probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
             stream = probability.probabilities(f, solved.factor, solved.seen)
@@ -114,12 +134,13 @@ class Predictor:
             labels = self.model.classes_[:0]
             f = np.empty((0, 1 if len(self._classes) < 3 else len(self._classes)))
             balanced = stream = np.empty((0, len(self._classes)))
+            ranks = f
         pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
         found = [labels, *f.T, *pairs.T]
         if self.threshold is not None:
             found.append(balanced[:, self._positive] >= self.threshold)
         if self._highest is not None:
-            found.append(self._highest.among(balanced[:, self._positive]))
+            found.append(self._highest.among(of_class(ranks, self._positive)))
         for name, values in zip(self._outputs, found, strict=True):
             columns[name] = _spread(values, kept)
         return pa.table(columns)
@@ -160,6 +181,8 @@ class Highest:
     ----------
     share : float
         Between 0 and 1.
+    late : ndarray of shape (m,)
+        Values that came before.
 
     Examples
     --------
@@ -168,10 +191,10 @@ class Highest:
     [False, False, False, True, False, True]
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, late: Vector | None = None) -> None:
         self.share = share
-        self._late: deque[float] = deque()
-        self._sorted: list[float] = []
+        self._late: deque[float] = deque([] if late is None else late[-WINDOW:].tolist())
+        self._sorted: list[float] = sorted(self._late)
 
     def among(self, values: Vector) -> Any:
         """Judge values, in order.
@@ -222,7 +245,8 @@ def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[
     """
     # Numbers that are carried along are read as text, to be as they are written.
     carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
-    kinds = {k: kind for k, kind in predictor.encoding.kinds.items() if k not in carried}
+    known = predictor.encoding.columns.read(predictor.encoding.kinds)
+    kinds = {k: kind for k, kind in known.items() if k not in carried}
     for chunk in source.chunks(rows, Mark(), kinds, predictor.wanted):
         yield predictor.table(chunk)
 

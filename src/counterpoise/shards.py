@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,19 @@ from counterpoise.columns import Feature
 from counterpoise.encoding import Encoding
 from counterpoise.learner import Learner
 from counterpoise.moments import Moments
+from counterpoise.recent import together
 from counterpoise.stored import TIMES, Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
 
 
-def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool) -> Stored:
+def merged(
+    one: Stored,
+    two: Stored,
+    names: tuple[str, str],
+    allow_overlap: bool,
+    positive: str | None = None,
+) -> Stored:
     """One model of two, as if it had learnt what both have, the first one first.
 
     Parameters
@@ -29,6 +37,8 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
         What to call them in messages.
     allow_overlap : bool
         Whether an input may have been learnt by both.
+    positive : str, optional
+        The class that alerts are about, as it is written; by default that of both.
 
     Returns
     -------
@@ -43,9 +53,35 @@ def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
-    encoding = Encoding(one.encoding.columns, kinds, features, labels)
+    void = dict.fromkeys((*one.encoding.empty, *two.encoding.empty))
+    empty = tuple(name for name in void if name not in kinds)
+    encoding = Encoding(one.encoding.columns, kinds, features, labels, empty)
     first, second = (_placed(stored, features) for stored in (one, two))
-    return Stored(first.merge(second), encoding, records, one.chunk_rows)
+    model = first.merge(second)
+    chosen = _positive(one, two, names, model.classes_.tolist(), positive)
+    settled = sum(record.mark.rows for record in records.values())
+    rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
+    same = one.model.classes_.tolist() == two.model.classes_.tolist()
+    recent = together(one.recent, two.recent, (rows[0], rows[1])) if same else None
+    return Stored(model, encoding, records, one.chunk_rows, chosen, settled, recent)
+
+
+def _positive(
+    one: Stored, two: Stored, names: tuple[str, str], classes: list[Any], wanted: str | None
+) -> Any:
+    """The class that alerts are about: the one asked for, or that of both."""
+    by_name = {str(label): label for label in classes}
+    if wanted is not None:
+        if wanted not in by_name:
+            raise DataError(f"--positive is {wanted!r}, which is not one of {', '.join(by_name)}")
+        return by_name[wanted]
+    both = [stored.positive for stored in (one, two) if stored.positive is not None]
+    if len(both) == 2 and both[0] != both[1]:
+        raise DataError(
+            f"the positive class is {str(both[0])!r} in {names[0]} and {str(both[1])!r} in "
+            f"{names[1]}; say which it is to be, with --positive"
+        )
+    return both[0] if both else None
 
 
 def moved(stored: Stored, old: str, new: str) -> Stored:
@@ -89,12 +125,15 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     int
         Rows that were forgotten.
     """
-    record, model, encoding = learner.records.get(key), learner.model, learner.encoding
-    if record is None or model is None:
-        known = ", ".join(learner.records) or "nothing"
-        raise DataError(f"{source.name} was never learnt; what was learnt is {known}")
+    model, encoding = learner.model, learner.encoding
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; forget needs a file")
+    if model is None or not learner.identify(source, key):
+        known = ", ".join(learner.records) or "nothing"
+        raise DataError(
+            f"{source.name} was never learnt, under whatever name; what was learnt is {known}"
+        )
+    record = learner.records[key]
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
     model._require_forgettable()
@@ -102,10 +141,11 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     source.verify(record.mark, wanted)
     params = {**model.get_params(deep=False), "features": model._learned.fixed}
     gone, left = BalancedRidgeClassifier(**params), record.mark.rows
-    for chunk in source.chunks(rows, Mark(), encoding.kinds, wanted, left):
+    kinds = encoding.columns.read(encoding.kinds)
+    for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
         chunk = chunk.head(left)
-        encoded, after = encoding.learn(chunk)
-        if after is not encoding:
+        encoded, after = encoding.learn(chunk, lenient=True)
+        if not after.same(encoding):
             raise changed(source.name, record.mark)
         if encoded.X.shape[0]:
             gone.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
@@ -118,6 +158,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         moments = _repeated(gone._learned.moments, record.times)
         model._forget(moments, model._terms(names))
     del learner.records[key]
+    learner.recent = None  # some of these scores may be those of the rows that are gone
+    learner.finish()
     return record.mark.rows
 
 
@@ -174,12 +216,10 @@ def _united(
     names: tuple[str, str],
     allow_overlap: bool,
 ) -> dict[str, Record]:
-    """Records of both; a stream of standard input gets another name if its name is taken."""
+    """Records of both; an input gets another name if its name is taken."""
     records = dict(one)
     for key, record in two.items():
         same = [k for k, known in one.items() if known.begins_like(record.starts)]
-        if key in one and not key.startswith("-") and key not in same:
-            raise DataError(f"{key} is not the same file to {names[0]} and to {names[1]}")
         if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "
@@ -195,8 +235,12 @@ def _united(
             if times > TIMES:
                 raise DataError(f"{key} would count {times:,} times, more than {TIMES:,}")
             records[key] = replace(records[key], times=times)
-        elif key in records:
-            records[f"- {os.path.basename(names[1])}"] = record
+        elif key in records:  # another input of that name
+            model = os.path.basename(names[1])
+            other = f"- {model}" if key.startswith("-") else f"{key} of {model}"
+            while other in records:
+                other += "'"
+            records[other] = record
         else:
             records[key] = record
     return records

@@ -6,8 +6,10 @@ import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+import numpy as np
+
 from counterpoise import modelfile
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns, Feature
@@ -21,6 +23,14 @@ TIMES = 1_000_000  # that an input may count
 Model = BalancedRidgeClassifier | ChoosingClassifier
 KINDS: dict[str, type[Model]] = {
     kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
+}
+
+
+MOST_RECENT = 10_000  # scores of the last rows
+LATER: dict[str, dict[str, Any]] = {  # what older files do not have
+    "stream": {"positive": None, "settled": None},
+    "encoding": {"empty": []},
+    "columns": {"classes": [], "decimal": ".", "time_format": None},
 }
 
 
@@ -75,12 +85,21 @@ class Stored:
         What was learnt from where.
     chunk_rows : int
         Rows learnt at a time.
+    positive : label, optional
+        The class that alerts are about.
+    settled : int
+        Rows that were read when a run last ended.
+    recent : ndarray of shape (m, problems), optional
+        How the rows that were learned last stand, see :mod:`counterpoise.recent`.
     """
 
     model: Model
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
+    positive: Any = None
+    settled: int = 0
+    recent: Matrix | None = None
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -197,8 +216,17 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "chunk_rows": stored.chunk_rows,
         "inputs": inputs,
         "order": list(stored.records),
+        "positive": stored.positive,
+        "settled": stored.settled,
     }
-    lists = {"features": [list(feature) for feature in stored.encoding.features]}
+    lists: dict[str, list[Any]] = {
+        "features": [list(feature) for feature in stored.encoding.features]
+    }
+    if stored.recent is not None:
+        # Six digits are enough for a rank; rounding again changes nothing.
+        lists["recent"] = [
+            [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
+        ]
     return replace(stored.model._contents(), stream=stream, lists=lists)
 
 
@@ -246,8 +274,9 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 
 def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
-    stream: dict[str, Any] = contents.stream or {}
-    require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
+    stream: dict[str, Any] = {**LATER["stream"], **(contents.stream or {})}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled"}
+    require(set(stream) == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
     require(set(contents.lists) == {"features"}, "names that are not those of its features")
@@ -255,11 +284,11 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
-    plain = stream["encoding"]
-    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
-    values = plain["columns"]
+    plain = {**LATER["encoding"], **stream["encoding"]}
+    require(set(plain) == {"columns", "kinds", "labels", "empty"}, "a strange encoding")
+    values = {**LATER["columns"], **plain["columns"]}
     require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
-    for name in ("drop", "keep", "numeric", "categorical", "time"):
+    for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
         require(isinstance(values[name], list), f"a wrong list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
@@ -268,18 +297,44 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
     require(bool(_text(values["label"])), "no label column")
     require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
+    require(values["decimal"] in (".", ","), "a wrong decimal sign")
+    time_format = values["time_format"]
+    require(time_format is None or "%" in _text(time_format), "a wrong format of dates")
     known = {"number", "text", "time", "hash"}
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
-    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(isinstance(plain["empty"], list), "a wrong list of columns without values")
+    empty = tuple(map(_text, plain["empty"]))
+    require(not set(empty) & set(plain["kinds"]), "values in columns without values")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"], empty)
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
     text = [isinstance(label, str) for label in model.classes_.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
-    return Stored(model, encoding, records, chunk_rows)
+    rows = sum(record.mark.rows for record in records.values())
+    settled, positive = stream["settled"], stream["positive"]
+    settled = rows if settled is None else settled
+    require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
+    labels = [(type(label), label) for label in model.classes_.tolist()]
+    require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
+    recent = _recent(contents.lists.get("recent"), len(labels))
+    return Stored(model, encoding, records, chunk_rows, positive, settled, recent)
+
+
+def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
+    """Scores of the last rows, checked."""
+    if plain is None:
+        return None
+    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "strange scores")
+    for column in plain:
+        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
+        require(good and all(type(value) is float for value in column), "strange scores")
+    result = np.array(plain).T
+    require(bool(np.isfinite(result).all()), "scores that are not finite")
+    return result
 
 
 def fits(feature: Feature, encoding: Encoding) -> bool:

@@ -14,6 +14,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.Files,
     as_json: Json = False,
+    ignore_unknown: opt.IgnoreUnknown = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -35,7 +36,7 @@ def evaluate(
     stored = require_learnt(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
     with Progress() as progress:
-        metrics, skipped = judged(stored, sources, progress)
+        metrics, skipped = judged(stored, sources, progress, ignore_unknown)
     if as_json:
         show_json(metrics.plain())
     else:
@@ -73,4 +74,7 @@ def evaluate(
     for name, reason in metrics.undefined.items():
         say(f"{name} is undefined: {reason}")
     if skipped:
-        say(f"{skipped:,} rows with missing values were left out")
+        say(
+            f"{skipped:,} rows with missing values, or with none of the columns of the model, were "
+            "left out"
+        )

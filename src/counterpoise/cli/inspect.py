@@ -35,6 +35,7 @@ def inspect(
         ["terms" if found["options"]["features"] else "features", len(found["weights"])],
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
+        *([["positive class", found["positive"]]] if found["positive"] else []),
         *([name, shown(value)] for name, value in found["options"].items()),
         *([name, shown(value)] for name, value in found["columns"].items() if value),
     ]

@@ -36,6 +36,18 @@ def learn(
     hash: opt.Hash = None,  # noqa: A002
     seed: Annotated[int | None, typer.Option(help="Of the hashes.")] = None,
     missing: opt.Missing = None,
+    classes: opt.Classes = None,
+    new_class: Annotated[
+        bool,
+        typer.Option("--new-class", help="Learn labels that an old model does not know."),
+    ] = False,
+    new_columns: Annotated[
+        bool,
+        typer.Option("--new-columns", help="Learn tables with more columns or fewer; 0 is meant."),
+    ] = False,
+    positive: opt.Positive = None,
+    decimal: opt.Decimal = None,
+    time_format: opt.TimeFormat = None,
     ridge: Annotated[
         str | None, typer.Option(help="Penalty, or gcv to choose it.", metavar="NUMBER")
     ] = None,
@@ -76,6 +88,10 @@ def learn(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
     ] = False,
+    last_line: Annotated[
+        bool,
+        typer.Option("--last-line", help="Learn a last line that has no line end, too."),
+    ] = False,
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
     ] = None,
@@ -97,8 +113,9 @@ def learn(
     if chunk_rows is not None and not 1 <= chunk_rows <= MOST_ROWS:
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, time, hash, seed, missing
-    )
+        label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
+        classes, decimal, time_format,
+    )  # fmt: skip
     parameters = _parameters(ridge, class_weight, cost, scale, intercept, half_life, memory_limit)
     if features is not None:
         parameters["features"] = opt.features(features)
@@ -111,10 +128,10 @@ def learn(
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
     with _signals() as stopped, locked(model):
-        learner = Learner(model, columns, parameters, chunk_rows)
+        learner = Learner(model, columns, parameters, chunk_rows, positive, new_class, new_columns)
         inputs = [
             (
-                streams.source(path, **reading, stdin_name=stdin_name),
+                streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line),
                 learner.key(path, stdin_name),
             )
             for path in paths
@@ -126,7 +143,15 @@ def learn(
             watch.end()
         for source, key in inputs:
             if key in new:
-                say(_told(source.name, new[key], learner.records.get(key)))
+                before = learner.formerly.get(key)
+                say(_told(source.name, new[key], learner.records.get(key), before))
+                if source.left:
+                    say(
+                        f"{source.name}: the last line has no line end and is left for the next "
+                        "run; if the file is finished, --last-line learns it"
+                    )
+        for note in [*learner.notes.values(), *learner.outlying.told()]:
+            say(note)
         if learner.model is None and not stopped:
             raise streams.DataError("there was no row to learn; no model was written")
         if watch.total.g_mean() is not None:
@@ -204,7 +229,7 @@ class _Watch:
             self.file.write(self._rows, last=True)
 
 
-def _told(name: str, rows: int, record: Any) -> str:
+def _told(name: str, rows: int, record: Any, before: str | None) -> str:
     dropped = (
         f", of which {record.dropped:,} with missing values were dropped"
         if record and record.dropped
@@ -212,11 +237,12 @@ def _told(name: str, rows: int, record: Any) -> str:
     )
     if not rows and record is None:
         return f"{name} has no rows"
+    known = f" (known as {before})" if before else ""
     if not rows:
-        return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before"
+        return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before{known}"
     if rows == record.mark.rows:
         return f"{name}: {rows:,} rows{dropped}"
-    return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{dropped}"
+    return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{known}{dropped}"
 
 
 def counts_of(model: Any) -> str:

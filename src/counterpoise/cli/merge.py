@@ -17,6 +17,7 @@ def merge(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Merge models that have learnt the same file.")
     ] = False,
+    positive: opt.Positive = None,
 ) -> None:
     """Make one model of several, as if it had learnt everything that they have.
 
@@ -35,6 +36,6 @@ def merge(
         whole = moved(stored_model(models[0]), models[0], output)
         for path in models[1:]:
             other = moved(stored_model(path), path, output)
-            whole = merged(whole, other, (models[0], path), allow_overlap)
+            whole = merged(whole, other, (models[0], path), allow_overlap, positive)
         save(output, whole)
     say(f"{output}: {counts_of(whole.model)}")

@@ -52,10 +52,28 @@ Missing = Annotated[
     str | None, typer.Option(help="Missing values: error, drop or indicate.", metavar="RULE")
 ]
 Positive = Annotated[
-    str | None, typer.Option(help="Class of interest; the rarest by default.", metavar="LABEL")
+    str | None,
+    typer.Option(
+        help="Class of interest; by default that of the model, or the rarest.", metavar="LABEL"
+    ),
 ]
 
 
+Classes = Annotated[
+    list[str] | None,
+    typer.Option(help="The only labels that there may be.", metavar="LABELS"),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal sign of numbers in text: . or ,", metavar="CHAR")
+]
+TimeFormat = Annotated[
+    str | None,
+    typer.Option(help="How dates are written, such as %d.%m.%Y.", metavar="FORMAT"),
+]
+IgnoreUnknown = Annotated[
+    bool,
+    typer.Option("--ignore-unknown", help="Leave out columns that the model does not know."),
+]
 Features = Annotated[
     str | None,
     typer.Option(
@@ -193,12 +211,17 @@ def columns(
     hashed: list[str] | None,
     seed: int | None,
     missing: str | None,
+    classes: list[str] | None = None,
+    decimal: str | None = None,
+    time_format: str | None = None,
 ) -> dict[str, Any]:
     """Fields of Columns that somebody has named.
 
     Parameters
     ----------
     label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
+        As given.
+    classes, decimal, time_format
         As given.
 
     Returns
@@ -228,6 +251,20 @@ def columns(
         if missing not in ("error", "drop", "indicate"):
             raise bad("--missing", f"{missing!r} is not error, drop or indicate")
         result["missing"] = missing
+    if classes:
+        result["classes"] = tuple(sorted(set(names(classes))))
+        if len(result["classes"]) < 2:
+            raise bad("--classes", "name two at least")
+    if decimal is not None:
+        if decimal not in (".", ","):
+            raise bad("--decimal", f"{decimal!r} is neither . nor ,")
+        result["decimal"] = decimal
+    if time_format is not None:
+        if "%" not in time_format:
+            raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
+        if not time:
+            raise bad("--time-format", "name the columns of dates too, with --time")
+        result["time_format"] = time_format
     told = [
         *names(numeric),
         *names(categorical),
@@ -245,7 +282,9 @@ def columns(
     return result
 
 
-def chosen(positive: str | None, classes: list[Any], counts: list[float]) -> Any:
+def chosen(
+    positive: str | None, classes: list[Any], counts: list[float], stored: Any = None
+) -> Any:
     """Return the class of interest.
 
     Parameters
@@ -256,12 +295,16 @@ def chosen(positive: str | None, classes: list[Any], counts: list[float]) -> Any
         The labels.
     counts : list of float
         How many rows each has.
+    stored : label, optional
+        What the model file says.
 
     Returns
     -------
     label
-        By default the rarest, of equals the last.
+        By default what the model file says, or the rarest, of equals the last.
     """
+    if positive is None and stored is not None:
+        return stored
     if positive is None:
         return min(zip(counts, range(0, -len(classes), -1), classes, strict=True))[2]
     by_name = {str(label): label for label in classes}

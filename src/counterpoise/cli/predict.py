@@ -44,6 +44,7 @@ def predict(
             help="Alert where it is among this share of the highest of late.", metavar="SHARE"
         ),
     ] = None,
+    ignore_unknown: opt.IgnoreUnknown = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -76,8 +77,8 @@ def predict(
     carry = None if with_input else list(opt.names(id))
     stored = require_learnt(stored_model(model), model)
     known = stored.model.classes_.tolist(), stored.model.class_count_.tolist()
-    chosen = opt.chosen(positive, *known)
-    predictor = Predictor(stored, chosen, threshold, alert_rate, carry)
+    chosen = opt.chosen(positive, *known, stored.positive)
+    predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
@@ -96,6 +97,13 @@ def predict(
         whole = True
     finally:
         sink.close(whole)
+    for name in predictor.strange:
+        say(f"warning: column {name!r} is unknown to the model and was left out")
+    if predictor.bare:
+        rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
+        say(f"{rows} have none of the columns of the model and no prediction")
+    for sentence in predictor.outlying.told():
+        say(sentence)
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
         say(f"{rows} have missing values and no prediction")

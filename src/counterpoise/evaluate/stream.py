@@ -57,11 +57,11 @@ def read(
     encoding = Encoding(Columns(**columns))
     parts, labels = [], []
     for path in paths:
-        kinds = dict(encoding.columns.told)
+        kinds = encoding.columns.read(encoding.columns.told)
         source = streams.source(path, **reading)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, encoding.columns.wanted):
             encoded, encoding = encoding.learn(chunk)
-            kinds.update(encoding.kinds)
+            kinds.update(encoding.columns.read(encoding.kinds))
             parts.append(encoded.X)
             labels.append(encoded.y)
     n, d = sum(len(y) for y in labels), len(encoding.features)
@@ -111,7 +111,9 @@ def made_up(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str
     return X, np.where(fraud, "fraud", "ok"), [*names, "noise 1", "noise 2"]
 
 
-def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[Metrics, int]:
+def judged(
+    stored: Stored, sources: Iterable[Source], watch: Watcher, ignore_unknown: bool = False
+) -> tuple[Metrics, int]:
     """Compare predictions with labels.
 
     Parameters
@@ -122,6 +124,8 @@ def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[M
         Rows with labels.
     watch : Watcher
         Told of each chunk.
+    ignore_unknown : bool, default=False
+        Leave out columns that the model does not know, and rows that have none of its own.
 
     Returns
     -------
@@ -132,9 +136,9 @@ def judged(stored: Stored, sources: Iterable[Source], watch: Watcher) -> tuple[M
     encoding, model = stored.encoding, stored.model
     true, predicted, scores, skipped = [], [], [], 0
     for source in sources:
-        wanted = encoding.columns.wanted
-        for chunk in source.chunks(CHUNK_ROWS, Mark(), encoding.kinds, wanted):
-            encoded = encoding.judge(chunk)
+        wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
+        for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
+            encoded = encoding.judge(chunk, None if ignore_unknown else ())
             skipped += int((~encoded.kept).sum())
             if encoded.X.shape[0]:
                 f, solved = model._scores(encoded.X)
@@ -217,6 +221,7 @@ def described(stored: Stored) -> dict[str, Any]:
         "candidates": judged,
         "dropped": dropped,
         "columns": asdict(encoding.columns),
+        "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
         "ridge": answering(stored).ridge_ if fitted else None,
         "condition": answering(stored)._condition() if fitted else None,

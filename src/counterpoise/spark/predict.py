@@ -186,7 +186,7 @@ def _predicted(
     solved, encoding = ready
     if (len(solved.classes) <= 2) != two:
         raise DataError("the model has other classes now; start the stream again")
-    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors))
+    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors), None)
     where = np.flatnonzero(one.kept)
     f = solved.scores(one.X) if len(where) else np.empty((0, 1))
     take = np.full(len(one.kept), len(where))

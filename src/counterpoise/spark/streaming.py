@@ -17,7 +17,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.features import FixedMap, Map
-from counterpoise.learner import CHUNK_ROWS, locked
+from counterpoise.learner import CHUNK_ROWS, locked, rarest
 from counterpoise.lifting import text_of
 from counterpoise.spark.fit import encoded, learnt, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
@@ -121,7 +121,7 @@ class ModelSink:
                 return
             mark = Mark(rows=record.mark.rows + rows, size=number + 1, hash=whose)
             known = replace(record, mark=mark, dropped=record.dropped + dropped)
-            result = replace(folded, records={**records, self.key: known})
+            result = settled(replace(folded, records={**records, self.key: known}))
             data = modelfile.to_bytes(contents_of(result))
             of_contents(modelfile.from_bytes(data), self.path)  # else it must not be written
             modelfile.write_whole(self.path, data, "the model")
@@ -144,7 +144,14 @@ class ModelSink:
     def _folded(self, batch: DataFrame, before: Stored | None) -> tuple[Stored | None, int]:
         columns, sizes = self.columns, None
         if before is not None:
-            columns = replace(columns, seed=before.encoding.columns.seed)
+            known = before.encoding.columns
+            columns = replace(
+                columns,
+                seed=known.seed,
+                classes=known.classes,
+                decimal=known.decimal,
+                time_format=known.time_format,
+            )
             sizes = _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
@@ -160,7 +167,7 @@ class ModelSink:
             return before, dropped
         if before is None:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
-        return Stored(model, encoding, before.records, before.chunk_rows), dropped
+        return replace(before, model=model, encoding=encoding, recent=None), dropped
 
     def _require_same(self, before: Stored) -> None:
         """Raise if the file was learnt with other options."""
@@ -178,6 +185,18 @@ class ModelSink:
                     f"{self.path} was learnt with {name} {known[name]!r}, not {value!r}; use that, "
                     "or another file"
                 )
+
+
+def settled(stored: Stored) -> Stored:
+    """A model at the end of a batch: all its rows are no longer new, and one class is positive."""
+    counts = dict(
+        zip(stored.model.classes_.tolist(), stored.model.class_count_.tolist(), strict=True)
+    )
+    positive = stored.positive
+    if positive not in counts:
+        positive = rarest(counts) if len(counts) > 1 else None
+    rows = sum(record.mark.rows for record in stored.records.values())
+    return replace(stored, positive=positive, settled=rows)
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:

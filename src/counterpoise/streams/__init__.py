@@ -76,7 +76,8 @@ def format_of(path: str) -> str:
     Returns
     -------
     str
-        One of FORMATS; standard input is CSV unless somebody says otherwise.
+        One of FORMATS; standard input is CSV, or JSON if it begins so, unless somebody says
+        otherwise.
     """
     if path == "-":
         return "csv"
@@ -126,6 +127,7 @@ def source(
     header: bool = True,
     live: bool = False,
     stdin_name: str | None = None,
+    last_line: bool = True,
 ) -> Source:
     """Open one input, whose rows come out in chunks.
 
@@ -143,6 +145,9 @@ def source(
         Deliver rows as they arrive, without waiting for a whole chunk.
     stdin_name : str, optional
         What to call standard input.
+    last_line : bool, default=True
+        Whether a last line of text without a line end is a row; else it is left in a file that may
+        still be growing.
 
     Returns
     -------
@@ -160,4 +165,10 @@ def source(
         "jsonl": JsonLines,
         "libsvm": LibSVM,
     }
-    return TextSource(path, name, dialects[kind](), live)
+
+    def guess(start: bytes) -> Dialect:
+        """Rows of standard input, unless somebody says what they are: JSON or CSV."""
+        return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
+
+    unsaid = path == "-" and format is None
+    return TextSource(path, name, dialects[kind](), live, last_line, guess if unsaid else None)

@@ -68,6 +68,8 @@ class Chunk:
         Rows that do not have the column, where some do.
     entries : CSR matrix of shape (rows, m), optional
         Features that have numbers instead of names: column j is feature j + 1.
+    names : tuple of str
+        Of rows that need not have every column: all those that some row here has.
     starts : tuple of str
         Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
     """
@@ -82,6 +84,7 @@ class Chunk:
     offered: tuple[str, ...] = ()
     absent: dict[str, Flags] = field(default_factory=dict)
     entries: Any = None
+    names: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
 
     def head(self, rows: int) -> Chunk:
@@ -159,9 +162,18 @@ def require_few(count: int, source: str) -> None:
 
 
 class Source(Protocol):
-    """One input that can be read from any mark on."""
+    """One input that can be read from any mark on.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in messages.
+    left : bool
+        Whether a last line without a line end was left for later.
+    """
 
     name: str
+    left: bool
 
     def chunks(
         self,
@@ -190,6 +202,10 @@ class Source(Protocol):
 
     def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
         """Raise if what precedes a mark is not as it was; what follows does not matter."""
+        ...
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows, as the first chunk has them, of as many as can be read."""
         ...
 
     def done(self) -> tuple[int, int]:

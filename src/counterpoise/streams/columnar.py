@@ -47,6 +47,7 @@ class ColumnarSource:
 
     def __init__(self, path: str, name: str, parquet: bool) -> None:
         self.path, self.name, self.parquet = path, name, parquet
+        self.left = False  # such a file is whole, or cannot be read
         self._rows, self._total = 0, 0
         self._offered: tuple[str, ...] = ()
 
@@ -57,6 +58,11 @@ class ColumnarSource:
     def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
         """Raise if what precedes a mark is not as it was."""
         next(self.chunks(1, after, {}, wanted), None)
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows."""
+        first = next(self.chunks(STARTS[-1], Mark(), {}, wanted), None)
+        return () if first is None else first.starts
 
     def chunks(
         self,

@@ -48,6 +48,8 @@ class Delimited:
         header : bytes
             Its first record.
         """
+        if header.lstrip().startswith((b'{"', b"{}")):
+            raise DataError(f"{name} holds JSON, not CSV; say so with --format jsonl")
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)

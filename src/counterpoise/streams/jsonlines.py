@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,14 +76,16 @@ class JsonLines:
         absent: dict[str, Flags] = {}
         columns: dict[str, pa.Array] = {}
         if table is None:
-            columns, absent = _one_by_one(piece, name, wanted)
+            columns, absent, names = _one_by_one(piece, name, wanted)
         else:
+            names = tuple(table.column_names)
             for column in filter(wanted, table.column_names):
                 columns[column] = table[column].combine_chunks()
                 if columns[column].null_count:
                     absent[column] = columns[column].is_null().to_numpy(zero_copy_only=False)
         require_few(len(columns), name)
-        return Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False, absent=absent)
+        chunk = Chunk(name, piece.first, piece.rows, columns, piece.mark, table=False)
+        return replace(chunk, absent=absent, names=names)
 
 
 def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
@@ -110,15 +113,17 @@ def _simple(column: pa.ChunkedArray) -> bool:
 
 def _one_by_one(
     piece: Piece, name: str, wanted: Callable[[str], bool]
-) -> tuple[dict[str, pa.Array], dict[str, Flags]]:
-    """Columns of the lines, and which rows lack which column."""
+) -> tuple[dict[str, pa.Array], dict[str, Flags], tuple[str, ...]]:
+    """Columns of the lines, which rows lack which column, and all names."""
     values: dict[str, list[Any]] = {}
+    names: dict[str, None] = {}
     absent: dict[str, Flags] = {}
     row = 0
     for line in piece.data.split(b"\n"):
         if not line.strip():
             continue
         for column, value in _object(line, name, piece.first + row).items():
+            names[column] = None
             if not wanted(column):
                 continue
             if column not in values:
@@ -128,7 +133,7 @@ def _one_by_one(
             absent[column][row] = False
         row += 1
     where = name, piece.first
-    return {c: _column(c, v, *where) for c, v in values.items()}, absent
+    return {c: _column(c, v, *where) for c, v in values.items()}, absent, tuple(names)
 
 
 def _object(line: bytes, name: str, row: int) -> dict[str, Any]:

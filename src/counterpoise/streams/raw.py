@@ -22,6 +22,11 @@ class Bytes:
         A file, or ``-`` for standard input.
     name : str
         What to call it in messages.
+
+    Attributes
+    ----------
+    may_grow : bool
+        Whether somebody may still be writing: it is a file, and not compressed.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -35,6 +40,7 @@ class Bytes:
         if stat.S_ISDIR(status.st_mode):
             os.close(self._descriptor)
             raise DataError(f"{name} is a directory; name the files in it, for example {name}/*")
+        self.may_grow = stat.S_ISREG(status.st_mode) and path != "-"
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.closed = False
         self._peeked = b""
@@ -45,7 +51,9 @@ class Bytes:
             self._peeked += more
         codec = next((c for magic, c in MAGIC.items() if self._peeked.startswith(magic)), None)
         self._expanded: Any = None
+        self._again = b""
         if codec is not None:
+            self.may_grow = False
             self._expanded = pa.CompressedInputStream(pa.PythonFile(_Raw(self), "r"), codec)
 
     def read(self, most: int) -> bytes:
@@ -61,16 +69,33 @@ class Bytes:
         bytes
             Empty at the end.
         """
+        if self._again:
+            data, self._again = self._again[:most], self._again[most:]
+            return data
         if self._expanded is None:
             return self.raw(most)
         try:
-            data: bytes = self._expanded.read(most)
+            data = bytes(self._expanded.read(most))
         except (OSError, pa.ArrowInvalid) as error:
             raise DataError(
                 f"{self.name} is compressed and damaged or cut off ({error}); nothing after the "
                 "last whole chunk was used: fetch the file again"
             ) from None
         return data
+
+    def peek(self) -> bytes:
+        """First bytes, after white space, which are read again.
+
+        Returns
+        -------
+        bytes
+            Empty if there are none.
+        """
+        start = b""
+        while not start.lstrip() and (more := self.read(1 << 16)):
+            start += more
+        self._again = start
+        return start.lstrip()
 
     def raw(self, most: int) -> bytes:
         """Read bytes before decompression.

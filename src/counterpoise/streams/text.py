@@ -7,6 +7,7 @@ hash, so that what was read before is checked without parsing it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -90,10 +91,29 @@ class TextSource:
     live : bool, default=False
         Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
         bytes arrive.
+    last_line : bool, default=True
+        Whether a last line without a line end is a row. Else it is left in a file that may still
+        be growing: one that is neither compressed nor a pipe.
+    guess : callable, optional
+        Gives the dialect that the first bytes of the input are in.
+
+    Attributes
+    ----------
+    left : bool
+        Whether a last line without a line end was left.
     """
 
-    def __init__(self, path: str, name: str, dialect: Dialect, live: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        dialect: Dialect,
+        live: bool = False,
+        last_line: bool = True,
+        guess: Callable[[bytes], Dialect] | None = None,
+    ) -> None:
         self.path, self.name, self.dialect, self.live = path, name, dialect, live
+        self.last_line, self.guess, self.left = last_line, guess, False
         self._bytes: Bytes | None = None
 
     def done(self) -> tuple[int, int]:
@@ -104,6 +124,14 @@ class TextSource:
         """Raise if what precedes a mark is not as it was."""
         for _ in self._pieces(1, after, after.rows):
             pass
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows, up to one that cannot be read."""
+        data, rows = b"", 0
+        with suppress(DataError):
+            for piece in self._pieces(1, Mark(), STARTS[-1]):
+                data, rows = data + piece.data, piece.mark.rows
+        return self._starts(data, rows)
 
     def chunks(
         self,
@@ -124,8 +152,11 @@ class TextSource:
 
     def _pieces(self, rows: int, after: Mark, until: int | None) -> Iterator[Piece]:
         self._bytes = source = Bytes(self.path, self.name)
+        self.left = False
         try:
-            cutter = _Cutter(source, self.dialect, self.live)
+            if self.guess is not None:
+                self.dialect = self.guess(source.peek())
+            cutter = _Cutter(source, self.dialect, self.live, self.last_line)
             if self.dialect.header:
                 header, found = cutter.cut(1)
                 if found:
@@ -135,6 +166,7 @@ class TextSource:
             row = after.rows
             while until is None or row < until:
                 data, found = cutter.cut(rows if until is None else min(rows, until - row), row)
+                self.left = cutter.left
                 if not found:
                     return
                 row += found
@@ -153,11 +185,12 @@ class TextSource:
 class _Cutter:
     """Cuts whole records off a stream of bytes, counting and hashing what it cuts."""
 
-    def __init__(self, source: Bytes, dialect: Dialect, live: bool) -> None:
+    def __init__(self, source: Bytes, dialect: Dialect, live: bool, last_line: bool) -> None:
         self.source, self.dialect, self.live = source, dialect, live
+        self.last_line = last_line or not source.may_grow
         self.records = dialect.records()
         self.hash, self.size = xxh3_128(), 0
-        self.ended_open = False
+        self.ended_open = self.left = False
         self._piece, self._at, self._first = b"", 0, True
 
     def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
@@ -168,7 +201,7 @@ class _Cutter:
         """
         parts, found, since, size = [], 0, 0, 0
         self.records.begin()
-        while found < wanted:
+        while found < wanted and not self.left:
             enough = size >= CHUNK_BYTES
             if found and (self.records.full or (enough and not self.records.unfinished)):
                 break
@@ -192,15 +225,22 @@ class _Cutter:
                 )
             if self.live and found and self._at == len(self._piece):
                 break
-        if found < wanted and self.records.unfinished and not (self.live and found):
-            self.ended_open = True
-            found += 1
-            if getattr(self.records, "quote_open", False):
-                raise DataError(
-                    f"{self.source.name}, row {row + found}: a quote is opened and never closed"
-                )
-            self.records = self.dialect.records()
         data = b"".join(parts)
+        if found < wanted and self.records.unfinished and not (self.live and found):
+            whole = self.dialect.records().take(data, 0, found)[0] if found else 0
+            # A field that goes on over lines has begun and not ended: that is no line.
+            quoted = getattr(self.records, "quote_open", False)
+            self.left = not self.last_line and not (quoted and b"\n" in data[whole:])
+            if self.left:
+                data = data[:whole]
+            else:
+                self.ended_open = True
+                found += 1
+                if quoted:
+                    raise DataError(
+                        f"{self.source.name}, row {row + found}: a quote is opened and never closed"
+                    )
+            self.records = self.dialect.records()
         self.hash.update(data)
         self.size += len(data)
         return data, found
