@@ -19,13 +19,15 @@ MOST = 1e60  # of a count: chunks of 1e50 may add up
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
-def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
 
     Parameters
     ----------
     moments : Moments
         What was learnt.
+    fading : bool
+        Whether rows fade.
 
     Returns
     -------
@@ -35,6 +37,10 @@ def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
     c, d = moments.mean.shape
     rows, columns = np.tril_indices(d)
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
+    if fading:
+        arrays["stream"] = moments.stream
+    if moments.removed.any():
+        arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, len(rows)))
     for k in range(c):
         arrays["C"][k] = moments.C[k][rows, columns]
@@ -76,10 +82,14 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     require(facts.get("extremes") is extremes, "extremes that do not go with its scale")
     if extremes and "low" in arrays:
         shapes |= {"low": (d,), "high": (d,)}
+    if fading and "stream" in arrays:
+        shapes["stream"] = (c,)
+    if "removed" in arrays and not fading:
+        shapes["removed"] = (c, 2, d)
     found = {name: array.shape for name, array in arrays.items()}
     require(found == shapes, f"tensors {found}, expected {shapes}")
     moments = Moments(labels, arrays["anchor"], extremes)
-    for name in ("n", "N", "mean", "peak", "away", "low", "high"):
+    for name in ("n", "N", "mean", "peak", "away", "removed", "low", "high"):
         if name in arrays:
             setattr(moments, name, arrays[name])
     rows, columns = np.tril_indices(d)
@@ -87,6 +97,16 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         moments.C[k][rows, columns] = arrays["C"][k]
         moments.C[k][columns, rows] = arrays["C"][k]
     _require_possible(moments, fading)
+    total = moments.N.sum()
+    moments.stream[:] = total
+    if "stream" in arrays:
+        moments.stream = arrays["stream"]
+        few, many = moments.n * (1 - 1e-9), total * (1 + 1e-9)
+        fits = (moments.stream >= few) & (moments.stream <= many)
+        require(bool(fits.all()), "an impossible weight of the stream")
+    elif fading:  # a file from before frequencies faded: they are those of all rows
+        seen = moments.n > 0
+        moments.stream[seen] = moments.n[seen] * (total / moments.N[seen])
     return moments
 
 
@@ -106,8 +126,12 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     away = moments.away
     most = n[:, None, None] * (1 + 1e-9)
     require(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
+    removed = moments.removed
+    require(bool((removed[:, 0] >= 0).all()), "rounding below zero")
+    most_off = (np.abs(removed[:, 1]) <= 4 * LARGEST) & (removed[:, 0] <= LARGEST * MOST**2)
+    require(bool(most_off.all()), "rounding that is too large")
     nothing = n == 0
-    for array in (moments.mean, C_jj, peak, away):
+    for array in (moments.mean, C_jj, peak, away, removed):
         require(not array[nothing].any(), "moments of a class that was never seen")
     for k, C in enumerate(moments.C):
         # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
