@@ -114,3 +114,76 @@ def test_forgetting_everything_and_starting_again():
         model.predict(X)
     model.partial_fit(X, y)
     np.testing.assert_allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.37])
+@pytest.mark.parametrize("heavy", 10.0 ** np.array([8, 10, 11, 13, 15, 18, 30]))
+def test_a_heavy_row_forgotten_never_takes_its_class_along(heavy, weight):
+    """What is left is judged by its own digits, not by its share of what was."""
+    X, y = stream(200, 3, minority=0.5)
+    weights, row = np.full(200, weight), X[1:2]
+    model = BalancedRidgeClassifier().fit(X, y, sample_weight=weights)
+    model.partial_fit(row, [1], sample_weight=[heavy])
+    before = model.coef_, model.class_count_
+    refused = False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.forget(row, [1], sample_weight=[heavy])
+        except ValueError as error:
+            assert "three correct digits" in str(error)
+            refused = True
+    if refused:
+        assert heavy >= 1e13
+        np.testing.assert_array_equal(model.coef_, before[0])
+        np.testing.assert_array_equal(model.class_count_, before[1])
+        return
+    assert heavy <= 1e14
+    fresh = BalancedRidgeClassifier().fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.class_count_, fresh.class_count_, rtol=1e-3)
+    assert np.linalg.norm(model.coef_ - fresh.coef_) / np.linalg.norm(fresh.coef_) < (
+        1e-2 if caught else 1e-8
+    )
+
+
+def test_an_indicator_of_light_rows_survives_a_heavy_one():
+    """The count of rows that are not 0 is also judged by what is left of it."""
+    X = np.column_stack([np.tile([0.0, 1.0, 0.0], 40), np.arange(120.0)])
+    y = np.arange(120) % 2
+    kept, heavy = Moments.of(X, y), Moments.of([[1.0, 5.0]], [1], [1e13])
+    left = kept + heavy - heavy
+    np.testing.assert_allclose(left.C[1], kept.C[1], rtol=1e-2)
+    np.testing.assert_allclose(left.away[1], kept.away[1], rtol=1e-2)
+
+
+def test_a_window_that_slides_over_a_trend_keeps_its_digits():
+    """The anchor follows, and what is lost on the way is known."""
+    rng = np.random.default_rng(0)
+    X = np.arange(4000.0)[:, None] + rng.standard_normal((4000, 1))
+    y = np.arange(4000) % 2
+    window = Moments.of(X[:20], y[:20])
+    for i in range(20, 4000, 2):
+        window += Moments.of(X[i : i + 2], y[i : i + 2])
+        window = window - Moments.of(X[i - 20 : i - 18], y[i - 20 : i - 18])
+    fresh = Moments.of(X[-20:], y[-20:])
+    error = np.abs(window.C - fresh.C).max() / fresh.C.max()
+    assert error < 1e-10
+    assert error < 10 * window.lost()[0]
+    assert np.abs(window.mean).max() < 100.0
+
+
+def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
+    X, y = stream(200, 3)
+    model = BalancedRidgeClassifier().fit(X, y).forget(X[:50], y[:50])
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(again._learned.moments.removed, model._learned.moments.removed)
+    assert again._learned.moments.removed.any()
+
+
+def test_a_class_that_is_gone_leaves_no_name():
+    X, y = stream(300, 3, 3)
+    model = BalancedRidgeClassifier().fit(X, np.array(["a", "b", "secret"])[y])
+    model.forget(X[y == 2], np.full((y == 2).sum(), "secret"))
+    assert model._learned.moments.labels.tolist() == ["a", "b"]
+    assert model._contents().facts["labels"]["values"] == ["a", "b"]

@@ -3,13 +3,15 @@ cdef extern from "rows.h" nogil:
 
 
 cdef struct Learnt:
+    Py_ssize_t c
     Py_ssize_t d
     Py_ssize_t stride       # of a row of C
     Py_ssize_t size         # of C of one class
-    const double* anchor
+    double* anchor
     double* delta           # workspace
     double* n
     double* N
+    double* stream
     double* mean
     double* C
     double* peak

@@ -6,7 +6,11 @@ Arrays are float64, finite and C-ordered here: whoever calls has checked. State 
 and is changed in place. A call cannot be interrupted half-way by a signal.
 """
 
-from libc.math cimport sqrt
+from libc.math cimport fabs, frexp, ldexp, rint, sqrt
+
+# Deviations of all rows from which their mean may be away from the anchor: the mean is then off
+# by at most this many units in the last place of a deviation.
+cdef double FAR = 8.0
 
 
 cdef extern from "rows.h" nogil:
@@ -95,7 +99,8 @@ cdef double _add(
         return n
     for j in range(d):
         delta[j] = mean_b[j] - mean[j]
-        mean[j] += delta[j] * (n_b / n)
+        # From the heavier side, whose digits count: the other may be far away.
+        mean[j] = mean[j] + delta[j] * (n_b / n) if n_b <= n_a else mean_b[j] - delta[j] * (n_a / n)
     for i in range(d):
         row = &C[i * stride]
         row_b = &C_b[i * stride_b]
@@ -112,40 +117,139 @@ cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
             C[j * stride + i] = C[i * stride + j]
 
 
+cdef double nearby(double place, double size) noexcept nogil:
+    """A short number within half a deviation of a place, so that differences from it are exact."""
+    cdef int exponent
+    cdef double grid
+    if size <= 0.0:
+        return place
+    frexp(size, &exponent)
+    grid = ldexp(1.0, exponent - 1)
+    return grid * rint(place / grid) if fabs(place) < 4503599627370496.0 * grid else place
+
+
+cdef void move_anchor(Learnt* s, Py_ssize_t j, double place) noexcept nogil:
+    """Let means of feature j be relative to another place; what they stand for stays."""
+    cdef Py_ssize_t k
+    cdef double old = s.anchor[j], shift = place - old, back = place - shift
+    cdef double rest = (place - (shift + back)) + (back - old)  # of the shift: what was rounded off
+    s.anchor[j] = place
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rest
+
+
+cdef double best_place(const Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+    """Where the anchor of feature j should be, with rows of b to come unless that is NULL.
+
+    Where it is, unless the mean of all rows has left it.
+    """
+    cdef Py_ssize_t k
+    cdef double total = 0.0, m = 0.0, v = 0.0, off, apart = 0.0
+    for k in range(s.c):
+        total += s.n[k]
+        m += s.n[k] * s.mean[k * s.d + j]
+    if b != NULL:
+        apart = b.anchor[j] - s.anchor[j]
+        for k in range(b.c):
+            total += b.n[k]
+            m += b.n[k] * (b.mean[k * s.d + j] + apart)
+    if total == 0.0:
+        return s.anchor[j]
+    m /= total
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            off = s.mean[k * s.d + j] - m
+            v += s.C[k * s.size + j * (s.stride + 1)] + s.n[k] * (off * off)
+    if b != NULL:
+        for k in range(b.c):
+            if b.n[k] > 0.0:
+                off = (b.mean[k * s.d + j] + apart) - m
+                v += b.C[k * b.size + j * (b.stride + 1)] + b.n[k] * (off * off)
+    v /= total
+    return nearby(s.anchor[j] + m, sqrt(v)) if m * m > FAR * FAR * v else s.anchor[j]
+
+
+cdef void settle(Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+    """Move the anchor of feature j where it should be."""
+    cdef double place = best_place(s, b, j)
+    if place != s.anchor[j]:
+        move_anchor(s, j, place)
+
+
+cdef Learnt view(moments) except *:
+    """Moments as far as the anchor is concerned."""
+    cdef Learnt s
+    cdef const double[::1] n = moments.n, anchor = moments.anchor
+    cdef const double[:, ::1] mean = moments.mean
+    cdef const double[:, :, :] C = moments.C
+    s.c, s.d = n.shape[0], anchor.shape[0]
+    s.stride, s.size = C.strides[1] // sizeof(double), C.strides[0] // sizeof(double)
+    s.anchor = <double*> &anchor[0] if s.d else NULL
+    if s.c and s.d:
+        s.n, s.mean, s.C = <double*> &n[0], <double*> &mean[0, 0], <double*> &C[0, 0, 0]
+    return s
+
+
+def places(moments):
+    """Where the anchor of each feature should be."""
+    import numpy as np
+
+    cdef Learnt s = view(moments)
+    cdef double[::1] result = np.empty(s.d)
+    cdef Py_ssize_t j
+    for j in range(s.d):
+        result[j] = best_place(&s, NULL, j)
+    return np.asarray(result)
+
+
 def add(
-    const Py_ssize_t[::1] slot, const double[::1] keep, const double[:, ::1] mean_b, b, a
+    const Py_ssize_t[::1] slot, const double[::1] keep, const double[::1] stream, b, a,
+    holder=None, dict state=None,
 ):
     """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
 
-    ``mean_b`` are the means of b about the anchor of a.
+    ``stream`` is what that of a becomes. Then the holder, if there is one, gets the attributes in
+    ``state``: as all this is one call, a signal finds the state before or after.
     """
     cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
+    cdef const double[::1] anchor_b = b.anchor
     cdef const double[:, :, :] C_b = b.C
-    cdef const double[:, ::1] peak_b = b.peak
-    cdef const double[:, :, ::1] away_b = b.away
-    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high
+    cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
+    cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
+    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
+    cdef double[::1] stream_a = a.stream
     cdef double[:, ::1] mean = a.mean, peak = a.peak
     cdef double[:, :, :] C = a.C
-    cdef double[:, :, ::1] away = a.away
-    cdef double[::1] scratch = a.anchor.copy()
+    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
     cdef double largest
+    cdef Learnt s = view(a), other = view(b)
     with nogil:
+        for k in range(stream.shape[0]):
+            stream_a[k] = stream[k]
         for j in range(slot.shape[0]):
-            if n_b[j] == 0.0:
-                continue
             k = slot[j]
-            if keep[j] != 1.0:
+            if n_b[j] > 0.0 and keep[j] != 1.0:
                 n[k] *= keep[j]
                 for i in range(d):
                     away[k, 0, i] *= keep[j]
                     away[k, 1, i] *= keep[j]
                     for l in range(i + 1):
                         C[k, i, l] *= keep[j]
+        for i in range(d):
+            settle(&s, &other, i)
+        for j in range(slot.shape[0]):
+            if n_b[j] == 0.0:
+                continue
+            k = slot[j]
+            for i in range(d):
+                about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
             n[k] = _add(
-                n[k], n_b[j], &mean_b[j, 0], &C_b[j, 0, 0], stride_b, d,
+                n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
                 &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
             )
             N[k] += N_b[j]
@@ -155,9 +259,15 @@ def add(
                 away[k, 1, i] += away_b[j, 1, i]
                 largest = max(peak[k, i], peak_b[j, i])
                 peak[k, i] = max(largest, C[k, i, i])
+                if removed[k, 0, i] == 0.0:
+                    removed[k, 1, i] = removed_b[j, 1, i]
+                removed[k, 0, i] += removed_b[j, 0, i]
         for i in range(min(low.shape[0], low_b.shape[0])):
             low[i] = min(low[i], low_b[i])
             high[i] = max(high[i], high_b[i])
+    if holder is not None:
+        for name, value in state.items():
+            setattr(holder, name, value)
 
 
 cdef void learn_row(
@@ -179,6 +289,8 @@ cdef void learn_row(
                 C[i * s.stride + j] *= keep
         for i in range(2 * d):
             away[i] *= keep
+    for i in range(s.c):
+        s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
     s.n[k] = n
     s.N[k] += omega
     if n_a == 0.0:
@@ -188,13 +300,19 @@ cdef void learn_row(
         root = sqrt(n_a * share)
         for i in range(d):
             s.delta[i] = (x[i] - s.anchor[i]) - mean[i]
-            mean[i] += s.delta[i] * share
+            if entering <= n_a:
+                mean[i] += s.delta[i] * share
+            else:
+                mean[i] = (x[i] - s.anchor[i]) - s.delta[i] * (n_a / n)
             s.delta[i] *= root
         rank_one(s.delta, d, C, s.stride)
     for i in range(d):
         peak[i] = max(peak[i], C[i * s.stride + i])
         away[i] += entering * (x[i] != 0.0)
         away[d + i] += entering * (x[i] != 1.0)
+    for i in range(d):  # most often the mean of this class alone tells that nothing has to move
+        if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
+            settle(s, NULL, i)
     if s.low != NULL:
         for i in range(d):
             s.low[i] = min(s.low[i], x[i])

@@ -13,7 +13,7 @@ cdef class Scorer:
     cdef public Recipe recipe
     cdef Learnt s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, N, low, high, delta
+    cdef double[::1] anchor, n, N, stream, low, high, delta
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away

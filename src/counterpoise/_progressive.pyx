@@ -54,7 +54,7 @@ cdef class Scorer:
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
-        self.low, self.high = moments.low, moments.high
+        self.low, self.high, self.stream = moments.low, moments.high, moments.stream
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -62,6 +62,7 @@ cdef class Scorer:
         self.width = d + 3
         self.U = np.zeros((d, d + 3))
         self.a = np.zeros((self.problems, self.c))
+        self.s.c = self.c
         self.s.d = d
         self.s.stride = self.C.strides[1] // sizeof(double)
         self.s.size = self.C.strides[0] // sizeof(double)
@@ -69,6 +70,7 @@ cdef class Scorer:
         self.s.delta = &self.delta[0]
         self.s.n = &self.n[0]
         self.s.N = &self.N[0]
+        self.s.stream = &self.stream[0]
         self.s.mean = &self.mean[0, 0]
         self.s.C = &self.C[0, 0, 0]
         self.s.peak = &self.peak[0, 0]

@@ -124,9 +124,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with validate.all_or_nothing(self):
-            self.__dict__.pop("_field", None)
-            self._learn(X, y, None)
+        with validate.all_or_nothing(self) as draft:
+            draft.__dict__.pop("_field", None)
+            draft._learn(X, y, None)
         return self
 
     def partial_fit(
@@ -147,8 +147,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with validate.all_or_nothing(self):
-            self._learn(X, y, classes)
+        with validate.all_or_nothing(self) as draft:
+            draft._learn(X, y, classes)
         return self
 
     def progressive_scores(
@@ -171,8 +171,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             Scores by the weights of the last refresh, which is at most a sixth of the rows, and
             at most 4,096 rows, ago; 0 before there were any, for the first 16 rows.
         """
-        with validate.all_or_nothing(self):
-            scores = self._learn(X, y, classes, scored=True)
+        with validate.all_or_nothing(self) as draft:
+            scores = draft._learn(X, y, classes, scored=True)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def merge(self, other: Any) -> NoReturn:
@@ -454,7 +454,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             if judge is not None:
                 state.judges[i] = judge.widened(self.n_features_in_, names)
             candidate._widen(names)
-        self._field, self.n_features_in_ = state, len(names)
+        with validate.all_or_nothing(self) as draft:
+            draft._field, draft.n_features_in_ = state, len(names)
 
     def _contents(self) -> Contents:
         self._require_fitted()

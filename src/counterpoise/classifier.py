@@ -149,11 +149,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with validate.all_or_nothing(self):
-            self.__dict__.pop("_learned", None)
-            chunk = self._take(X, y, None, sample_weight)
+        with validate.all_or_nothing(self) as draft:
+            draft.__dict__.pop("_learned", None)
+            chunk = draft._take(X, y, None, sample_weight)
             validate.require_some_weight(chunk.moments.n)
-            self._commit(chunk)
+            draft._commit(chunk)
         return self
 
     def partial_fit(
@@ -180,9 +180,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with validate.all_or_nothing(self):
-            chunk = self._take(X, y, classes, sample_weight)
-        self._commit(chunk)
+        with validate.all_or_nothing(self) as draft:
+            draft._commit(draft._take(X, y, classes, sample_weight))
         return self
 
     def forget(
@@ -291,17 +290,17 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             nothing was learnt; a class that has not been seen yet scores −1.
         """
         delay = validate.whole(delay, "delay")
-        with validate.all_or_nothing(self):
-            rows, target, declared = self._enter(X, y, classes, accept_sparse=False)
-            validate.require_bounded(self, rows)
+        with validate.all_or_nothing(self) as draft:
+            rows, target, declared = draft._enter(X, y, classes, accept_sparse=False)
+            validate.require_bounded(draft, rows)
             delay = min(delay, len(rows))
-            warm = min(self._wanting(), len(rows))
-            first = self._warm_scores(rows, target, declared, warm, delay)
+            warm = min(draft._wanting(), len(rows))
+            first = draft._warm_scores(rows, target, declared, warm, delay)
             if warm == len(rows):
                 scores = first
             else:
                 classes = union(np.unique(target), declared)
-                rest = self._fixed_scores(rows[warm:], target[warm:], declared, classes, delay)
+                rest = draft._fixed_scores(rows[warm:], target[warm:], declared, classes, delay)
                 scores = np.concatenate([first, rest[delay:]]) if warm else rest
         return scores.ravel() if scores.shape[1] == 1 else scores
 
@@ -693,10 +692,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if self._learned.fixed is None:
             self._require_room(len(self._learned.moments.n), len(names))
         learned = self._learned.placed(at, names)
-        if self._given() is not None:
-            self.features = learned.fixed
-        learned.learnt_with = self._learning()
-        self._learned, self.n_features_in_ = learned, len(names)
+        with validate.all_or_nothing(self) as draft:
+            if self._given() is not None:
+                draft.features = learned.fixed
+            learned.learnt_with = draft._learning()
+            draft._learned, draft.n_features_in_ = learned, len(names)
 
     def _spread(self) -> Vector:
         """Standard deviation of each feature over everything learnt, 1 where it is constant."""
@@ -717,9 +717,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             return
         moments = self._learned.moments
         self._require_room(len(moments.n), d)
-        self._learned.moments = moments.with_features(d)
-        self._learned.version += 1
-        self.n_features_in_ = d
+        wider, version = moments.with_features(d), self._learned.version + 1
+        with validate.all_or_nothing(self) as draft:
+            draft._learned = replace(self._learned, moments=wider, version=version)
+            draft.n_features_in_ = d
 
     def _contents(self) -> Contents:
         if "_learned" not in self.__dict__:

@@ -82,10 +82,8 @@ class Learned:
     def follow(self, chunk: Chunk, half_life: float | None) -> None:
         """Take a chunk in; a signal finds what was learnt before or after, never between."""
         grown = self.moments.with_labels(chunk.moments.labels)
-        self.declared = chunk.declared
-        self.moments = grown
-        self.version += 1
-        grown.follow(chunk.moments, half_life)
+        state = {"moments": grown, "declared": chunk.declared, "version": self.version + 1}
+        grown.take_in(chunk.moments, half_life, self, state)
 
     def classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
@@ -140,7 +138,7 @@ class Learned:
         -------
         Contents
         """
-        arrays, facts = packing.pack(self.moments)
+        arrays, facts = packing.pack(self.moments, estimator.half_life is not None)
         facts["declared"] = packing.plain_labels(self.declared)
         contents = packing.contents(estimator, arrays, facts)
         if "features" not in contents.options:

@@ -288,17 +288,17 @@ def without(
     if worst > DOUBTFUL:
         warnings.warn(
             f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was forgotten "
-            "varied so much more than what remains",
+            "varied or weighed so much more than what remains",
             PrecisionWarning,
             stacklevel=3,
         )
-    return left
+    return left.without_empty()
 
 
 def _too_few_digits(feature: str) -> ValueError:
     return ValueError(
-        f"forgetting this would leave {feature} with less than three correct digits: it varied so "
-        "much more than what remains, or was never learnt; fit a new model on the rows that "
+        f"forgetting this would leave {feature} with less than three correct digits: it varied or "
+        "weighed so much more than what remains, or was never learnt; fit a new model on the rows that "
         "remain. Nothing was forgotten"
     )
 
@@ -313,6 +313,7 @@ def _problems(
     if len(y) > 1:
         y = y[seen]
     labels, N = moments.labels[slot], moments.N[slot]
+    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
     a = totals(labels, N, y, options.class_weight, options.costs)
     m, s = affine(moments, options.scale)
     systems = []
@@ -322,7 +323,7 @@ def _problems(
         systems.append(System(moments, m, s, by_slot[0], by_slot[1], options.intercept))
     positive = y > 0
     weight = [(a * side).sum(axis=1) for side in (positive, ~positive)]
-    count = [side @ N for side in (positive, ~positive)]
+    count = [side @ rate for side in (positive, ~positive)]
     with np.errstate(divide="ignore", invalid="ignore"):
         factor: Vector = (count[0] * weight[1]) / (count[1] * weight[0])
     return systems, factor

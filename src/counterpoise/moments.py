@@ -10,7 +10,8 @@ with the sums over the rows of that class and ω the sample weights. Two samples
 
 (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
 variances", 1979), and the inverse of that removes one from the other. Means are kept relative
-to an anchor, the first row seen, so that features far from zero keep their digits.
+to an anchor, at first the first row seen, so that features far from zero keep their digits; it
+moves when the mean of all rows has left it by more than 8 standard deviations.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise import rows as class_rows
-from counterpoise._moments import add
+from counterpoise._moments import add, places
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 
 EPS = float(np.finfo(np.float64).eps)
-GONE = 1e-12  # what is left of a count, relative to what it was, when everything was removed
+GONE = 1e-12  # what rounding may leave of a sum, relative to what it was
 REFUSED = 1e-3  # an estimated relative error at which a removal is refused
+ROUNDED = 0.25  # what rounding to the nearest leaves on average, in units of eps
+WHOLE = 2.0**53  # whole numbers below this add up without rounding
+FEW = 3  # rows of a chunk whose means need no anchor of their own
 OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
 
 
@@ -53,6 +57,9 @@ class Moments:
         Weight of each class, faded if rows fade with age.
     N : ndarray of shape (c,)
         True weight of each class, not faded.
+    stream : ndarray of shape (c,)
+        Weight of the rows of all classes, faded like n by the rows of this class that came after
+        them: n / stream is how frequent the class was while its rows are remembered.
     anchor : ndarray of shape (d,)
         The point that means are relative to.
     mean : ndarray of shape (c, d)
@@ -60,7 +67,12 @@ class Moments:
     C : ndarray of shape (c, d, d)
         Scatter of each class about its own mean.
     peak : ndarray of shape (c, d)
-        Largest diagonal of C ever held, from which :meth:`lost` estimates what removal cost.
+        What rounding may have cost the diagonal of C, in units of eps: the largest ever held, and
+        what each removal adds to it.
+    removed : ndarray of shape (c, 2, d)
+        What rounding in removals may have cost the sum of the rows, n times their mean, in units
+        of eps; and where the mean was when that began. A sum that is off makes the scatter drift
+        as the mean goes away from there. :meth:`lost` makes an estimate of both.
     away : ndarray of shape (c, 2, d)
         Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
         zero, the feature is known to be constant, which rounding could not tell.
@@ -90,15 +102,19 @@ class Moments:
         "mean",
         "n",
         "peak",
+        "removed",
+        "stream",
     )
 
     labels: Labels
     n: Vector
     N: Vector
+    stream: Vector
     anchor: Vector
     mean: Matrix
     C: NDArray[np.float64]
     peak: Matrix
+    removed: NDArray[np.float64]
     away: NDArray[np.float64]
     low: Vector
     high: Vector
@@ -107,9 +123,10 @@ class Moments:
         """Nothing seen yet of these classes, about this anchor."""
         c, d = len(labels), len(anchor)
         self.labels = labels
-        self.anchor = anchor
-        self.n, self.N = np.zeros(c), np.zeros(c)
+        self.anchor = anchor.copy()
+        self.n, self.N, self.stream = np.zeros(c), np.zeros(c), np.zeros(c)
         self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
+        self.removed = np.zeros((c, 2, d))
         self._store = self.C = np.zeros((c, d, d))
         self.low = np.full(d if extremes else 0, np.inf)
         self.high = -self.low
@@ -180,12 +197,12 @@ class Moments:
             _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
         of_class = class_rows.sparse if sp.issparse(X) else class_rows.dense
         block = max(1024, 2**20 // d)  # rows at a time: about 8 MB
-        for k, rows in enumerate(rows_of):
-            if not len(rows):
-                continue
-            entering = weight
-            if half_life is not None:
-                rows, entering = _faded(rows, weight, half_life)
+        entering = [(rows, weight) for rows in rows_of]
+        if half_life is not None:
+            entering = [
+                _faded(rows, weight, half_life) if len(rows) else (rows, weight) for rows in rows_of
+            ]
+        for k, (rows, omega) in enumerate(entering):
             for i in range(0, len(rows), block):
                 part, slot = (
                     (result, k) if i == 0 else (cls(labels[k : k + 1], anchor, extremes), 0)
@@ -193,7 +210,7 @@ class Moments:
                 part.n[slot] = part.N[slot] = of_class(
                     X,
                     rows[i : i + block],
-                    entering,
+                    omega,
                     anchor,
                     part.mean[slot],
                     part.C[slot],
@@ -202,9 +219,35 @@ class Moments:
                 part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
                 if i:
                     result += part
-            if half_life is not None:
-                result.N[k] = weight[rows_of[k]].sum()
+                    anchor = result.anchor
+        if half_life is not None:
+            result.N[:] = [weight[rows].sum() for rows in rows_of]
+        result.stream[:] = result.N.sum()
+        if half_life is not None:
+            _own_clocks(rows_of, weight, half_life, result)
+        if X.shape[0] > FEW:
+            result._settle(X, entering, block)
         return result
+
+    def _settle(self, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int) -> None:
+        """Move the anchor where the means of these rows have left it, and find the means anew.
+
+        Scatters are about means of their own, so that they know no anchor.
+        """
+        place = places(self)
+        moved = np.flatnonzero(place != self.anchor)
+        if not moved.size:
+            return
+        self.anchor[moved] = place[moved]
+        for k, (rows, omega) in enumerate(entering):
+            total = np.zeros(len(moved))
+            for i in range(0, len(rows), block):
+                mine = rows[i : i + block]
+                part = X[mine][:, moved]
+                part = part.toarray() if sp.issparse(part) else part
+                total += omega[mine] @ (part - place[moved])
+            if len(rows):
+                self.mean[k, moved] = total / self.n[k]
 
     def __iadd__(self, other: Moments) -> Moments:
         return self.follow(other)
@@ -215,17 +258,35 @@ class Moments:
     def follow(self, other: Moments, half_life: float | None = None) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
-        Of labels that have slots, a signal finds the state before or after, never between; for
-        others call :meth:`with_labels` first.
+        A signal finds the state before or after, never between.
+        """
+        grown = self.with_labels(other.labels)
+        names = () if grown is self else Moments.__slots__
+        grown.take_in(other, half_life, self, {name: getattr(grown, name) for name in names})
+        return self
+
+    def take_in(
+        self, other: Moments, half_life: float | None, holder: Any, state: dict[str, Any]
+    ) -> None:
+        """Let a sample follow whose labels have slots; its holder gets these attributes with it.
+
+        Parameters
+        ----------
+        other : Moments
+            The sample.
+        half_life : float, optional
+            Weight of a class that fades its past to half.
+        holder : object
+            Who gets attributes in the same moment: a signal finds all of it done, or nothing.
+        state : dict
+            These attributes, by name.
         """
         self._require_alike(other)
-        grown = self.with_labels(other.labels)
-        if grown is not self:
-            for name in Moments.__slots__:
-                setattr(self, name, getattr(grown, name))
         keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
-        add(self._slots(other.labels), keep, other.mean + (other.anchor - self.anchor), other, self)
-        return self
+        slots, seen = self._slots(other.labels), other.n > 0
+        stream = self.stream + other.N.sum()
+        stream[slots[seen]] = (keep * self.stream[slots] + other.stream)[seen]
+        add(slots, keep, stream, other, self, holder, state)
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""
@@ -241,6 +302,7 @@ class Moments:
             if k is None or self.n[k] == 0.0:
                 raise RemovalError(f"cannot forget rows of class {label!r}: none was ever seen")
             result._remove(k, label, other, j, other.mean[j] + shift)
+        result.stream[:] = result.N.sum()
         lost = result.lost()
         if lost.max() > REFUSED:
             raise RemovalError("too few digits would be left", int(lost.argmax()))
@@ -249,20 +311,31 @@ class Moments:
     def _remove(self, k: int, label: object, other: Moments, j: int, mean_b: Vector) -> None:
         """Chan's formulae backwards, for class j of other and class k of self."""
         n_a, n_b = self.n[k], other.n[j]
-        n = n_a - n_b
+        n, apart = n_a - n_b, mean_b - self.mean[k]
         if n < -GONE * n_a:
             raise RemovalError(
                 f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
             )
+        C_b = other.C[j].diagonal()
+        exact = max(n_a, n_b) < WHOLE and n_a.is_integer() and n_b.is_integer()
         if n <= GONE * n_a:
-            for array in (self.n, self.N, self.mean, self.C, self.peak, self.away):
-                array[k] = 0.0
-            return
+            # Is that rounding, or are there rows so much lighter than those that go?
+            left = self.C[k].diagonal() - C_b
+            if n > 0:
+                left = left - apart**2 * (n_a * (n_b / n))
+            lighter = left > GONE * self.peak[k]
+            if not (lighter.any() or (exact and n > 0)):
+                state = self.n, self.N, self.mean, self.C, self.peak, self.away, self.removed
+                for array in state:
+                    array[k] = 0.0
+                return
+            if n <= 0:
+                raise RemovalError("too few digits would be left", int(lighter.argmax()))
         self.n[k], self.N[k] = n, self.N[k] - other.N[j]
-        mean_a = self.mean[k].copy()
-        self.mean[k] -= (mean_b - self.mean[k]) * (n_b / n)
+        mean_a, C_a = self.mean[k].copy(), self.C[k].diagonal().copy()
+        self.mean[k] -= apart * (n_b / n)
         delta = mean_b - self.mean[k]
-        self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * n_b / n_a)
+        self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * (n_b / n_a))
         C_jj = self.C[k].diagonal()
         impossible = C_jj < -GONE * self.peak[k]
         if impossible.any():
@@ -272,34 +345,49 @@ class Moments:
             )
         # Rounding can turn a variance that vanished into a small negative number.
         constant = C_jj < 0.0
-        # The mean has lost digits too, which counts like a scatter.
-        digits = np.abs(mean_a) * (n_a / n) * np.sqrt(np.maximum(C_jj, 0.0) * n)
-        self.peak[k] = np.maximum(self.peak[k], digits)
+        cost = C_a if exact else C_a + self._spread(k) * (n_a / n)  # that of the count
+        self.peak[k] = np.hypot(self.peak[k], cost)
+        off, begun = self.removed[k]
+        begun[off == 0.0] = (mean_a + self.anchor)[off == 0.0]
+        off[:] = np.hypot(off, ROUNDED * n_a * (np.abs(mean_a) + np.abs(delta)))
         for value in (0, 1):
             was = self.away[k, value].copy()
             self.away[k, value] = np.clip(was - other.away[j, value], 0.0, n)
-            known = (self.away[k, value] <= GONE * was) & (was > 0)
+            known = self.away[k, value] <= np.minimum(GONE * was, REFUSED * n)
+            known &= was > 0
             self.away[k, value, known] = 0.0
             self.mean[k, known] = value - self.anchor[known]
-            self.peak[k, known] = 0.0
+            self.peak[k, known], self.removed[k, 0, known] = 0.0, 0.0
             constant |= known
         self.C[k, constant, :] = 0.0
         self.C[k][:, constant] = 0.0
 
+    def _spread(self, k: int) -> Vector:
+        """Squares that a class brings to what is solved: its scatter, and that of class means."""
+        apart = np.abs(self.mean[self.n > 0] - self.mean[k]).max(axis=0)
+        spread: Vector = np.maximum(self.C[k].diagonal(), 0.0) + self.n[k] * apart**2
+        return spread
+
     def lost(self) -> Vector:
         """Estimated relative error that removals left in each feature's second moment.
 
-        Rounding leaves about eps times the largest scatter ever held; what is left of the
-        scatter decides how much that is, with every row or every class weighing the same.
+        Rounding leaves about eps times the largest scatter ever held, and what it did to the
+        means; what is left of the scatter decides how much that is, with every row or every class
+        weighing the same.
 
         Returns
         -------
         ndarray of shape (d,)
         """
-        seen = self.n > 0
-        if not seen.any():
+        seen = np.flatnonzero(self.n > 0)
+        if not seen.size:
             return np.zeros(len(self.anchor))
         n, mean, peak = self.n[seen, None], self.mean[seen], self.peak[seen]
+        if self.removed[:, 0].any():
+            off, begun = self.removed[seen, 0], self.removed[seen, 1]
+            spread = np.array([self._spread(k) for k in seen])
+            gone = np.abs((self.anchor - begun) + mean)
+            peak = peak + off * (2.0 * gone + np.sqrt(spread / n))
         C_jj = np.einsum("kjj->kj", self.C[seen])
         worst = np.zeros(len(self.anchor))
         for alpha in (np.ones_like(n), 1.0 / n):
@@ -316,6 +404,7 @@ class Moments:
         result = self.copy()
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
         result.n *= gamma
+        result.stream *= gamma
         result.C *= gamma[:, None, None]
         result.away *= gamma[:, None, None]
         return result
@@ -339,10 +428,11 @@ class Moments:
         if more == 0:
             return self
         result = object.__new__(Moments)
-        for name in ("labels", "n", "N", "C", "_store", "low", "high"):
+        for name in ("labels", "n", "N", "stream", "C", "_store", "low", "high"):
             setattr(result, name, getattr(self, name))
         result.anchor = np.append(self.anchor, np.zeros(more))
         result.mean, result.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
+        result.removed = np.pad(self.removed, ((0, 0), (0, 0), (0, more)))
         away = np.zeros((len(self.n), 2, more))
         away[:, 1] = self.n[:, None]
         result.away = np.concatenate([self.away, away], axis=2)
@@ -369,10 +459,10 @@ class Moments:
         anchor = np.zeros(d)
         anchor[at] = self.anchor
         result = Moments(self.labels.copy(), anchor, bool(self.low.size))
-        result.n, result.N = self.n.copy(), self.N.copy()
+        result.n, result.N, result.stream = self.n.copy(), self.N.copy(), self.stream.copy()
         result.mean[:, at], result.peak[:, at] = self.mean, self.peak
         result.away[:, 1] = self.n[:, None]
-        result.away[:, :, at] = self.away
+        result.away[:, :, at], result.removed[:, :, at] = self.away, self.removed
         result.C[:, at[:, None], at] = self.C
         if self.low.size and self.n.any():
             result.low[:], result.high[:] = 0.0, 0.0
@@ -410,12 +500,24 @@ class Moments:
         more, result = int(new.sum()), object.__new__(Moments)
         for name in ("anchor", "low", "high", "C", "_store"):
             setattr(result, name, getattr(self, name))
-        for name in ("n", "N", "mean", "peak", "away"):
+        for name in ("n", "N", "mean", "peak", "away", "removed"):
             old = getattr(self, name)
             setattr(result, name, np.concatenate([old, np.zeros((more, *old.shape[1:]))]))
+        result.stream = np.append(self.stream, np.full(more, self.N.sum()))
         fresh = labels[new]
         result.labels = np.concatenate([self.labels, fresh]) if len(self.labels) else fresh
         result._reserve(len(result.labels), len(self.anchor))
+        return result
+
+    def without_empty(self) -> Moments:
+        """Slots of classes of which nothing is left are gone: itself if there is none."""
+        seen = self.n > 0
+        if seen.all():
+            return self
+        result = Moments(self.labels[seen], self.anchor, bool(self.low.size))
+        for name in ("n", "N", "stream", "mean", "C", "peak", "away", "removed"):
+            setattr(result, name, getattr(self, name)[seen])
+        result.low, result.high, result._store = self.low.copy(), self.high.copy(), result.C
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -497,6 +599,24 @@ def _faded(
     faded = np.zeros_like(weight)
     faded[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
     return rows, faded
+
+
+def _own_clocks(
+    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Moments
+) -> None:
+    """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
+    everything = np.zeros(len(weight))
+    for rows in rows_of:
+        everything[rows] = weight[rows]
+    so_far = np.append(0.0, np.cumsum(everything))
+    for k, rows in enumerate(rows_of):
+        if not len(rows):
+            continue
+        own = weight[rows]
+        later = np.cumsum(own[::-1])[::-1]  # of this class, from each of its rows on
+        others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
+        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / half_life)
+        result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])
 
 
 def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:

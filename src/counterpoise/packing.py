@@ -21,13 +21,15 @@ LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the lo
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
-def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
 
     Parameters
     ----------
     moments : Moments
         What was learnt.
+    fading : bool
+        Whether rows fade.
 
     Returns
     -------
@@ -36,6 +38,10 @@ def pack(moments: Moments) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     c, d = moments.mean.shape
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
+    if fading:
+        arrays["stream"] = moments.stream
+    if moments.removed.any():
+        arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
     for j, row in enumerate(_triangle(d)):
         arrays["C"][:, row] = moments.C[:, j, : j + 1]
@@ -77,17 +83,28 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     require(facts.get("extremes") is extremes, "extremes that do not go with its scale")
     if extremes and "low" in arrays:
         shapes |= {"low": (d,), "high": (d,)}
+    if fading:
+        shapes["stream"] = (c,)
+    if "removed" in arrays and not fading:
+        shapes["removed"] = (c, 2, d)
     found = {name: array.shape for name, array in arrays.items()}
     require(found == shapes, f"tensors {found}, expected {shapes}")
     _require_room(c, d, contents.options.get("memory_limit"))
     moments = Moments(labels, arrays["anchor"], extremes)
-    for name in ("n", "N", "mean", "peak", "away", "low", "high"):
+    for name in ("n", "N", "mean", "peak", "away", "removed", "low", "high"):
         if name in arrays:
             setattr(moments, name, arrays[name])
     for j, row in enumerate(_triangle(d)):
         moments.C[:, j, : j + 1] = arrays["C"][:, row]
         moments.C[:, : j + 1, j] = arrays["C"][:, row]
     _require_possible(moments, fading)
+    total = moments.N.sum()
+    moments.stream[:] = total
+    if fading:
+        moments.stream = arrays["stream"]
+        few, many = moments.n * (1 - 1e-9), total * (1 + 1e-9)
+        fits = (moments.stream >= few) & (moments.stream <= many)
+        require(bool(fits.all()), "an impossible weight of the stream")
     return moments
 
 
@@ -128,8 +145,12 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     away = moments.away
     most = n[:, None, None] * (1 + 1e-9)
     require(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
+    removed = moments.removed
+    require(bool((removed[:, 0] >= 0).all()), "rounding below zero")
+    most_off = (np.abs(removed[:, 1]) <= 4 * LARGEST) & (removed[:, 0] <= LARGEST * MOST**2)
+    require(bool(most_off.all()), "rounding that is too large")
     nothing = n == 0
-    for array in (moments.mean, C_jj, peak, away):
+    for array in (moments.mean, C_jj, peak, away, removed):
         require(not array[nothing].any(), "moments of a class that was never seen")
     for k, C in enumerate(moments.C):
         # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,

@@ -134,13 +134,13 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
         events = self._events
+        self._solved = None  # before, so that no old solution is left whenever a signal comes
         if self.features is not None:
             learnt = self._learn_mapped(x, slot, w)
         else:
             learnt = slot is not None and events is not None and events.learn(x, slot, w)
         if not learnt:
             self._widen(x, y, w)
-        self._solved = None
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learn a mini-batch.
@@ -204,7 +204,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         moments = model.without(
             self._moments, chunk, self._options, lambda j: f"feature {names[j]}"
         )
-        self._replace(moments, self._names, self._columns, self._slots, self._fixed)
+        slots = {label: k for k, label in enumerate(moments.labels.tolist())}
+        self._replace(moments, self._names, self._columns, slots, self._fixed)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""
@@ -404,11 +405,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if moments is None or anchor is None:
             self._replace(chunk, all_names, columns, slots, fixed, warmup)
             return
-        # An equal value with more room takes its place first; then it learns, in one go.
-        grown = grown or moments.with_features(wide.shape[1])
-        grown = grown.with_labels(chunk.labels)
-        self._replace(grown, all_names, columns, slots, fixed)
-        grown.follow(chunk, self.half_life)
+        grown = (grown or moments.with_features(wide.shape[1])).with_labels(chunk.labels)
+        state = self._state(grown, all_names, columns, slots, fixed)
+        grown.take_in(chunk, self.half_life, self, state)
         self._bind()
 
     def _replace(
@@ -421,10 +420,21 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         warmup: Warmup | None = None,
     ) -> None:
         """Let other moments take their place, all at once."""
-        fresh = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
-        fresh |= {"_fixed": fixed, "_warmup": warmup, "_events": None, "_solved": None}
-        self.__dict__.update(fresh)
+        self.__dict__.update(self._state(moments, names, columns, slots, fixed, warmup))
         self._bind()
+
+    def _state(
+        self,
+        moments: Moments,
+        names: list[Any],
+        columns: dict[Any, int],
+        slots: dict[Any, int],
+        fixed: FixedMap | None = None,
+        warmup: Warmup | None = None,
+    ) -> dict[str, Any]:
+        """Attributes of a model that has learnt these moments."""
+        state = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
+        return state | {"_fixed": fixed, "_warmup": warmup, "_events": None, "_solved": None}
 
     def _bind(self) -> None:
         """Open the moments to single events, where the compiled solver will do."""

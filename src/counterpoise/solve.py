@@ -144,7 +144,7 @@ def solve(systems: list[System], ridge: float) -> Solution:
     coef = np.array([w / system.s for system, (_, w) in zip(systems, parts, strict=True)])
     centre = np.array([system.centre for system in systems])
     offset = t - np.einsum("qj,qj->q", coef, centre)
-    return Solution(systems[0].moments.anchor, coef, offset, ridge)
+    return Solution(systems[0].moments.anchor.copy(), coef, offset, ridge)
 
 
 def _with_unit_diagonal(system: System, b: float) -> tuple[Matrix, Vector]:

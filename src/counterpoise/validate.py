@@ -345,21 +345,26 @@ def require_y(estimator: Any, y: Any) -> None:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Put every attribute of an estimator back if the block raises.
+def all_or_nothing(estimator: Any) -> Iterator[Any]:
+    """A draft of an estimator, all of whose attributes become its own at the end of the block.
+
+    If the block raises, the estimator was never touched; there is nothing to undo. Whenever a
+    signal comes, it finds all attributes of before or all of after: they are one reference.
 
     Parameters
     ----------
     estimator : BaseEstimator
         Whose state objects must be replaced, not changed, within the block.
+
+    Yields
+    ------
+    BaseEstimator
+        The draft, to be worked on in the block.
     """
-    before = estimator.__dict__.copy()
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
+    draft = object.__new__(type(estimator))
+    draft.__dict__.update(estimator.__dict__)
+    yield draft
+    estimator.__dict__ = draft.__dict__
 
 
 # Parameters: each function checks one by its name.

@@ -147,9 +147,10 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             where there is a threshold).
         """
         delay = validate.whole(delay, "delay")
-        with validate.all_or_nothing(self):
-            rows, target, weight = self._take(X, y, classes, None)
-            return self._run(rows, target, weight, min(delay, len(rows))) - self._tau()
+        with validate.all_or_nothing(self) as draft:
+            rows, target, weight = draft._take(X, y, classes, None)
+            scores: Vector = draft._run(rows, target, weight, min(delay, len(rows))) - draft._tau()
+        return scores
 
     def decision_function(self, X: ArrayLike) -> Vector:
         """Scores: positive for the second of ``classes_``.
@@ -220,17 +221,17 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     # Within.
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        with validate.all_or_nothing(self):
+        with validate.all_or_nothing(self) as draft:
             for name in ("_state", "classes_", "n_features_in_", "feature_names_in_"):
-                self.__dict__.pop(name, None)
-            rows, target, weight = self._take(X, y, None, sample_weight)
+                draft.__dict__.pop(name, None)
+            rows, target, weight = draft._take(X, y, None, sample_weight)
             validate.require_some_weight(weight)
-            self._learn(rows, target, weight)
+            draft._learn(rows, target, weight)
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        with validate.all_or_nothing(self):
-            self._learn(*self._take(X, y, classes, sample_weight))
+        with validate.all_or_nothing(self) as draft:
+            draft._learn(*draft._take(X, y, classes, sample_weight))
         return self
 
     def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
