@@ -12,9 +12,11 @@ from pathlib import Path
 from counterpoise.datasets import SETS, VARIABLE, find, known, load, remedy
 
 from . import (
+    acog,
     bayes,
     claims,
     coefficients,
+    confounds,
     figure1,
     figure2,
     figure3,
@@ -29,6 +31,7 @@ from . import (
     table2,
     table3,
     table4,
+    tuned,
 )
 from .jobs import QUICK, ROOT, Settings
 
@@ -37,6 +40,9 @@ STAGES: dict[str, Callable[[Settings], None]] = {
     "table2": table2.stage,
     "gmeans": gmeans.stage,
     "table3": table3.stage,  # needs gmeans
+    "tuned": tuned.stage,
+    "acog": acog.stage,
+    "confounds": confounds.stage,
     "table4": table4.stage,
     "figure1": figure1.stage,
     "figure2": figure2.stage,

@@ -17,9 +17,9 @@ from .coefficients import INVERSES, differences, worst_drift
 from .figure1 import ORDERS as FIGURE_1_ORDERS
 from .figure3 import PRINTED_A, PRINTED_B, comparisons, line
 from .jobs import Settings
-from .methods import EXACT, FAMILY, FIRST_ORDER, TABLE_3
+from .methods import EXACT, FAMILY, FIRST_ORDER, SIX, TABLE_3
 from .orders import averages as order_averages
-from .table3 import SIX, Cell, averages, cells, comparable, disagreement, distances, misses
+from .table3 import Cell, averages, cells, comparable, disagreement, distances, misses
 from .table4 import exponent, growth_exponents, read, width_exponents
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"

@@ -13,8 +13,7 @@ from counterpoise.evaluate.protocol import folds, g_mean, halves, scaled
 
 from . import tables
 from .jobs import Settings, run
-from .methods import LARGE
-from .table3 import ROUNDING, STAND_INS
+from .methods import LARGE, ROUNDING, STAND_INS
 
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 

@@ -23,7 +23,7 @@ FILES = [
     ["figure1, figure3", "boundaries; critical differences"],
     ["coefficients, bayes, multiclass", "appendices"],
     ["orders, sensitivity, readings", "beyond the paper's tables"],
-    ["`figures/samples-*.png`", "Figure 2 and the appendix: along the stream"],
+    ["`figures/samples-*.svg`", "Figure 2 and the appendix: along the stream"],
     ["`results/*.csv`", "for machines; all but those of times are bit-identical from run to run"],
     ["`printed/*.csv`", "the paper's tables as printed"],
 ]

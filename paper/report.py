@@ -71,7 +71,7 @@ def stage(settings: Settings) -> None:
         path = settings.out / page
         if path.exists():
             section(title, path.read_text(), figures)
-    stages = {f"samples-{name}.png": SETS[name].title for name in settings.sets}
+    stages = {f"samples-{name}.svg": SETS[name].title for name in settings.sets}
     text = """# Figure 2 and appendix: along the stream
 
 Norm of the weights, G-mean on the held-out half and CPU time of each arriving sample at 200 values

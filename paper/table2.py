@@ -9,7 +9,7 @@ from counterpoise.evaluate.protocol import RUNS, halves
 
 from . import tables
 from .jobs import Settings, run
-from .table3 import STAND_INS
+from .methods import STAND_INS
 
 
 def half_ratio(name: str) -> float:

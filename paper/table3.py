@@ -12,11 +12,8 @@ from counterpoise.evaluate.ranks import compare
 
 from . import gmeans, tables
 from .jobs import Settings
-from .methods import EXACT, LARGE, SMALL, TABLE_3
+from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
 
-STAND_INS = (24, 25, 26)
-SIX = (4, 17, 22, 23, 30, 31)
-ROUNDING = 0.001
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
 
 
