@@ -59,6 +59,9 @@ STAGES: dict[str, Callable[[Settings], None]] = {
 }
 
 
+PAGES = ("README.md", "claims.md", "report.html")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run stages, all by default."""
     parser = argparse.ArgumentParser(
@@ -97,18 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{unknown[0]} is none of the stages {', '.join(STAGES)}")
     if given.data:
         os.environ[VARIABLE] = given.data
-    if given.out is None:
-        if given.quick or given.full or given.stratified or given.scale_on != "train":
-            parser.error("these are not the tracked results; say with --out where they go")
-        given.out = ROOT
     sets = QUICK if given.quick else tuple(SETS)
-    absent = [name for name in sets if find(name) is None]
-    if absent:
-        print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
-        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
-        return 2
     settings = Settings(
-        out=given.out,
+        out=given.out or ROOT,
         runs=2 if given.quick else 10,
         sets=sets,
         stratified=given.stratified,
@@ -117,6 +111,13 @@ def main(arguments: list[str] | None = None) -> int:
         quick=given.quick,
         workers=max(given.workers, 1),
     )
+    if given.out is None and not settings.tracked:
+        parser.error("these are not the tracked results; say with --out where they go")
+    absent = [name for name in sets if find(name) is None]
+    if absent:
+        print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
+        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
+        return 2
     try:
         settings.claim()
         for name in sets:
@@ -124,6 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
+    if settings.quick:
+        print("a quick run: figures to look at, no verdicts", file=sys.stderr)
     for name in given.stages or STAGES:
         start = time.monotonic()
         try:
@@ -132,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name} needs {error.filename}: run the stages before it", file=sys.stderr)
             return 2
         print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    written = [name for name in PAGES if (settings.out / name).exists()]
+    print(f"written to {settings.out}: {', '.join([*written, 'results/', 'figures/'])}")
     return 0
 
 

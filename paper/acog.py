@@ -66,7 +66,7 @@ distance from the printed means.
 {tables.markdown(["loss", "learning rate", "ρ", *(f"sets, {r}" for r in RULES),
                   *(f"distance, {r}" for r in RULES)], shown, left=3)}
 """  # fmt: skip
-    tables.write_page(settings.results / "acog.md", text)
+    tables.write_page(settings, settings.results / "acog.md", text)
 
 
 def fit(settings: Settings) -> dict[tuple[tuple[str, float, str], str], tuple[int, float]]:

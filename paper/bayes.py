@@ -97,14 +97,14 @@ n^{slope:.2f}, as the law of large numbers has it.
 ## Lemma 3.5 and eq. (27) as printed
 
 The lemma says that NR-RLS recovers the *optimal* Bayes classifier; its proof, that it recovers the
-*weighted* one. With {100 * P.mean():.0f} % positives these are two: NR-RLS ends at the weighted one,
-and its error rate is not the smallest. Eq. (27) has no label in its integrand, so what minimises it
-is one number for all x, {constant():.3f} here, and not eq. (28); with the indicator of the class
-in each term it would be.
+*weighted* one. With {100 * P.mean():.0f} % positives these are two: NR-RLS ends at the weighted
+one, and its error rate is not the smallest. Eq. (27) has no label in its integrand, so what
+minimises it is one number for all x, {constant():.3f} here, and not eq. (28); with the indicator of
+the class in each term it would be.
 
 {tables.markdown(head, decided)}
 """
-    tables.write_page(settings.results / "bayes.md", text)
+    tables.write_page(settings, settings.results / "bayes.md", text)
     made = draw({n: np.array(found[n, 0]) for n in SHOWN}, error)
     tables.write(settings.figures / "bayes.svg", plots.svg(made))
 

@@ -1,9 +1,9 @@
 """Figure 1: decision boundaries of order 1 and 4 on 24 points, 8 against 16, 7 of them overlapping.
 
 The paper's points are not published. These were written down before any count was seen, and are
-what they are. Since one draw of 24 points shows little, 1,000 more are drawn: 8 and 16 points of two
-normal laws with the means and covariances of the written ones, such that 7 are nearer to the mean
-of the other class.
+what they are. Since one draw of 24 points shows little, 1,000 more are drawn: 8 and 16 points of
+two normal laws with the means and covariances of the written ones, such that 7 are nearer to the
+mean of the other class.
 """
 
 from __future__ import annotations
@@ -112,7 +112,10 @@ def stage(settings: Settings) -> None:
         for r in ORDERS
     }
     pieces = run(
-        settings, "Figure 1", draws, [(k,) for k in range(0, PIECE if settings.quick else DRAWS, PIECE)]
+        settings,
+        "Figure 1",
+        draws,
+        [(k,) for k in range(0, PIECE if settings.quick else DRAWS, PIECE)],
     )
     counts = np.concatenate([np.array(piece) for piece in pieces])
     tables.write_csv(
@@ -139,9 +142,9 @@ the order of the points: over {len(spread[1]):,} shuffles it makes {spread[1].mi
 ## Over {len(counts):,} draws of 24 points
 
 8 and 16 points of two normal laws with the means and covariances of the points above, drawn until
-{OVERLAPPING} of them are nearer to the mean of the other class. Mean number of mistakes, mean of the
-two classes' error rates, and in what share of the draws a method makes the fewest mistakes of the
-three, or the fewest alone.
+{OVERLAPPING} of them are nearer to the mean of the other class. Mean number of mistakes, mean of
+the two classes' error rates, and in what share of the draws a method makes the fewest mistakes of
+the three, or the fewest alone.
 
 {tables.markdown(["order", "method", "mistakes", "mean of both error rates", "fewest", "alone"],
                  by_draw, left=2)}
@@ -149,7 +152,7 @@ three, or the fewest alone.
 Balancing trades mistakes on the common class for mistakes on the rare one: it lowers the sum of
 the two error *rates*, not the count of mistakes, whatever the printed example shows.
 """  # fmt: skip
-    tables.write_page(settings.results / "figure1.md", text)
+    tables.write_page(settings, settings.results / "figure1.md", text)
     tables.write(settings.figures / "figure1.svg", plots.svg(draw()))
 
 
@@ -211,7 +214,9 @@ def draw() -> Figure:
                 **{**drawn, "linewidth": 2},
                 label=f"{title}: {sum(errors(method, r))} mistakes",
             )
-        axes.set(title=f"({letter}) order {r}", xlim=(0, 1.05), ylim=(0, 1.05), xlabel="x₁", ylabel="x₂")
+        axes.set(
+            title=f"({letter}) order {r}", xlim=(0, 1.05), ylim=(0, 1.05), xlabel="x₁", ylabel="x₂"
+        )
         axes.legend(
             fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False
         )

@@ -122,4 +122,4 @@ names.
   which has no ACOG. Without it, the printed times give {line(found["time-printed"].groups)}.
 
 {chr(10).join(part + chr(10) for part in parts)}"""
-    tables.write_page(settings.results / "figure3.md", text.rstrip() + "\n")
+    tables.write_page(settings, settings.results / "figure3.md", text.rstrip() + "\n")

@@ -66,6 +66,11 @@ class Settings:
         """Folder of the tracked figures."""
         return self.out / "figures"
 
+    @property
+    def tracked(self) -> bool:
+        """Whether these are the settings of the tracked results."""
+        return not (self.quick or self.full or self.stratified or self.scale_on != "train")
+
     def claim(self) -> None:
         """Raise if the folder holds results of other settings; else note them there."""
         mine = {"runs": self.runs, "sets": list(self.sets), "stratified": self.stratified}

@@ -1,4 +1,4 @@
-"""Appendix B: several classes. What a row costs as their number grows, and how often it is right."""
+"""Appendix B: several classes. What a row costs as they become more, and how often it is right."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ others: it is more often right than NR-RLS on {ahead} of these {len(BUNDLED)}. B
                   for what in ("accuracy", "mean recall"))],
                  [[m, *cells] for m, cells in zip(methods, shown, strict=True)])}
 """  # fmt: skip
-    tables.write_page(settings.results / "multiclass.md", text)
+    tables.write_page(settings, settings.results / "multiclass.md", text)
     made = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = made.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

@@ -98,9 +98,7 @@ def stage(settings: Settings) -> None:
     )  # fmt: skip
     mean = averages(settings)
     low = stochastic(settings)
-    by_rule = [
-        [m, *(f"{low[rule][m, r]:.3f}" for rule in JUDGED for r in LOW)] for m in STOCHASTIC
-    ]
+    by_rule = [[m, *(f"{low[rule][m, r]:.3f}" for rule in JUDGED for r in LOW)] for m in STOCHASTIC]
     fits = fit(settings)
     fitted = [
         [f"{kind}, order {r}", *(f"{n} of {of} ({gap:.3f})" for n, of, gap in
@@ -147,7 +145,7 @@ NR-RLS with the reduced model:
 
 {tables.markdown(["no", "set", *(f"order {r}" for r in ORDERS)], best, left=2)}
 """
-    tables.write_page(settings.results / "orders.md", text)
+    tables.write_page(settings, settings.results / "orders.md", text)
     tables.write(settings.figures / "orders.svg", plots.svg(draw(mean)))
 
 

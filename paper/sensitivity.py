@@ -82,7 +82,7 @@ sets.
 
 {tables.markdown(["factor", *(f"{f:g}" for f in FACTORS)], by_weight)}
 """
-    tables.write_page(settings.results / "sensitivity.md", text)
+    tables.write_page(settings, settings.results / "sensitivity.md", text)
     tables.write(settings.figures / "sensitivity.svg", plots.svg(draw(mean)))
 
 

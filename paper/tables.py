@@ -20,16 +20,24 @@ def write(path: Path, text: str) -> None:
     write_whole(path, text.encode(), path.name)
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write Markdown whose paragraphs and list items are filled to lines of equal length."""
+QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures say
+nothing about the paper, so it gives no verdicts."""
+
+
+def write_page(settings: Any, path: Path, text: str) -> None:
+    """Write Markdown whose paragraphs and list items are filled to lines of equal length.
+
+    The page of a quick run says so under its title.
+    """
+    first, *rest = text.strip().split("\n\n")
     blocks = []
-    for block in text.strip().split("\n\n"):
+    for block in [first, *([QUICK] if settings.quick else []), *rest]:
         if block.startswith(("|", "#", "```")):
             blocks.append(block)
             continue
         items = re.split(r"\n(?=- )", block)
         blocks.append("\n".join(_filled(item) for item in items))
-    write(path, "\n\n".join(blocks) + "\n")
+    write(path, "\n\n".join(block for block in blocks if block) + "\n")
 
 
 def _filled(text: str) -> str:

@@ -92,9 +92,11 @@ def stage(settings: Settings) -> None:
     ]
     head = ["set", "run", "half", "method", *(f"default {rule}" for rule in RULES)]
     tables.write_csv(
-        settings.results / "tuned.csv", [*head, *(f"tuned {rule}" for rule in RULES), "picked"], rows
+        settings.results / "tuned.csv",
+        [*head, *(f"tuned {rule}" for rule in RULES), "picked"],
+        rows,
     )
-    tables.write_page(settings.results / "tuned.md", _page(settings))
+    tables.write_page(settings, settings.results / "tuned.md", _page(settings))
 
 
 def read(settings: Settings) -> dict[str, dict[str, dict[str, float]]]:
