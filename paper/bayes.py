@@ -120,6 +120,8 @@ def draw(shown: dict[int, np.ndarray], error: dict[int, float]) -> Figure:
         colour = "#56B4E9" if marker == "x" else "#0072B2"
         left.plot(f, marker, color=colour, label=f"f after {n:,} rows")
     left.axhline(0.0, color="#999999", linewidth=0.8)
+    left.set_title("(a)", loc="left", fontsize=10)
+    right.set_title("(b)", loc="left", fontsize=10)
     left.set(xlabel="x", ylabel="score", xticks=range(0, VALUES, 3))
     left.legend(fontsize=9, frameon=False)
     right.loglog(

@@ -33,7 +33,7 @@ the figure behind it. The tables that the figures come from are in `results/`. "
 "progressive" are the two rules of judging, and averages over sets leave out the stand-ins for
 20 Newsgroups (see [README.md](README.md)).
 
-{tables.markdown(head, rows, left=3)}
+{tables.markdown(head, rows, left=len(head))}
 """
     tables.write_page(settings, settings.out / "claims.md", text)
 

@@ -96,9 +96,9 @@ def _memory(settings: Settings) -> Iterator[Claim]:
         "LS and TER run out of memory on the three large sets (appendix D)",
         verdict(ran < len(settings.sets)),
         f"""TER ran on {ran} of {len(settings.sets)} sets. Half of {largest}, {rows:,} rows of {d}
-        numbers, is {8e-6 * rows * d:,.0f} MB, and the sums that TER needs of it are {d} × {d}
+        numbers, is {8e-6 * rows * d:.3g} MB, and the sums that TER needs of it are {d} × {d}
         numbers for each class. The matrix W of eq. (4), written out in full though it is diagonal,
-        would be {8e-9 * rows**2:,.0f} GB.""",
+        would be {8e-9 * rows**2:.3g} GB.""",
     )
 
 

@@ -202,7 +202,7 @@ def fitting(settings: Settings) -> str:
 def draw(mean: dict[tuple[str, str, int], float]) -> Figure:
     """G-mean against order, one panel for each map."""
     made = Figure(figsize=(9.6, 3.6), layout="constrained")
-    for axes, kind in zip(made.subplots(1, 2, sharey=True), MAPS, strict=True):
+    for letter, axes, kind in zip("ab", made.subplots(1, 2, sharey=True), MAPS, strict=True):
         axes.spines[["top", "right"]].set_visible(False)
         for rule in RULES:
             axes.plot(
@@ -212,7 +212,7 @@ def draw(mean: dict[tuple[str, str, int], float]) -> Figure:
                 label=rule,
                 **plots.style(rule),
             )
-        axes.set(title=f"{kind} polynomial", xlabel="order", xticks=ORDERS)
+        axes.set(title=f"({letter}) {kind} polynomial", xlabel="order", xticks=ORDERS)
     made.axes[0].set_ylabel("mean held-out G-mean")
     made.axes[0].legend(fontsize=9, frameon=False)
     return made

@@ -311,7 +311,7 @@ def critical_difference(found: Comparison, title: str = "") -> Figure:
     for end in (1, 1 + found.difference):
         axes.plot([end, end], [-1.9, -1.5], color="#D55E00", linewidth=2)
     axes.text(
-        1.12 + found.difference, -1.7, f"critical difference {found.difference:.2f}",
+        1.12 + found.difference, -1.7, f"critical difference {found.difference:.3f}",
         va="center", fontsize=9, color="#D55E00",
     )  # fmt: skip
     for i, group in enumerate(bars):
