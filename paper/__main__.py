@@ -12,9 +12,11 @@ from pathlib import Path
 from counterpoise.datasets import SETS, VARIABLE, find, known, load, remedy
 
 from . import (
+    acog,
     bayes,
     claims,
     coefficients,
+    confounds,
     figure1,
     figure2,
     figure3,
@@ -29,6 +31,7 @@ from . import (
     table2,
     table3,
     table4,
+    tuned,
 )
 from .jobs import QUICK, ROOT, Settings
 
@@ -37,6 +40,9 @@ STAGES: dict[str, Callable[[Settings], None]] = {
     "table2": table2.stage,
     "gmeans": gmeans.stage,
     "table3": table3.stage,  # needs gmeans
+    "tuned": tuned.stage,
+    "acog": acog.stage,
+    "confounds": confounds.stage,
     "table4": table4.stage,
     "figure1": figure1.stage,
     "figure2": figure2.stage,
@@ -51,6 +57,9 @@ STAGES: dict[str, Callable[[Settings], None]] = {
     "readme": readme.stage,
     "report": report.stage,
 }
+
+
+PAGES = ("README.md", "claims.md", "report.html")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,18 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{unknown[0]} is none of the stages {', '.join(STAGES)}")
     if given.data:
         os.environ[VARIABLE] = given.data
-    if given.out is None:
-        if given.quick or given.full or given.stratified or given.scale_on != "train":
-            parser.error("these are not the tracked results; say with --out where they go")
-        given.out = ROOT
     sets = QUICK if given.quick else tuple(SETS)
-    absent = [name for name in sets if find(name) is None]
-    if absent:
-        print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
-        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
-        return 2
     settings = Settings(
-        out=given.out,
+        out=given.out or ROOT,
         runs=2 if given.quick else 10,
         sets=sets,
         stratified=given.stratified,
@@ -111,6 +111,13 @@ def main(arguments: list[str] | None = None) -> int:
         quick=given.quick,
         workers=max(given.workers, 1),
     )
+    if given.out is None and not settings.tracked:
+        parser.error("these are not the tracked results; say with --out where they go")
+    absent = [name for name in sets if find(name) is None]
+    if absent:
+        print(f"{len(absent)} data sets are absent: {', '.join(absent)}", file=sys.stderr)
+        print(f"{absent[0]}: {remedy(known(absent[0]))}", file=sys.stderr)
+        return 2
     try:
         settings.claim()
         for name in sets:
@@ -118,6 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
+    if settings.quick:
+        print("a quick run: figures to look at, no verdicts", file=sys.stderr)
     for name in given.stages or STAGES:
         start = time.monotonic()
         try:
@@ -126,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name} needs {error.filename}: run the stages before it", file=sys.stderr)
             return 2
         print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    written = [name for name in PAGES if (settings.out / name).exists()]
+    print(f"written to {settings.out}: {', '.join([*written, 'results/', 'figures/'])}")
     return 0
 
 

@@ -25,10 +25,26 @@ RIDGE = 1e-9
 
 
 def formula() -> np.ndarray:
-    """The limit of f, eq. (24) of the appendix."""
+    """The limit of f, eq. (26) and (28) of the appendix."""
     share = P.mean()
     plus, minus = P / share, (1.0 - P) / (1.0 - share)
     return (plus - minus) / (plus + minus)
+
+
+def constant() -> float:
+    """What minimises eq. (27) as printed: its integrand has no label, so it is the same for all x.
+
+    w₋ (−1 − f)² + w₊ (1 − f)² is smallest at (w₊ − w₋) / (w₊ + w₋).
+    """
+    plus, minus = 1.0 / P.mean(), 1.0 / (1.0 - P.mean())
+    return float((plus - minus) / (plus + minus))
+
+
+def mistakes(f: np.ndarray) -> tuple[float, float]:
+    """Error rate of the sign of a score, and the mean of the two classes' error rates."""
+    wrong = np.where(f > 0, 1.0 - P, P)
+    missed, alarms = P[f <= 0].sum() / P.sum(), (1.0 - P)[f > 0].sum() / (1.0 - P).sum()
+    return float(wrong.mean()), float(missed + alarms) / 2.0
 
 
 def scores(n: int, seed: int) -> list[float]:
@@ -57,6 +73,19 @@ def stage(settings: Settings) -> None:
     rows = [[n, f"{e:.3g}"] for n, e in error.items()]
     tables.write_csv(settings.results / "bayes.csv", ["rows", "root mean square error"], rows)
     slope = np.polyfit(np.log(sizes), np.log(list(error.values())), 1)[0]
+    learnt = np.array(found[sizes[-1], 0])
+    rules = {
+        "Bayes, eq. (19): sign of 2p − 1": 2.0 * P - 1.0,
+        "weighted Bayes, eq. (24): sign of (26) and (28)": limit,
+        f"NR-RLS after {sizes[-1]:,} rows": learnt,
+        "the minimiser of eq. (27) as printed": np.full(VALUES, constant()),
+    }
+    decided = [
+        [name, *(f"{e:.4f}" for e in mistakes(f)), int(((f > 0) != (P > 0.5)).sum())]
+        for name, f in rules.items()
+    ]
+    head = ["rule", "error rate", "mean error of the classes", "x decided unlike Bayes"]
+    tables.write_csv(settings.results / "lemma.csv", head, decided)
     text = f"""# Appendix A: convergence to the weighted Bayes classifier
 
 {VALUES} values of x with known p(1 | x), one feature each; f of the exact engine with b = {RIDGE:g}
@@ -64,8 +93,18 @@ against the formula, root mean square over x, mean of {SEEDS} seeds. The error f
 n^{slope:.2f}, as the law of large numbers has it.
 
 {tables.markdown(["rows", "root mean square error"], rows)}
+
+## Lemma 3.5 and eq. (27) as printed
+
+The lemma says that NR-RLS recovers the *optimal* Bayes classifier; its proof, that it recovers the
+*weighted* one. With {100 * P.mean():.0f} % positives these are two: NR-RLS ends at the weighted
+one, and its error rate is not the smallest. Eq. (27) has no label in its integrand, so what
+minimises it is one number for all x, {constant():.3f} here, and not eq. (28); with the indicator of
+the class in each term it would be.
+
+{tables.markdown(head, decided)}
 """
-    tables.write_page(settings.results / "bayes.md", text)
+    tables.write_page(settings, settings.results / "bayes.md", text)
     made = draw({n: np.array(found[n, 0]) for n in SHOWN}, error)
     tables.write(settings.figures / "bayes.svg", plots.svg(made))
 
@@ -81,6 +120,8 @@ def draw(shown: dict[int, np.ndarray], error: dict[int, float]) -> Figure:
         colour = "#56B4E9" if marker == "x" else "#0072B2"
         left.plot(f, marker, color=colour, label=f"f after {n:,} rows")
     left.axhline(0.0, color="#999999", linewidth=0.8)
+    left.set_title("(a)", loc="left", fontsize=10)
+    right.set_title("(b)", loc="left", fontsize=10)
     left.set(xlabel="x", ylabel="score", xticks=range(0, VALUES, 3))
     left.legend(fontsize=9, frameon=False)
     right.loglog(

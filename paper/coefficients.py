@@ -119,7 +119,7 @@ sides.
 
 {tables.markdown(["set", *exact], drifted)}
 """
-    tables.write_page(settings.results / "coefficients.md", text)
+    tables.write_page(settings, settings.results / "coefficients.md", text)
     tables.write(settings.figures / "coefficients.svg", plots.svg(draw(by_method)))
 
 

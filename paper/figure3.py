@@ -11,8 +11,8 @@ from counterpoise.evaluate.ranks import Comparison, compare, critical_difference
 
 from . import tables
 from .jobs import Settings
-from .methods import TABLE_3, TABLE_4
-from .table3 import STAND_INS, cells
+from .methods import STAND_INS, TABLE_3, TABLE_4
+from .table3 import cells
 from .table4 import read
 
 PROGRESSIVE = ("PE", "PA", "CW", "AROW", "ACOG")
@@ -96,9 +96,8 @@ def stage(settings: Settings) -> None:
     for key, one in found.items():
         test = [f"{one.difference:.4f}", f"{one.statistic:.4f}", f"{one.p:.4g}"]
         rows += [[key, name, f"{rank:.4f}", *test] for name, rank in one.average.items()]
-        tables.write(
-            settings.figures / f"difference-{key}.svg", plots.svg(plots.critical_difference(one))
-        )
+        made = plots.critical_difference(one, TITLES[key])
+        tables.write(settings.figures / f"difference-{key}.svg", plots.svg(made))
         ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in one.average.items())
         parts.append(f"""## {TITLES[key].capitalize()}
 
@@ -123,4 +122,4 @@ names.
   which has no ACOG. Without it, the printed times give {line(found["time-printed"].groups)}.
 
 {chr(10).join(part + chr(10) for part in parts)}"""
-    tables.write_page(settings.results / "figure3.md", text.rstrip() + "\n")
+    tables.write_page(settings, settings.results / "figure3.md", text.rstrip() + "\n")

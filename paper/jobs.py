@@ -1,12 +1,14 @@
 """Work on both cores, in pieces whose results are kept, so that an interrupted run goes on.
 
 A piece is a function of this package and its arguments; its result is what JSON can hold. It is
-kept under a name made from the function's file, the package's numerical sources and the arguments,
-so that a change of either computes it anew.
+kept under a name made from its arguments and from all code that may decide about it: counterpoise
+as a whole but for the folders and files of ``APART``, and, of this package, the function's file and
+every file that it imports. A change of any of them computes the piece anew.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy
+import sklearn
 from threadpoolctl import threadpool_limits
 
 import counterpoise
@@ -29,10 +32,9 @@ from counterpoise.evaluate.protocol import RUNS
 from counterpoise.modelfile import write_whole
 
 ROOT = Path(__file__).parent
-NUMERICAL = (
-    "classifier", "features/polynomial", "lifting", "model", "moments", "progressive", "rows",
-    "scaling", "solve", "validate", "weighting",
-)  # fmt: skip
+# What reads commands, talks to Spark or draws: no number of a table passes through it.
+APART = ("cli", "spark", "evaluate/plots.py", "evaluate/report.py")
+SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h")
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
 
 
@@ -63,6 +65,11 @@ class Settings:
     def figures(self) -> Path:
         """Folder of the tracked figures."""
         return self.out / "figures"
+
+    @property
+    def tracked(self) -> bool:
+        """Whether these are the settings of the tracked results."""
+        return not (self.quick or self.full or self.stratified or self.scale_on != "train")
 
     def claim(self) -> None:
         """Raise if the folder holds results of other settings; else note them there."""
@@ -133,23 +140,44 @@ def _keep(path: Path, result: Any) -> None:
 
 
 def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
-    source = Path(inspect.getsourcefile(work) or "").read_bytes()
-    text = json.dumps([_numerical(), work.__name__, arguments]).encode()
-    return hashlib.sha256(text + source).hexdigest()[:32]
+    file = Path(inspect.getsourcefile(work) or "")
+    text = json.dumps([_fingerprint(file), work.__name__, arguments])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
-def _numerical() -> str:
-    """Fingerprint of all that decides about numbers."""
-    root = Path(counterpoise.__file__).parent
-    paths = [*root.glob("_*.p*"), *root.glob("*.h"), *root.glob("online/*.py")]
-    paths += [*root.glob("datasets/*.py"), root / "evaluate" / "protocol.py"]
-    paths += [root / f"{name}.py" for name in NUMERICAL]
-    paths += [ROOT / "methods.py", ROOT / "clock.py"]
-    seen = hashlib.sha256(f"{np.__version__} {scipy.__version__}".encode())
-    for path in sorted(paths):
+def _fingerprint(file: Path) -> str:
+    """Of all code that may decide about a result of a function in this file."""
+    versions = f"{np.__version__} {scipy.__version__} {sklearn.__version__}"
+    seen = hashlib.sha256(versions.encode())
+    for path in [*deciding(Path(counterpoise.__file__).parent), *imported(file)]:
         seen.update(path.read_bytes())
     return seen.hexdigest()
+
+
+def deciding(root: Path) -> list[Path]:
+    """Sources of a package that may decide about numbers: all but what is set apart."""
+    found = sorted(path for kind in SOURCES for path in root.rglob(kind))
+    return [
+        path for path in found
+        if not any(path.relative_to(root).as_posix().startswith(one) for one in APART)
+    ]  # fmt: skip
+
+
+def imported(file: Path) -> list[Path]:
+    """A file of a package, and the files beside it that it imports, and those that they do."""
+    found: dict[Path, None] = {}
+    todo = [file]
+    while todo:
+        path = todo.pop()
+        if path in found or not path.exists():
+            continue
+        found[path] = None
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                todo += [file.parent / f"{name}.py" for name in names]
+    return sorted(found)
 
 
 class _Bar:

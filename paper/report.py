@@ -37,13 +37,16 @@ SECTIONS: list[tuple[str, str, dict[str, str]]] = [
     ("Table 1", "results/table1.md", {}),
     ("Table 2", "results/table2.md", {}),
     ("Table 3", "results/table3.md", {}),
+    ("Every method tuned", "results/tuned.md", {}),
+    ("Readings of ACOG", "results/acog.md", {}),
+    ("Confounds", "results/confounds.md", {}),
     ("The imbalanced six", "results/six.md", {}),
     ("Table 4", "results/table4.md", {}),
     ("Figure 1", "results/figure1.md", {"figure1.svg": "Decision boundaries of order 1 and 4."}),
     ("Figure 3", "results/figure3.md", DIFFERENCES),
-    ("Coefficients", "results/coefficients.md", {"coefficients.svg": "The learnt coefficients."}),
+    ("Appendix C", "results/coefficients.md", {"coefficients.svg": "The learned coefficients."}),
     ("Appendix A", "results/bayes.md", {"bayes.svg": "The score, the formula, their distance."}),
-    ("Appendix C", "results/multiclass.md", {"multiclass.svg": "Time of a row and classes."}),
+    ("Appendix B", "results/multiclass.md", {"multiclass.svg": "Time of a row and classes."}),
     ("Orders", "results/orders.md", {"orders.svg": "Mean held-out G-mean by polynomial order."}),
     ("Sensitivity", "results/sensitivity.md", {"sensitivity.svg": "Mean G-mean by b and weight."}),
     ("Other readings", "results/readings.md", {}),
@@ -71,7 +74,7 @@ def stage(settings: Settings) -> None:
         path = settings.out / page
         if path.exists():
             section(title, path.read_text(), figures)
-    stages = {f"samples-{name}.png": SETS[name].title for name in settings.sets}
+    stages = {f"samples-{name}.svg": SETS[name].title for name in settings.sets}
     text = """# Figure 2 and appendix: along the stream
 
 Norm of the weights, G-mean on the held-out half and CPU time of each arriving sample at 200 values

@@ -82,7 +82,7 @@ sets.
 
 {tables.markdown(["factor", *(f"{f:g}" for f in FACTORS)], by_weight)}
 """
-    tables.write_page(settings.results / "sensitivity.md", text)
+    tables.write_page(settings, settings.results / "sensitivity.md", text)
     tables.write(settings.figures / "sensitivity.svg", plots.svg(draw(mean)))
 
 
@@ -106,6 +106,8 @@ def draw(mean: dict[tuple[str, float, str], float]) -> Figure:
             RIDGES, [mean["b", b, m] for b in RIDGES], marker="o", label=m, **plots.style(m)
         )
     left.axvline(1e-4, color="#999999", linewidth=0.8)
+    left.set_title("(a)", loc="left", fontsize=10)
+    right.set_title("(b)", loc="left", fontsize=10)
     left.set(xlabel="b (the paper's at the line)", ylabel="mean held-out G-mean")
     left.legend(fontsize=9, frameon=False)
     right.semilogx(

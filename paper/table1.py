@@ -45,4 +45,4 @@ they are not asked for, and d³/6 where they are.
 
 {tables.markdown(head, rows, left=7)}
 """
-    tables.write_page(settings.results / "table1.md", text)
+    tables.write_page(settings, settings.results / "table1.md", text)

@@ -9,8 +9,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from counterpoise.modelfile import write_whole
 
 PRINTED = Path(__file__).parent / "printed"
@@ -22,16 +20,24 @@ def write(path: Path, text: str) -> None:
     write_whole(path, text.encode(), path.name)
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write Markdown whose paragraphs and list items are filled to lines of equal length."""
+QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures say
+nothing about the paper, so it gives no verdicts."""
+
+
+def write_page(settings: Any, path: Path, text: str) -> None:
+    """Write Markdown whose paragraphs and list items are filled to lines of equal length.
+
+    The page of a quick run says so under its title.
+    """
+    first, *rest = text.strip().split("\n\n")
     blocks = []
-    for block in text.strip().split("\n\n"):
+    for block in [first, *([QUICK] if settings.quick else []), *rest]:
         if block.startswith(("|", "#", "```")):
             blocks.append(block)
             continue
         items = re.split(r"\n(?=- )", block)
         blocks.append("\n".join(_filled(item) for item in items))
-    write(path, "\n\n".join(blocks) + "\n")
+    write(path, "\n\n".join(block for block in blocks if block) + "\n")
 
 
 def _filled(text: str) -> str:
@@ -39,14 +45,6 @@ def _filled(text: str) -> str:
         " ".join(text.split()), 100, subsequent_indent="  " if text.startswith("- ") else "",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-
-
-def write_png(path: Path, made: Figure) -> None:
-    """Write a figure of many points, which would be large as SVG."""
-    out = io.BytesIO()
-    made.savefig(out, format="png", dpi=100, metadata={"Software": None})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, out.getvalue(), path.name)
 
 
 def write_csv(path: Path, head: list[str], rows: list[list[Any]]) -> None:
@@ -68,6 +66,25 @@ def markdown(head: list[str], rows: list[list[Any]], left: int = 1) -> str:
     rule = "|" + "|".join(["---"] * left + ["---:"] * (len(head) - left)) + "|"
     lines = ["| " + " | ".join(str(cell) for cell in row) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def strong(text: str, best: bool) -> str:
+    """In bold, where it is the best."""
+    return f"**{text}**" if best else text
+
+
+def bold(values: list[list[float]], form: str, best: str = "high") -> list[list[str]]:
+    """Numbers as text, the best of each column in bold, and all that look like it."""
+    sign = 1.0 if best == "high" else -1.0
+    shown = [[form.format(value) for value in row] for row in values]
+    if not values:
+        return shown
+    for j in range(len(values[0])):
+        top = max(range(len(values)), key=lambda i: sign * values[i][j])
+        text = shown[top][j]
+        for row in shown:
+            row[j] = strong(row[j], row[j] == text)
+    return shown
 
 
 def printed(name: str) -> list[dict[str, str]]:

@@ -11,7 +11,14 @@ from scipy import stats
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.evaluate.plots import critical_difference as diagram
 from counterpoise.evaluate.protocol import RULES, fold, folds, g_mean, halves, judge, scaled
-from counterpoise.evaluate.ranks import compare, critical_difference, groups, p_values
+from counterpoise.evaluate.ranks import (
+    against,
+    compare,
+    critical_difference,
+    groups,
+    p_values,
+    paired,
+)
 from counterpoise.online import IRRLS, LS, NRRLS, RLS, TER, Perceptron
 
 RNG = np.random.default_rng(3)
@@ -150,3 +157,22 @@ def test_the_diagram_names_everybody_and_its_difference():
     text = " ".join(t.get_text() for t in axes.texts) + axes.get_title()
     assert all(name in text for name in found.names)
     assert f"{found.difference:.3f}" in text
+
+
+def test_pairs_are_wilcoxons_and_corrected_step_by_step():
+    rng = np.random.default_rng(0)
+    values = rng.random((30, 5)) - np.array([0.0, 0.05, 0.1, 0.3, 0.0])
+    names = list("abcde")
+    bare = {m: stats.wilcoxon(values[:, 0], values[:, j]).pvalue for j, m in enumerate(names) if j}
+    found = against(values, names, "a")
+    assert list(found) == sorted(bare, key=bare.get)
+    # Holm: from the smallest on, until one is not below α divided by how many are left.
+    for alpha in (0.001, 0.01, 0.05, 0.2, 0.5):
+        rejected = []
+        for i, m in enumerate(sorted(bare, key=bare.get)):
+            if (len(bare) - i) * bare[m] >= alpha:
+                break
+            rejected.append(m)
+        assert [m for m, p in found.items() if p < alpha] == rejected
+    assert paired(values[:, 0], values[:, 0]) == 1.0
+    assert max(found.values()) <= 1.0

@@ -12,7 +12,7 @@ import numpy as np
 
 try:
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ImportError as error:
     raise ImportError(
         "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
@@ -24,17 +24,17 @@ from counterpoise.evaluate.race import OURS, Result
 from counterpoise.evaluate.ranks import Comparison
 from counterpoise.printable import printable
 
-# Okabe and Ito's colours, which differ in lightness as well; lines differ in dashes too.
+# A colour for each method; those that may lie on one another differ in dashes too.
 STYLES: dict[str, dict[str, Any]] = {
     OURS: {"color": "#0072B2", "linewidth": 2.4},
     "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
-    "IR-RLS": {"color": "#56B4E9", "linestyle": (0, (1, 1))},
+    "IR-RLS": {"color": "#332288", "linestyle": (0, (1, 1))},
     "AR-RLS": {"color": "#882255"},
     "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
     "ACOG": {"color": "#D55E00"},
     "AROW": {"color": "#E69F00"},
     "SCW": {"color": "#E69F00", "linestyle": (0, (4, 1))},
-    "CW": {"color": "#E69F00", "linestyle": (0, (1, 1))},
+    "CW": {"color": "#999933", "linestyle": (0, (1, 1))},
     "PA": {"color": "#CC79A7"},
     "Perceptron": {"color": "#555555", "linestyle": (0, (4, 1))},
     "PE": {"color": "#555555", "linestyle": (0, (4, 1))},
@@ -277,36 +277,57 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     return made
 
 
-def critical_difference(found: Comparison) -> Figure:
-    """Average ranks, with bars that connect methods which do not differ significantly.
+def critical_difference(found: Comparison, title: str = "") -> Figure:
+    """Average ranks on a scale, with bars that connect methods which do not differ significantly.
 
-    Drawn by scikit-posthocs, of the extra ``paper``.
+    A ruler above the scale is as long as the critical difference.
 
     Parameters
     ----------
     found : Comparison
         What to draw.
+    title : str, default=""
+        What was compared.
 
     Returns
     -------
     Figure
     """
-    import pandas as pd
-    import scikit_posthocs
-
-    average = pd.Series(found.average)
-    names = list(average.index)
-    apart = np.abs(np.subtract.outer(average.to_numpy(), average.to_numpy()))
-    alike = pd.DataFrame(apart < found.difference, index=names, columns=names).astype(float)
-    made, axes = figure(2.9)
-    scikit_posthocs.critical_difference_diagram(
-        average, alike, ax=axes, alpha=0.5,
-        label_fmt_left="{label} ({rank:.2f})", label_fmt_right="({rank:.2f}) {label}",
-        color_palette={name: style(name)["color"] for name in names},
-        label_props={"fontsize": 9}, text_h_margin=0.03,
-        crossbar_props={"linewidth": 2.2, "color": "#444444"},
+    average = found.average
+    names, k = list(average), len(average)
+    left = names[: (k + 1) // 2]  # the better half; the other half stands on the right
+    bars = found.groups
+    step, bar = 1.0, 0.45  # heights of a line of text and of a bar
+    depth = bar * (len(bars) + 1)
+    height = depth + step * len(left)
+    made = Figure(figsize=(6.4, 1.3 + 0.26 * height), layout="constrained")
+    axes = made.add_subplot()
+    axes.set_axis_off()
+    axes.set(xlim=(0.0, k + 1.0), ylim=(height + 0.4, -2.6))
+    axes.plot([1, k], [0, 0], color="black", linewidth=1.2)
+    for rank in range(1, k + 1):
+        axes.plot([rank, rank], [-0.22, 0], color="black", linewidth=1.2)
+        axes.text(rank, -0.35, str(rank), ha="center", va="bottom", fontsize=9)
+    axes.plot([1, 1 + found.difference], [-1.7, -1.7], color="#D55E00", linewidth=2, label="ruler")
+    for end in (1, 1 + found.difference):
+        axes.plot([end, end], [-1.9, -1.5], color="#D55E00", linewidth=2)
+    axes.text(
+        1.12 + found.difference, -1.7, f"critical difference {found.difference:.3f}",
+        va="center", fontsize=9, color="#D55E00",
     )  # fmt: skip
-    axes.set_title(f"average rank; critical difference {found.difference:.3f}", fontsize=9, pad=18)
+    for i, group in enumerate(bars):
+        ends = [average[group[0]] - 0.04, average[group[-1]] + 0.04]
+        axes.plot(ends, [bar * (i + 1)] * 2, color="#444444", linewidth=3, solid_capstyle="butt")
+    for i, name in enumerate(names):
+        first = name in left
+        y = depth + step * (i + 0.5 if first else k - i - 0.5)
+        side, align = (0.72, "right") if first else (k + 0.28, "left")
+        colour = style(name)["color"]
+        axes.plot([average[name]] * 2 + [side], [0, y, y], color=colour, linewidth=1.1)
+        text = f"{name}  {average[name]:.2f}" if first else f"{average[name]:.2f}  {name}"
+        axes.text(side + (-0.06 if first else 0.06), y, text, ha=align, va="center", fontsize=9)
+    words = f"{title}: average ranks, 1 is best" if title else "average ranks, 1 is best"
+    axes.set_title(words, fontsize=10)
     return made
 
 
@@ -334,16 +355,36 @@ def time_per_row(results: list[Result]) -> Figure:
     return made
 
 
-def thousands(axis: Any) -> None:
+def thousands(axis: Any, most: int = 5) -> None:
     """Few ticks, in thousands with separators.
 
     Parameters
     ----------
     axis : Axis
         Of numbers of rows.
+    most : int, default=5
+        How many intervals at most.
     """
-    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks of a logarithmic axis as plain numbers, few of them.
+
+    Parameters
+    ----------
+    axis : Axis
+        A logarithmic one.
+    """
+    low, high = sorted(axis.get_view_interval())
+    decades = np.log10(high / low) if low > 0 else 1.0
+    subs = (
+        (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.2 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    )
+    axis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def _short(name: Any, most: int = 28) -> str:

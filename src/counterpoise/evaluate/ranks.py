@@ -1,5 +1,9 @@
 """Who is better over many data sets: average ranks, Friedman's test, Nemenyi's critical difference.
 
+And one method against each other, by pairs: Wilcoxon's signed ranks with Holm's correction, which
+Demšar recommends where a method is compared with the rest; Nemenyi's test is blunt for that, and
+what it says of two methods depends on the others.
+
 Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006.
 """
 
@@ -157,3 +161,54 @@ def p_values(ranks: Matrix) -> Matrix:
 
     found: Vector = scikit_posthocs.posthoc_nemenyi_friedman(ranks).to_numpy()
     return found
+
+
+def paired(one: Vector, other: Vector) -> float:
+    """Wilcoxon's p-value of paired values, 1 where no pair differs.
+
+    Parameters
+    ----------
+    one, other : ndarray of shape (sets,)
+        A value of each of two methods for each set.
+
+    Returns
+    -------
+    float
+    """
+    if not np.any(one != other):
+        return 1.0
+    return float(stats.wilcoxon(one, other).pvalue)
+
+
+def against(values: Matrix, names: list[str], name: str) -> dict[str, float]:
+    """Wilcoxon's p-value of one method against each other, with Holm's correction.
+
+    Parameters
+    ----------
+    values : ndarray of shape (sets, methods)
+        One value for each set and method.
+    names : list of str
+        The methods.
+    name : str
+        The one that is compared.
+
+    Returns
+    -------
+    dict of str to float
+        Corrected p-values of the others, smallest first.
+
+    Examples
+    --------
+    >>> from counterpoise.evaluate.ranks import against
+    >>> sets = np.arange(10.0)
+    >>> values = np.column_stack([sets, sets - 1.0, sets + 0.5 * (-1.0) ** sets])
+    >>> {m: round(p, 3) for m, p in against(values, ["a", "b", "c"], "a").items()}
+    {'b': 0.004, 'c': 1.0}
+    """
+    own = values[:, names.index(name)]
+    bare = {m: paired(own, values[:, j]) for j, m in enumerate(names) if m != name}
+    corrected, least = {}, 0.0
+    for i, m in enumerate(sorted(bare, key=lambda m: bare[m])):
+        least = max(least, min(1.0, (len(bare) - i) * bare[m]))
+        corrected[m] = least
+    return corrected

@@ -1,0 +1,41 @@
+"""A claim of the paper, and the words of a verdict on it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
+UNDECIDED = "cannot be decided"
+
+
+class Claim(NamedTuple):
+    """What the paper says, our verdict, and why; white space does not matter."""
+
+    says: str
+    verdict: str
+    why: str
+
+
+def verdict(holds: bool, otherwise: str = FAILS) -> str:
+    """Put a truth into words."""
+    return HOLDS if holds else otherwise
+
+
+def listed(values: dict[str, float], digits: int = 3) -> str:
+    """Names with their numbers."""
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
+
+
+def ordered(values: dict[str, float]) -> dict[str, float]:
+    """Largest first."""
+    return dict(sorted(values.items(), key=lambda item: -item[1]))
+
+
+def names(values: list[str]) -> str:
+    """Names, or that there are none."""
+    return ", ".join(values) or "none"
+
+
+def p_of(value: float) -> str:
+    """A p-value, with two digits."""
+    return f"{value:.2g}"
