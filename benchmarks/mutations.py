@@ -23,9 +23,6 @@ import time
 import traceback
 from pathlib import Path
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -45,6 +42,7 @@ import counterpoise.shards
 from counterpoise import modelfile
 from counterpoise.cli import main as command_line
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MEMORY = 2 << 30  # bytes of address space that a command may have
 SECONDS = 10.0  # that it may take
 BAD = ("signal", "traceback", "hang", "torn")
@@ -383,21 +381,34 @@ def main():
     parser.add_argument("--count", type=int, default=10_000, help="cases of each kind")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", choices=KINDS, action="append", help="one kind (repeatable)")
+    parser.add_argument("--log", type=Path, help="file of counts, to go on from")
     parser.add_argument("--check", action="store_true", help="write no table")
     parser.add_argument("--show", action="store_true", help="show what each command says")
     options = parser.parse_args()
+    if any(os.environ.get(name) != "1" for name in THREADS):
+        os.execve(
+            sys.executable, [sys.executable, *sys.argv], os.environ | dict.fromkeys(THREADS, "1")
+        )
     _warm()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    kinds, last = options.only or KINDS, options.first + options.count
-    counts = {kind: collections.Counter() for kind in kinds}
-    start = time.monotonic()
-    for first in range(options.first, last, ROUND):
+    kinds, start = options.only or KINDS, time.monotonic()
+    counts = {kind: collections.Counter() for kind in KINDS}
+    if options.log and options.log.exists():
+        counts |= {
+            k: collections.Counter(c) for k, c in json.loads(options.log.read_text()).items()
+        }
+    for last in range(ROUND, options.count + ROUND, ROUND):
         for kind in kinds:
+            done = counts[kind].total()
+            cases = range(options.first + done, options.first + min(last, options.count))
+            if not cases:
+                continue
             with tempfile.TemporaryDirectory(dir=memory) as name:
                 sound = prepared(Path(name))
-                cases = range(first, min(first + ROUND, last))
                 counts[kind] += prove(kind, Path(name), *sound, cases, options.show)
             print(f"{time.monotonic() - start:.0f} s", kind, dict(counts[kind]), flush=True)
+            if options.log:
+                options.log.write_text(json.dumps(counts))
         if not (options.check or options.show):
             _report(counts)
     sys.exit(1 if any(c[bad] for c in counts.values() for bad in BAD) else 0)
