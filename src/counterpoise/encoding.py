@@ -443,8 +443,8 @@ class Encoding:
             if values.itemsize * len(codes) > PADDED:
                 raise chunk.error(
                     0,
-                    f"labels of {values.itemsize // 4} characters in a chunk of {len(codes):,} rows "
-                    "take too much memory; learn fewer at a time with --chunk-rows",
+                    f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "
+                    "rows take too much memory; take fewer with --chunk-rows",
                 )
             return kind, values[codes], codes < 0
         return kind, *cells.whole(chunk, name)
