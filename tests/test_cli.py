@@ -824,6 +824,27 @@ def test_help_does_not_import_what_it_does_not_need():
     assert done.stderr == "set()\n"
 
 
+def test_a_prediction_does_not_import_what_it_does_not_need(tmp_path):
+    payments(50).to_csv(tmp_path / "t.csv", index=False)
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
+    code = (
+        "import sys; sys.argv = ['counterpoise', 'predict', 'm.safetensors', 't.csv']\n"
+        "from counterpoise.cli import main\n"
+        "main()\n"
+        "from types import ModuleType\n"
+        "loaded = {name for name, module in sys.modules.items() if type(module) is ModuleType}\n"
+        "heavy = {'scipy.stats', 'scipy.optimize', 'pandas', 'matplotlib', 'sklearn.metrics'}\n"
+        "heavy |= {'sklearn.datasets', 'sklearn.linear_model', 'numpy.f2py'}\n"
+        "print(sorted(heavy & loaded), file=sys.stderr)\n"
+        "import pandas, scipy.stats\n"
+        "print(scipy.stats.norm.ppf(0.5), pandas.DataFrame().size, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stderr == "[]\n0.0 0\n"  # and whoever comes later can have it all
+
+
 def test_without_the_extra_the_command_says_how_to_get_it():
     code = "import sys; sys.modules['typer'] = None\nfrom counterpoise.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

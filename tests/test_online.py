@@ -2,6 +2,9 @@
 
 import inspect
 import json
+import os
+import signal
+import threading
 from copy import deepcopy
 from pathlib import Path
 
@@ -482,3 +485,45 @@ def test_a_delay_longer_than_the_stream():
     rule = RLS()
     assert not rule.progressive_scores(X, y, delay=2**63 - 1).any()
     np.testing.assert_array_equal(rule.coef_, RLS().fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+@pytest.mark.parametrize("rule", [Perceptron, AROW, RLS, NRRLS, IRRLS, TER])
+def test_pieces_of_the_loop_change_no_bit(rule, delay, monkeypatch):
+    """The loop is left now and then to look for signals."""
+    X, y = noisy(60, 3)
+    states = []
+    for piece in (1e12, 1.0):  # all at once, or step by step first
+        monkeypatch.setattr("counterpoise.online.rule.PIECE", piece)
+        one = rule()
+        scores = one.progressive_scores(X, y, delay=delay)
+        states.append([scores, one._state.w, one._state.S, one._state.z, one._state.n])
+    for whole, parts in zip(*states, strict=True):
+        np.testing.assert_array_equal(whole, parts)
+
+
+def test_a_signal_ends_a_long_loop():
+    """It is sent while the loop runs, and the model is as if the call had never been made."""
+    X, y = noisy(400, 200)
+    rule, ends = NRRLS(), []
+    kernel, parameters = rule._kernel()
+
+    def watched(*arguments):
+        ends.append(arguments[-1])
+        if len(ends) == 2:
+            threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1)).start()
+        kernel(*arguments)
+
+    rule._kernel = lambda: (watched, parameters)
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    try:
+        with pytest.raises(InterruptedError):
+            rule.progressive_scores(X, y)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ends[-1] < 400
+    assert not rule.__sklearn_is_fitted__()
+
+
+def _interrupt(*_):
+    raise InterruptedError

@@ -17,6 +17,8 @@ class Kernel(Protocol):
         S: NDArray[Any],
         z: NDArray[Any],
         n: NDArray[Any],
+        start: int = ...,
+        stop: int = ...,
     ) -> None: ...
 
 PERCEPTRON: dict[str, Kernel]

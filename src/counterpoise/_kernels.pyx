@@ -462,7 +462,8 @@ cdef class Kernel:
 
     ``kernel(X, y, weight, delay, scores, parameters, work, stored, w, S, z, n)`` writes into
     ``scores`` what the model thought of each row before it learnt that row, and learns row i
-    after row ``i + delay`` was scored.
+    after row ``i + delay`` was scored. Step t scores row t and learns row ``t - delay``; all steps,
+    or those from ``start`` to ``stop``, so that whoever drives can look around between two calls.
     """
 
     cdef Step step
@@ -483,6 +484,8 @@ cdef class Kernel:
         double[::1] S,
         double[::1] z,
         double[::1] n,
+        Py_ssize_t start=0,
+        Py_ssize_t stop=-1,
     ):
         cdef Rule r
         cdef Py_ssize_t rows = X.shape[0], i, t
@@ -498,7 +501,7 @@ cdef class Kernel:
         r.n = &n[0]
         r.form = self.form
         with nogil:
-            for t in range(rows + delay):
+            for t in range(start, stop if stop >= 0 else rows + delay):
                 if t < rows:
                     scores[t] = dot(r.d, &X[t, 0], r.w)
                 i = t - delay

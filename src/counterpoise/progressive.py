@@ -26,6 +26,7 @@ from counterpoise.weighting import by_label
 
 WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = 64  # steps of a block
+PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 
@@ -83,7 +84,7 @@ def scores(
                 if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
                     at = stop
                     continue
-            at = scorer.plain(X, codes, delay, at, stop, result)
+            at = _plain(scorer, X, codes, delay, at, stop, result)
             if at == stop:
                 continue
         # What is left is a step that only the classifier's own solver can take.
@@ -92,6 +93,19 @@ def scores(
         scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
         at += 1
     return result
+
+
+def _plain(
+    scorer: Scorer, X: Matrix, codes: NDArray[np.intp], delay: int, at: int, stop: int, f: Matrix
+) -> int:
+    """Take steps one by one, in pieces between which Python looks for signals."""
+    piece = max(int(PIECE / X.shape[1] ** 3), 1)
+    while at < stop:
+        end = min(at + piece, stop)
+        at = scorer.plain(X, codes, delay, at, end, f)
+        if at < end:  # a singular problem
+            break
+    return at
 
 
 def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:

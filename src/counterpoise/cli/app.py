@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise import __version__
-from counterpoise.cli import words
+from counterpoise.cli import late, words
 from counterpoise.cli.data import data
 from counterpoise.cli.evaluate import evaluate
 from counterpoise.cli.export import export
@@ -73,7 +73,8 @@ def run() -> None:
     warnings.showwarning = _warn
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app(standalone_mode=False)
+        with late.imports(() if sys.argv[1:2] == ["export"] else late.HIDDEN):
+            code = app(standalone_mode=False)
         _flush()
     except BrokenPipeError:
         _give_up_output()

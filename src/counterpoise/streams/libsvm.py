@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.datasets import load_svmlight_file
 
 from counterpoise._records import Lines
 from counterpoise.streams.chunk import Chunk, DataError
@@ -64,6 +63,8 @@ class LibSVM:
 
 
 def _entries(data: bytes) -> Any:
+    from sklearn.datasets import load_svmlight_file  # takes long to import
+
     X, y = load_svmlight_file(io.BytesIO(data), dtype=np.float64, zero_based=False)
     if X.nnz and X.indices.min() < 0:
         raise ValueError("features are counted from 1")
