@@ -26,7 +26,8 @@ from counterpoise.version import VERSION
 KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
-LISTS = {"names", "features"}  # one of them: of columns, or of features made of columns
+# What lists there may be: names of columns, or features made of columns with how late rows stand.
+LISTS = (set(), {"names"}, {"features"}, {"features", "recent"})
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 
@@ -283,7 +284,7 @@ def from_bytes(data: bytes) -> Contents:
             lists[name] = _strict(array.tobytes())
             require(isinstance(lists[name], list), f"{name} that is not a list")
             require(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
-    require(set(lists) <= LISTS and len(lists) <= 1, "tensors that belong to nothing")
+    require(set(lists) in LISTS, "tensors that belong to nothing")
     return Contents(
         header["kind"], header["options"], arrays, header["facts"], header["stream"], lists
     )
