@@ -803,7 +803,8 @@ def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
     assert "saved from Python" in run("predict", "p.safetensors", "t.csv", code=2).err
 
 
-def test_help_and_version(run):
+def test_help_and_version(run, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # parents may be no shell
     assert run("--version").out == "counterpoise 0.1.0\n"
     for command in ([], ["learn"], ["predict"]):
         done = run(*command, "--help")

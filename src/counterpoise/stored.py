@@ -279,7 +279,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(set(stream) == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
-    require(set(contents.lists) == {"features"}, "names that are not those of its features")
+    require(set(contents.lists) - {"recent"} == {"features"}, "names that are not those of its features")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
