@@ -14,9 +14,10 @@ import pytest
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.learner import Learner, learn
-from counterpoise.streams import DataError, Mark, columnar, jsonlines, source, text
+from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages, source, text
 from counterpoise.streams.chunk import CHUNK_BYTES
 
+MAIN = "from counterpoise.cli import main; main()"
 ROOT = Path(__file__).parent.parent
 
 
@@ -28,9 +29,11 @@ def chunks(path, rows=8192, after=None, wanted=everything):
     return list(source(str(path)).chunks(rows, after or Mark(), {}, wanted))
 
 
-def learned(folder, name, label="y", columns=None, options=None):
+def learned(folder, name, label="y", columns=None, options=None, **how):
     learner = Learner(str(folder / "m"), {"label": label, **(columns or {})}, options or {})
-    learn(learner, [(source(str(folder / name)), name)], 10**6, lambda: False, lambda *_: None)
+    learn(
+        learner, [(source(str(folder / name)), name)], 10**6, lambda: False, lambda *_: None, **how
+    )
     return learner
 
 
@@ -103,6 +106,51 @@ def test_text_kept_once_for_many_rows_is_not_spread_out_at_once(tmp_path, ending
         assert chunk.columns["t"].nbytes < 2 * CHUNK_BYTES
         rows += chunk.rows
     assert rows == 400
+
+
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+@pytest.mark.parametrize("what", ["batch", "dictionary"])
+def test_batches_that_expand_to_much_more_are_refused(tmp_path, monkeypatch, ending, what):
+    text = pa.array(["x" * 100_000, "y"])
+    column = text.dictionary_encode() if what == "dictionary" else text
+    path, out = tmp_path / f"t.{ending}", io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    new = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+    with new(out, pa.schema([("t", column.type)]), options=options) as writer:
+        writer.write_table(pa.table({"t": column}))
+    path.write_bytes(out.getvalue())
+    assert len(out.getvalue()) < 3000
+    assert [chunk.rows for chunk in chunks(path)] == [2]
+    monkeypatch.setattr(messages, "BODY", 90_000)
+    with pytest.raises(DataError, match=r"claims 100,\d\d\d bytes, more than 90,000"):
+        chunks(path)
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\x7f", b"\0\0\0\x10"])
+def test_a_message_that_claims_much_costs_nothing(tmp_path, length):
+    data = ipc(pa.table({"x": [1.0]}), False)
+    (tmp_path / "t.arrows").write_bytes(data[:4] + length + data[8:])
+    with pytest.raises(DataError, match="a message of Arrow's that claims"):
+        chunks(tmp_path / "t.arrows")
+
+
+def test_an_arrow_file_can_come_through_a_pipe(tmp_path):
+    table = pa.table({"x": np.arange(50.0), "y": pa.array(["a", "b"] * 25).dictionary_encode()})
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            MAIN,
+            *["learn", "-", "--format", "arrow", "--label", "y", "-m", "m"],
+        ],
+        input=ipc(table, True, max_chunksize=20),
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "t.arrow").write_bytes(ipc(table, True, max_chunksize=20))
+    again = learned(tmp_path, "t.arrow", allow_overlap=True)
+    assert again.model.class_count_.tolist() == [50.0, 50.0]
 
 
 # Chunks end where so many bytes are reached, and that depends on the rows alone.

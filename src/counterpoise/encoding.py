@@ -348,8 +348,8 @@ class Encoding:
 
     def _least(self, chunk: Chunk) -> int:
         """Features that a chunk has at least: one for each column with a value in it."""
-        columns = chunk.columns.items()
-        named = sum(self.columns.feature(name) and c.null_count < len(c) for name, c in columns)
+        columns = [c for name, c in chunk.columns.items() if self.columns.feature(name)]
+        named = sum(1 for column in columns if column.null_count < len(column))
         return named + (0 if chunk.entries is None else len(np.unique(chunk.entries.indices)))
 
     def _decided(self, chunk: Chunk) -> dict[str, str]:

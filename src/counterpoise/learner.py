@@ -8,6 +8,7 @@ ends with the bytes of one that was not.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -333,7 +334,8 @@ class Learner:
     def _room(self) -> float:
         """Features of which the moments of one class have room."""
         limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
-        return (float(limit if self.model is None else self.model.memory_limit) / 8.0) ** 0.5
+        return math.sqrt((limit if self.model is None else self.model.memory_limit) / 8.0)
+
     def _named(self) -> dict[str, list[str]]:
         """Classes that options name, by option."""
         options = self._options if self.model is None else self.model.get_params(deep=False)

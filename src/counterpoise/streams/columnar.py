@@ -27,6 +27,7 @@ from counterpoise.streams.chunk import (
     changed,
     require_few,
 )
+from counterpoise.streams.messages import MARK, Messages, require_moderate_file
 from counterpoise.streams.raw import Bytes, cannot_read
 
 BATCH = 1 << 15  # rows read at a time, at most
@@ -38,7 +39,7 @@ class ColumnarSource:
     Parameters
     ----------
     path : str
-        A file, or ``-`` for standard input (an Arrow stream).
+        A file, or ``-`` for standard input (an Arrow stream, or a file read as one).
     name : str
         What to call it in messages.
     parquet : bool
@@ -120,15 +121,14 @@ class ColumnarSource:
             return
         source = Bytes(self.path, self.name)
         try:
-            start = b""
-            while len(start) < 6 and (more := source.raw(6)):
-                start += more
-            if start.startswith(b"ARROW1") and self.path != "-":
+            if self.path != "-" and source.begins(MARK):
+                require_moderate_file(self.path, self.name)
                 with pa.OSFile(self.path) as file, pa.ipc.open_file(file) as reader:
                     for i in range(reader.num_record_batches):
                         yield self._only(reader.get_batch(i), wanted)
             else:
-                with pa.ipc.open_stream(pa.PythonFile(_Rest(start, source), "r")) as reader:
+                messages = Messages(source.raw, self.name)
+                with pa.ipc.open_stream(pa.PythonFile(messages, "r")) as reader:
                     for batch in reader:
                         yield self._only(batch, wanted)
         finally:
@@ -216,24 +216,6 @@ class _Hashes:
         for name, (kind, values, lengths) in sorted(self._by_column.items()):
             whole.update(f"{name}\0{kind}\0{values.hexdigest()}{lengths.hexdigest()}\n".encode())
         return whole.hexdigest()
-
-
-class _Rest:
-    """What pyarrow expects of a Python file whose beginning was read already."""
-
-    closed = False
-
-    def __init__(self, start: bytes, source: Bytes) -> None:
-        self._start, self._source = start, source
-
-    def read(self, most: int) -> bytes:
-        data, self._start = self._start[:most], self._start[most:]
-        while len(data) < most and (more := self._source.raw(most - len(data))):
-            data += more  # a pipe gives what it has; less than asked for would mean the end
-        return data
-
-    def close(self) -> None:
-        pass
 
 
 def _starts(table: pa.Table) -> tuple[str, ...]:

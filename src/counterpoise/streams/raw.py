@@ -97,6 +97,22 @@ class Bytes:
         self._again = start
         return start.lstrip()
 
+    def begins(self, mark: bytes) -> bool:
+        """Whether the bytes begin with these; asked before any is read.
+
+        Parameters
+        ----------
+        mark : bytes
+            What they may begin with.
+
+        Returns
+        -------
+        bool
+        """
+        while len(self._peeked) < len(mark) and (more := self._read(len(mark) - len(self._peeked))):
+            self._peeked += more
+        return self._peeked.startswith(mark)
+
     def raw(self, most: int) -> bytes:
         """Read bytes before decompression.
 
