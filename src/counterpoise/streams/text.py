@@ -118,7 +118,8 @@ class TextSource:
     def _pieces(self, rows: int, after: Mark, until: int | None) -> Iterator[Piece]:
         self._bytes = source = Bytes(self.path, self.name)
         try:
-            cutter = _Cutter(source, self.dialect, self.live)
+            records = self.dialect.opened(source) if hasattr(self.dialect, "opened") else source
+            cutter = _Cutter(records, self.dialect, self.live)
             if self.dialect.header:
                 header, found = cutter.cut(1)
                 if found:
