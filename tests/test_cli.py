@@ -1,8 +1,10 @@
 """The command line: what it learns is what Python learns, once; and what it says when it cannot."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import pty
 import signal
@@ -107,7 +109,7 @@ def test_nothing_is_learnt_twice(run):
     assert content() == before
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "jsonl", "json"])
 def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
     whole = payments(500)
 
@@ -115,10 +117,11 @@ def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
         text = (
             whole[:rows].to_csv(index=False)
             if "csv" in ending
-            else whole[:rows].to_json(orient="records", lines=True)
+            else whole[:rows].to_json(orient="records", lines=ending == "jsonl")
         )
-        data = text.encode()
-        Path(f"t.{ending}").write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+        packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+        pack = packed.get(ending.split(".")[-1], lambda data: data)
+        Path(f"t.{ending}").write_bytes(pack(text.encode()))
 
     write(300)
     learnt(run, files=[f"t.{ending}"])

@@ -1,11 +1,16 @@
 """Readers: the same chunks however bytes arrive, and one clear error for what cannot be read."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
+import re
 import subprocess
 import sys
 import threading
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +25,7 @@ from sklearn.datasets import dump_svmlight_file
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.streams import DataError, Mark, expanded, source
+from counterpoise.streams.array import Elements
 from counterpoise.streams.chunk import Chunk
 from counterpoise.streams.delimited import Delimited
 from counterpoise.streams.text import TextSource
@@ -63,13 +69,17 @@ TABLE = {"a": [1.0, 2.5, -3.0, 4.0, 5.0], "b": ["x", "y", "x", "z", "y"], "y": [
 
 def write_table(path):
     """TABLE in the format that the name of the file says."""
-    table, name = pa.table(TABLE), path.name.removesuffix(".gz").removesuffix(".zst")
+    table, name = pa.table(TABLE), path.name
+    for ending in PACKED:
+        name = name.removesuffix(ending)
     if name.endswith((".csv", ".tsv")):
         delimiter = "," if name.endswith(".csv") else "\t"
         pa.csv.write_csv(table, path, pa.csv.WriteOptions(delimiter=delimiter))
         data = path.read_bytes()
     elif name.endswith(".jsonl"):
         data = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
+    elif name.endswith(".json"):
+        data = json.dumps(table.to_pylist(), indent=1).encode()
     elif name.endswith(".parquet"):
         pa.parquet.write_table(table, path, row_group_size=2)
         return
@@ -80,17 +90,32 @@ def write_table(path):
         with pa.ipc.new_stream(path, table.schema) as writer:
             writer.write_table(table, max_chunksize=2)
         return
-    if path.name.endswith(".gz"):
-        data = gzip.compress(data)
-    if path.name.endswith(".zst"):
-        data = pa.Codec("zstd").compress(data, asbytes=True)
-    path.write_bytes(data)
+    path.write_bytes(PACKED.get(path.suffix, lambda data: data)(data))
+
+
+def zipped(data, *names):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/", b"")
+        for name in names or ["t.csv"]:
+            archive.writestr(f"folder/{name}", data)
+    return out.getvalue()
+
+
+PACKED = {
+    ".gz": gzip.compress,
+    ".zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zip": zipped,
+}
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "t.csv", "t.tsv", "t.jsonl", "t.csv.gz", "t.jsonl.gz", "t.csv.zst", "t.tsv.zst",
+        "t.csv.bz2", "t.csv.xz", "t.jsonl.zip", "t.json", "t.json.gz", "t.json.xz",
         "t.parquet", "t.feather", "t.arrow",
     ],
 )  # fmt: skip
@@ -143,7 +168,13 @@ def test_cuts_do_not_depend_on_how_bytes_arrive(sizes, rows):
     assert values(found, "b")[:3] == ['5" z', 'x\n"1', 'x\n"2']
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet", "t.feather"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t.csv", "t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.csv.zip", "t.jsonl", "t.json",
+        "t.json.bz2", "t.parquet", "t.feather",
+    ],
+)  # fmt: skip
 def test_reading_goes_on_after_a_mark(tmp_path, name):
     write_table(tmp_path / name)
     whole = chunks(tmp_path / name, 2)
@@ -349,15 +380,116 @@ def test_a_bad_cell_is_found_in_any_chunk(tmp_path):
         encoded(path, rows=64)
 
 
-@pytest.mark.parametrize("ending", ["gz", "zst"])
+@pytest.mark.parametrize("ending", [".gz", ".zst", ".bz2", ".xz"])
 def test_a_truncated_file_is_not_a_short_file(tmp_path, ending):
     text = ("a,y\n" + "1,0\n2,1\n" * 20_000).encode()
-    data = gzip.compress(text) if ending == "gz" else pa.Codec("zstd").compress(text, asbytes=True)
-    path = tmp_path / f"t.csv.{ending}"
-    for cut in (len(data) - 1, len(data) - 5, len(data) // 2, 5):
+    data = PACKED[ending](text)
+    path = tmp_path / f"t.csv{ending}"
+    for cut in (len(data) - 1, len(data) - 5, len(data) // 2, 12 if ending == ".bz2" else 6):
         path.write_bytes(data[:cut])
         with pytest.raises(DataError, match="compressed and damaged or cut off"):
             chunks(path, 100)
+
+
+@pytest.mark.parametrize("ending", [".bz2", ".xz"])
+def test_streams_one_after_the_other_are_one(tmp_path, ending):
+    path, pack = tmp_path / f"t.csv{ending}", PACKED[ending]
+    between = b"\0" * 8 if ending == ".xz" else b""
+    path.write_bytes(pack(b"a,y\n1,0\n2") + between + pack(b",1\n3,0\n") + between)
+    assert values(chunks(path, 2), "a") == ["1", "2", "3"]
+    path.write_bytes(pack(b"a,y\n1,0\n2,1\n") + b"garbage, or a damaged stream")
+    with pytest.raises(DataError, match="compressed and damaged"):
+        chunks(path, 2)
+
+
+def test_text_may_begin_like_compressed_data(tmp_path):
+    for name in ("BZh", "BZh9", "BZh91AY", "PK", "PK\x03", "B"):
+        path = written(tmp_path / "t.csv", f"{name},y\n1,0\n")
+        assert list(chunks(path, 2)[0].columns) == [name.strip(), "y"]
+
+
+def test_zip_archives_hold_one_file(tmp_path):
+    path, rows = tmp_path / "t.csv.zip", b"a,y\n" + b"1,0\n2,1\n" * 20_000
+    path.write_bytes(zipped(rows, "one.csv", "two.csv"))
+    with pytest.raises(DataError, match=r"of 2 files \(folder/one.csv, folder/two.csv\), and"):
+        chunks(path, 2)
+    path.write_bytes(zipped(rows))
+    assert sum(chunk.rows for chunk in chunks(path, 1000)) == 40_000
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0x55
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="damaged"):
+        chunks(path, 1000)
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(DataError, match="zip archive that cannot be read"):
+        chunks(path, 1000)
+    reader, writer = os.pipe()
+    os.write(writer, zipped(b"a,y\n1,0\n"))
+    os.close(writer)
+    before = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        with pytest.raises(DataError, match="is a zip archive, whose index is at the end"):
+            list(source("-", "csv").chunks(2, Mark(), {}, lambda name: True))
+    finally:
+        os.dup2(before, 0)
+        for number in (before, reader):
+            os.close(number)
+
+
+ELEMENTS = [
+    {"a": 1, "b": 'x "y" \\ [', "y": 0},
+    {"a": 2.5, "b": "\n{é", "y": 1},
+    {"a": None, "c": [1, {"d": "]"}], "y": 1},
+    {},
+]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1), st.sampled_from([None, 0, 3]), st.booleans())
+def test_an_array_is_its_elements_however_it_arrives(sizes, indent, mark):
+    data = b"\xef\xbb\xbf" * mark + b" \n" + json.dumps(ELEMENTS, indent=indent).encode() + b"\n"
+
+    class Slowly:
+        name, at, turn = "slowly", 0, 0
+
+        def read(self, most):
+            size = sizes[self.turn % len(sizes)]
+            self.turn += 1
+            part = data[self.at : self.at + size]
+            self.at += size
+            return part
+
+    elements, read = Elements(Slowly()), b""
+    while part := elements.read(1 << 20):
+        read += part
+    assert [json.loads(line) for line in read.splitlines()] == ELEMENTS
+    assert elements.read(1 << 20) == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"y": 1}, {"y": 2}', "at element 3 of the JSON array: the array is cut off"),
+        ('[{"y": 1}, {"y": ', "at element 2 of the JSON array: the array is cut off"),
+        ('[{"y": 1}] {"y": 2}', "something follows the end"),
+        ('[{"y": 1} {"y": 2}]', "a comma belongs between two elements"),
+        ('[{"y": 1},, {"y": 2}]', "a comma belongs between two elements"),
+        ('[{"y": 1},]', "a comma belongs between two elements"),
+        ('[{"y": 1}, 7]', "a JSON object is expected, not '7'"),
+        ('[{"y": 1}, {"y": 1 2}]', "row 2: not a JSON object"),
+    ],
+)
+def test_an_array_that_is_none_says_why(tmp_path, text, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        chunks(written(tmp_path / "t.json", text), 10)
+
+
+def test_an_array_may_be_empty_and_may_grow(tmp_path):
+    path = written(tmp_path / "t.json", "[]")
+    assert chunks(path, 2) == []
+    mark = chunks(written(path, '[{"y": 1},\n {"y": 2}]'), 2)[0].mark
+    grown = chunks(written(path, '[{"y": 1}, {"y": 2}, {"y": 3}]'), 2, after=mark)
+    assert values(grown, "y") == [3]
 
 
 def test_what_numbers_look_like(tmp_path):

@@ -73,5 +73,5 @@ class _Module(ModuleType):
             raise AttributeError(name)
         self.__class__ = ModuleType  # type: ignore[assignment]
         self.__spec__.loader = self.__spec__.loader.real  # type: ignore[union-attr]
-        self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
+        self.__spec__.loader.exec_module(self)
         return getattr(self, name)

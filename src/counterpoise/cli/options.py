@@ -14,8 +14,8 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILES",
-        help="CSV, TSV, JSON lines, LIBSVM, Parquet or Arrow files, plain or compressed with gzip "
-        "or zstd; patterns; - for standard input.",
+        help="CSV, TSV, JSON lines or arrays, LIBSVM, Parquet or Arrow files, text also compressed "
+        "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input.",
         show_default=False,
     ),
 ]

@@ -37,7 +37,7 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
-COMPRESSED = (".gz", ".zst", ".zstd")
+COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
 def expanded(paths: list[str]) -> list[str]:
@@ -89,8 +89,8 @@ def format_of(path: str) -> str:
             return found
     known = " ".join(ending for endings in FORMATS.values() for ending in endings)
     raise DataError(
-        f"{path}: the name does not tell the format (known are {known}, with or without .gz or "
-        ".zst); say it with --format"
+        f"{path}: the name does not tell the format (known are {known}, with or without "
+        f"{' '.join(COMPRESSED)}); say it with --format"
     )
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: whole lines through pyarrow's reader, or one by one where that will not do.
+"""JSON lines, or an array: whole lines through pyarrow's reader, or one by one if need be.
 
 A field that a row does not have is 0; ``null`` is a missing value. pyarrow's reader does not tell
 the two apart, so lines are taken one by one where the word occurs.
@@ -18,7 +18,9 @@ import pyarrow.json
 
 from counterpoise._records import Objects
 from counterpoise.arrays import Flags
+from counterpoise.streams.array import Elements
 from counterpoise.streams.chunk import Chunk, DataError, require_few
+from counterpoise.streams.raw import Bytes
 from counterpoise.streams.text import Piece
 
 CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it
@@ -29,6 +31,20 @@ class JsonLines:
     """One JSON object a line."""
 
     header = False
+
+    def opened(self, source: Bytes) -> Elements:
+        """Lines of an input, which may be an array too.
+
+        Parameters
+        ----------
+        source : Bytes
+            The input.
+
+        Returns
+        -------
+        Elements
+        """
+        return Elements(source)
 
     def records(self) -> Objects:
         """Return a walker over records."""

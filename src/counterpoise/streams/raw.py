@@ -1,4 +1,4 @@
-"""Bytes of a file or of standard input, decompressed if they begin as gzip or zstd data does."""
+"""Bytes of a file or of standard input, decompressed if they begin as compressed data does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from counterpoise.streams.chunk import DataError
+from counterpoise.streams.unpacked import Zipped, undecided
+from counterpoise.streams.unpacked import opened as unpacked
 
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
@@ -44,8 +46,8 @@ class Bytes:
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.closed = False
         self._peeked = b""
-        while len(self._peeked) < 4:
-            more = self._read(4 - len(self._peeked))
+        while len(self._peeked) < 4 or undecided(self._peeked):
+            more = self._read(4 - len(self._peeked) if len(self._peeked) < 4 else 1)
             if not more:
                 break
             self._peeked += more
@@ -53,8 +55,10 @@ class Bytes:
         self._expanded: Any = None
         self._again = b""
         if codec is not None:
-            self.may_grow = False
             self._expanded = pa.CompressedInputStream(pa.PythonFile(_Raw(self), "r"), codec)
+        else:
+            self._expanded = unpacked(self._peeked, self.raw, path, name)
+        self.may_grow &= self._expanded is None
 
     def read(self, most: int) -> bytes:
         """Read bytes as they come.
@@ -81,6 +85,8 @@ class Bytes:
                 f"{self.name} is compressed and damaged or cut off ({error}); nothing after the "
                 "last whole chunk was used: fetch the file again"
             ) from None
+        if isinstance(self._expanded, Zipped):
+            self.consumed = self._expanded.consumed
         return data
 
     def peek(self) -> bytes:
@@ -134,6 +140,8 @@ class Bytes:
         """Close the file."""
         if not self.closed and self._descriptor:
             os.close(self._descriptor)
+        if not self.closed and isinstance(self._expanded, Zipped):
+            self._expanded.close()
         self.closed = True
 
     def _read(self, most: int) -> bytes:

@@ -156,7 +156,9 @@ class TextSource:
         try:
             if self.guess is not None:
                 self.dialect = self.guess(source.peek())
-            cutter = _Cutter(source, self.dialect, self.live, self.last_line)
+            records = self.dialect.opened(source) if hasattr(self.dialect, "opened") else source
+            last_line = self.last_line or not source.may_grow
+            cutter = _Cutter(records, self.dialect, self.live, last_line)
             if self.dialect.header:
                 header, found = cutter.cut(1)
                 if found:
@@ -187,7 +189,7 @@ class _Cutter:
 
     def __init__(self, source: Bytes, dialect: Dialect, live: bool, last_line: bool) -> None:
         self.source, self.dialect, self.live = source, dialect, live
-        self.last_line = last_line or not source.may_grow
+        self.last_line = last_line
         self.records = dialect.records()
         self.hash, self.size = xxh3_128(), 0
         self.ended_open = self.left = False
