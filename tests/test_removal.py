@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from samples import stream
 
@@ -187,3 +188,13 @@ def test_a_class_that_is_gone_leaves_no_name():
     model.forget(X[y == 2], np.full((y == 2).sum(), "secret"))
     assert model._learned.moments.labels.tolist() == ["a", "b"]
     assert model._contents().facts["labels"]["values"] == ["a", "b"]
+
+
+def test_a_model_that_has_forgotten_everything_knows_no_name():
+    X, y = stream(30, 2)
+    frame = pd.DataFrame(X, columns=["secret", "other"])
+    model = BalancedRidgeClassifier().fit(frame, y).forget(frame, y)
+    assert not hasattr(model, "feature_names_in_")
+    again = model.partial_fit(pd.DataFrame(np.c_[X, X], columns=["a", "b", "c", "d"]), y)
+    assert again.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert again.coef_.shape == (1, 4)

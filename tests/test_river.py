@@ -437,3 +437,17 @@ def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearnt():
     for i in range(300):
         empty.unlearn_one({}, i % 2)
     assert empty.predict_one({}) is None
+
+
+def test_what_is_unlearnt_leaves_no_name():
+    model = BalancedRidgeClassifier()
+    for event in (({"a": 1.0}, "x"), ({"a": 2.0}, "y"), ({"a": 3.0, "b": 1.0}, "secret")):
+        model.learn_one(*event)
+    model.unlearn_one({"a": 3.0, "b": 1.0}, "secret")
+    assert list(model._slots) == model._moments.labels.tolist() == ["x", "y"]
+    model.unlearn_one({"a": 1.0}, "x")
+    model.unlearn_one({"a": 2.0}, "y")
+    assert (model._names, model._slots, model._moments) == ([], {}, None)
+    assert model.predict_one({"a": 1.0}) is None
+    model.learn_one({"c": 1.0}, "z")
+    assert model.predict_one({"c": 1.0}) == "z"

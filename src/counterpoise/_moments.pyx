@@ -192,33 +192,33 @@ cdef Learnt view(moments) except *:
 
 
 def places(moments):
-    """Where the anchor of each feature should be."""
-    import numpy as np
-
+    """Where the anchor of each feature should be; None if it is there."""
     cdef Learnt s = view(moments)
-    cdef double[::1] result = np.empty(s.d)
+    found = moments.anchor.copy()
+    cdef double[::1] place = found
     cdef Py_ssize_t j
+    cdef bint stays = True
     for j in range(s.d):
-        result[j] = best_place(&s, NULL, j)
-    return np.asarray(result)
+        place[j] = best_place(&s, NULL, j)
+        stays = stays and place[j] == s.anchor[j]
+    return None if stays else found
 
 
 def add(
-    const Py_ssize_t[::1] slot, const double[::1] keep, const double[::1] stream, b, a,
-    holder=None, dict state=None,
+    const Py_ssize_t[::1] slot, const double[::1] keep, b, a, holder=None, dict state=None
 ):
     """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
 
-    ``stream`` is what that of a becomes. Then the holder, if there is one, gets the attributes in
-    ``state``: as all this is one call, a signal finds the state before or after.
+    Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
+    signal finds the state before or after.
     """
     cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
-    cdef const double[::1] anchor_b = b.anchor
+    cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
     cdef const double[:, :, :] C_b = b.C
     cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
     cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
     cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
-    cdef double[::1] stream_a = a.stream
+    cdef double[::1] stream = a.stream, held = a.stream.copy()
     cdef double[:, ::1] mean = a.mean, peak = a.peak
     cdef double[:, :, :] C = a.C
     cdef double[:, :, ::1] away = a.away, removed = a.removed
@@ -226,13 +226,17 @@ def add(
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest
+    cdef double largest, arrived = 0.0
     cdef Learnt s = view(a), other = view(b)
     with nogil:
+        for j in range(slot.shape[0]):
+            arrived += N_b[j]
         for k in range(stream.shape[0]):
-            stream_a[k] = stream[k]
+            stream[k] += arrived
         for j in range(slot.shape[0]):
             k = slot[j]
+            if n_b[j] > 0.0:
+                stream[k] = keep[j] * held[k] + stream_b[j]
             if n_b[j] > 0.0 and keep[j] != 1.0:
                 n[k] *= keep[j]
                 for i in range(d):

@@ -576,11 +576,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> tuple[Rows, Labels, Labels]:
         """Rows and labels, checked, and labels declared so far."""
         self._check()
-        first = "_learned" not in self.__dict__
+        first, fitted = "_learned" not in self.__dict__, self.__sklearn_is_fitted__()
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=first, accept_sparse=accept_sparse)
+        rows, target = validate.rows(self, X, y, reset=not fitted, accept_sparse=accept_sparse)
         given = self._given()
-        if self.__sklearn_is_fitted__():
+        if fitted:
             self._require_same_learning()
         elif not first and self._learned.learnt_with != self._learning():
             # Nothing is left of what was learnt, so that nothing need be kept of its map.
@@ -674,7 +674,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Take moments back, if enough digits are left."""
         learned = self._learned
         moments = model.without(learned.moments, chunk, Options.of(self), names.__getitem__)
-        self._learned = Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
+        with validate.all_or_nothing(self) as draft:
+            draft._learned = Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
+            if not moments.n.any():  # nothing is left, not even a name
+                draft.__dict__.pop("feature_names_in_", None)
 
     def _terms(self, names: Sequence[str] | None = None) -> list[str]:
         """What to call what is weighed: features, or terms of the map."""

@@ -235,9 +235,9 @@ class Moments:
         Scatters are about means of their own, so that they know no anchor.
         """
         place = places(self)
-        moved = np.flatnonzero(place != self.anchor)
-        if not moved.size:
+        if place is None:
             return
+        moved = np.flatnonzero(place != self.anchor)
         self.anchor[moved] = place[moved]
         for k, (rows, omega) in enumerate(entering):
             total = np.zeros(len(moved))
@@ -283,10 +283,7 @@ class Moments:
         """
         self._require_alike(other)
         keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
-        slots, seen = self._slots(other.labels), other.n > 0
-        stream = self.stream + other.N.sum()
-        stream[slots[seen]] = (keep * self.stream[slots] + other.stream)[seen]
-        add(slots, keep, stream, other, self, holder, state)
+        add(self._slots(other.labels), keep, other, self, holder, state)
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""

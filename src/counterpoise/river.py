@@ -205,7 +205,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             self._moments, chunk, self._options, lambda j: f"feature {names[j]}"
         )
         slots = {label: k for k, label in enumerate(moments.labels.tolist())}
-        self._replace(moments, self._names, self._columns, slots, self._fixed)
+        if slots:
+            self._replace(moments, self._names, self._columns, slots, self._fixed)
+        else:  # nothing is left, not even a name
+            self._replace(None, [], {}, {})
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""
@@ -412,20 +415,20 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     def _replace(
         self,
-        moments: Moments,
+        moments: Moments | None,
         names: list[Any],
         columns: dict[Any, int],
         slots: dict[Any, int],
         fixed: FixedMap | None = None,
         warmup: Warmup | None = None,
     ) -> None:
-        """Let other moments take their place, all at once."""
+        """Let other moments, or none, take their place, all at once."""
         self.__dict__.update(self._state(moments, names, columns, slots, fixed, warmup))
         self._bind()
 
     def _state(
         self,
-        moments: Moments,
+        moments: Moments | None,
         names: list[Any],
         columns: dict[Any, int],
         slots: dict[Any, int],

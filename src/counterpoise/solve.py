@@ -30,6 +30,8 @@ from sklearn.exceptions import ConvergenceWarning
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.moments import EPS, Moments
 
+BLUR = 1e-12  # of a loss: its rounding is a thousandth of that
+
 
 @dataclass(frozen=True, eq=False)
 class System:
@@ -278,7 +280,7 @@ class Path:
         q: Vector = self.system.share + inverse @ self.h**2
         return q
 
-    def gcv(self, b: Vector) -> Vector:
+    def gcv(self, b: Vector) -> tuple[Vector, Vector]:
         """Generalised cross-validation, class by class.
 
         GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
@@ -291,13 +293,16 @@ class Path:
 
         Returns
         -------
-        ndarray of shape (r,)
+        score : ndarray of shape (r,)
+        blur : ndarray of shape (r,)
+            Differences of scores that mean nothing: rounding of the loss, far from it on the safe
+            side. With fewer rows than features loss and freedom both vanish, and it is all there is.
         """
         system, moments = self.system, self.system.moments
         t, w = self._at(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
-        score = np.zeros(len(b))
+        score, blur = np.zeros(len(b)), np.zeros(len(b))
         D = self.V / system.s[:, None]
         # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1; and the
         # rounding of eigenvalues that should be zero counts the more the smaller b is.
@@ -311,7 +316,8 @@ class Path:
             freedom -= spent * system.rank_one(b, self._q(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
             score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
-        return score
+            blur += system.a[k] * BLUR / left**2
+        return score, blur
 
 
 def _live(system: System) -> int:
@@ -337,10 +343,9 @@ def choose_ridge(systems: list[System]) -> float:
     Returns
     -------
     float
-        One of 73 values, six to a decade, about the mean second moment of the
-        features that vary. Where the criterion is
-        flat, or next to nothing, the largest of those that are equal to within 1e-8, so that
-        rounding cannot decide.
+        One of 73 values, six to a decade, about the mean second moment of the features that vary.
+        Where the criterion is flat, or next to nothing, the largest of those that are equal to
+        within 1e-8, and within what rounding can have done, so that rounding cannot decide.
     """
     paths = [Path(system) for system in systems]
     size = (
@@ -355,6 +360,7 @@ def choose_ridge(systems: list[System]) -> float:
         or 1.0
     )
     b = size * np.logspace(-10.0, 2.0, 73)
-    score = np.sum([path.gcv(b) for path in paths], axis=0)
+    score, blur = np.sum([path.gcv(b) for path in paths], axis=0)
     nothing = 1e-12 * sum(float(system.a.sum()) for system in systems)
-    return float(b[score <= score.min() * (1.0 + 1e-8) + nothing][-1])
+    best = float((score + blur).min())
+    return float(b[score <= best * (1.0 + 1e-8) + nothing][-1])

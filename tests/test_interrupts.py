@@ -1,0 +1,210 @@
+"""Signals into calls that succeed and calls that fail: a model is as before or as after, bit by bit.
+
+``benchmarks/interrupts.py`` sends 10,000 of them.
+"""
+
+import contextlib
+import copy
+import signal
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import stream
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.online import AROW, LS, RLS
+from counterpoise.river import BalancedRidgeClassifier as River
+
+X, y = stream(40, 3, 2, minority=0.4)
+MORE, LABELS = stream(12, 3, 3, seed=1)  # brings a class that is new
+BAD = MORE.copy()
+BAD[-1, 2] = np.nan
+ROW, EVENT = MORE[0], dict(enumerate(MORE[0].tolist()))
+FRAME = pd.DataFrame(MORE, columns=["a", "b", "c"])
+
+
+def learnt(**options):
+    return BalancedRidgeClassifier(**options).partial_fit(X, y)
+
+
+def chooser():
+    return ChoosingClassifier(candidates=("linear",), ridges=(1.0, 0.1)).partial_fit(X, y)
+
+
+def river(**options):
+    model = River(**options)
+    for x, label in zip(X.tolist(), y.tolist(), strict=True):
+        model.learn_one(dict(enumerate(x)), label)
+    return model
+
+
+def single():
+    model = learnt()
+    model.learn_one(X[0], y[0])
+    model.predict_one(X[0])
+    return model
+
+
+# What is called on which model.
+CALLS = {
+    "new class": (learnt, lambda m: m.partial_fit(MORE, LABELS)),
+    "the first chunk": (BalancedRidgeClassifier, lambda m: m.partial_fit(FRAME, LABELS)),
+    "a chunk with NaN": (learnt, lambda m: m.partial_fit(BAD, LABELS)),
+    "labels of another type": (learnt, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
+    "fit": (learnt, lambda m: m.fit(FRAME, LABELS)),
+    "fit with NaN": (learnt, lambda m: m.fit(BAD, LABELS)),
+    "fading": (lambda: learnt(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
+    "forget": (learnt, lambda m: m.forget(X[:9], y[:9])),
+    "forget a class": (learnt, lambda m: m.forget(X[y == 1], y[y == 1])),
+    "forget strangers": (learnt, lambda m: m.forget(MORE, LABELS)),
+    "progressive": (learnt, lambda m: m.progressive_scores(MORE, LABELS)),
+    "warm-up": (lambda: learnt(features="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
+    "progressive in a warm-up": (
+        lambda: learnt(features="poly2"),
+        lambda m: m.progressive_scores(MORE[:4], LABELS[:4]),
+    ),
+    "one row": (single, lambda m: m.learn_one(ROW, 0)),
+    "one row of a new class": (single, lambda m: m.learn_one(ROW, 7)),
+    "wider": (learnt, lambda m: m._widen(["a", "b", "c", "d", "e"])),
+    "merge": (learnt, lambda m: m.merge(m)),
+    "chooser": (chooser, lambda m: m.partial_fit(MORE, LABELS)),
+    "chooser with NaN": (chooser, lambda m: m.partial_fit(BAD, LABELS)),
+    "chooser fitted with NaN": (chooser, lambda m: m.fit(BAD, LABELS)),
+    "rule": (lambda: RLS().fit(X, y), lambda m: m.partial_fit(MORE, LABELS % 2)),
+    "rule with a strange label": (lambda: AROW().fit(X, y), lambda m: m.partial_fit(MORE, LABELS)),
+    "rule fitted with NaN": (lambda: LS().fit(X, y), lambda m: m.fit(BAD, LABELS % 2)),
+    "event": (river, lambda m: m.learn_one(EVENT, 0)),
+    "event of a new feature": (river, lambda m: m.learn_one({**EVENT, "new": 1.0}, 0)),
+    "event of a new label": (river, lambda m: m.learn_one(EVENT, "new")),
+    "event with NaN": (river, lambda m: m.learn_one({**EVENT, "bad": np.nan}, "new")),
+    "many events": (river, lambda m: m.learn_many(FRAME, LABELS)),
+    "event taken back": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
+    "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
+    "mapped event": (lambda: river(features="poly2"), lambda m: m.learn_one(EVENT, "new")),
+}
+CACHES = {"_events", "_solved", "solved", "single", "version", "_store"}
+
+
+def image(thing):
+    """All that a model is, without what it only remembers to be quick."""
+    if isinstance(thing, np.ndarray):
+        values = thing.tolist() if thing.dtype == object else np.ascontiguousarray(thing).tobytes()
+        return str(thing.dtype), thing.shape, values
+    if isinstance(thing, dict):
+        return [(k, image(v)) for k, v in thing.items() if k not in CACHES]
+    if isinstance(thing, (list, tuple)):
+        return [image(v) for v in thing]
+    if hasattr(thing, "__slots__") and hasattr(thing, "__getstate__") and not callable(thing):
+        return [(k, image(getattr(thing, k))) for k in sorted(thing.__slots__) if k not in CACHES]
+    if hasattr(thing, "__dict__") and not callable(thing):
+        return [(k, image(v)) for k, v in sorted(thing.__dict__.items()) if k not in CACHES]
+    return repr(thing)
+
+
+def sound(model):
+    """Whether a model that has learnt something still answers."""
+    if isinstance(model, River):
+        return model.predict_one(EVENT) is not None
+    return len(model.predict(np.zeros((1, model.n_features_in_)))) == 1
+
+
+def outcomes(name):
+    """A model to begin with, and images of it before and after the call."""
+    make, call = CALLS[name]
+    model = make()
+    done = copy.deepcopy(model)
+    with contextlib.suppress(ValueError):
+        call(done)
+    return model, image(copy.deepcopy(model)), image(done)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
+    """Raised at every line, or at 250 of them, that runs in our modules or in contextlib."""
+    start, before, after = outcomes(name)
+    call = CALLS[name][1]
+
+    def interrupted(at):
+        """Lines that ran until the call ended or was interrupted."""
+        model, lines = copy.deepcopy(start), [0]
+
+        def tracer(frame, event, argument):
+            path = frame.f_code.co_filename
+            if not ("counterpoise" in path or "contextlib" in path) or "tests" in path:
+                return None
+            if event == "line":
+                lines[0] += 1
+                if lines[0] == at:
+                    raise KeyboardInterrupt
+            return tracer
+
+        sys.settrace(tracer)
+        try:
+            call(model)
+        except (KeyboardInterrupt, ValueError):
+            pass
+        finally:
+            sys.settrace(None)
+        found = image(model)
+        assert found in (before, after), f"neither before nor after, at line {at}"
+        if found == before and start.__dict__.get("_learned") is not None:
+            assert sound(model)
+        return lines[0]
+
+    lines = interrupted(0)
+    for at in range(1, lines + 1, max(1, lines // 250)):
+        interrupted(at)
+
+
+class Struck(KeyboardInterrupt):
+    """A signal came."""
+
+
+def strike(name, wanted, rng):
+    """Send real signals into a call until so many have hit it.
+
+    A timer sends them at a random moment of the call. Returns how many hit it, and after how many
+    of these the model was as before.
+    """
+    start, before, after = outcomes(name)
+    call, hits, undone = CALLS[name][1], 0, 0
+
+    def handler(number, frame):
+        raise Struck
+
+    previous = signal.signal(signal.SIGALRM, handler)
+    try:
+        begun = time.perf_counter()
+        with contextlib.suppress(ValueError):
+            call(copy.deepcopy(start))
+        length = time.perf_counter() - begun
+        while hits < wanted:
+            model, inside, struck = copy.deepcopy(start), False, False
+            try:
+                signal.setitimer(signal.ITIMER_REAL, max(rng.uniform(0.0, length), 1e-6))
+                inside = True
+                with contextlib.suppress(ValueError):
+                    call(model)
+                inside = False
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            except Struck:
+                struck = inside
+                hits += struck
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            found = image(model)
+            assert found in (before, after), f"{name}: a model was lost"
+            undone += struck and found == before
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
+    return hits, undone
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+def test_real_signals_lose_no_model(name):
+    strike(name, 20, np.random.default_rng(0))
