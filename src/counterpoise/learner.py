@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -39,8 +40,10 @@ from counterpoise.stored import (
 )
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
+from counterpoise.streams.raw import lasting
 
 CHUNK_ROWS = 8192
+PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
 
 class Learner:
@@ -140,11 +143,20 @@ class Learner:
         Yields
         ------
         Chunk
+            None after ``stop`` has said yes, least of all what is left of a pipe that has ended.
         """
         mark = self.records.get(key, Record()).mark
         self._kinds = {**self.encoding.columns.told, **self.encoding.kinds}
-        wanted = self.encoding.columns.wanted
-        yield from ahead(source.chunks(self.chunk_rows, mark, self._kinds, wanted), stop=stop)
+        chunks = source.chunks(self.chunk_rows, mark, self._kinds, self.encoding.columns.wanted)
+        patience = 0.0 if lasting(source.path) else PATIENCE
+        try:
+            for chunk in ahead(chunks, stop=stop):
+                if chunk.last and _asked_soon(stop, patience):
+                    return
+                yield chunk
+        except ValueError:
+            if not _asked_soon(stop, patience):
+                raise
 
     def encode(self, chunk: Chunk, key: str, allow_overlap: bool = False) -> Encoded:
         """Make rows of features of a chunk, and the model ready for them.
@@ -297,6 +309,20 @@ class Learner:
                     f"{self.path} was learnt with {shown(before[name])}; leave the option out, or "
                     "learn into a new file"
                 )
+
+
+def _asked_soon(stop: Callable[[], bool], patience: float) -> bool:
+    """Whether to end, if need be after a moment.
+
+    Ctrl-C and the like go to a whole pipeline. Whoever writes into it is gone at once, perhaps in
+    the middle of a row, and the end of the pipe may be noticed here before the signal is.
+    """
+    until = time.monotonic() + patience
+    while not stop():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 AUTO = "auto"

@@ -67,6 +67,9 @@ class Chunk:
         Features that have numbers instead of names: column j is feature j + 1.
     starts : tuple of str
         Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
+    last : bool
+        Whether the input ended before the chunk was full, or within its last row. If more comes one
+        day, or would have come, an undisturbed run cuts these rows otherwise.
     """
 
     source: str
@@ -80,6 +83,7 @@ class Chunk:
     absent: dict[str, Flags] = field(default_factory=dict)
     entries: Any = None
     starts: tuple[str, ...] = ()
+    last: bool = False
 
     def head(self, rows: int) -> Chunk:
         """Take the first rows.
@@ -125,6 +129,7 @@ class Source(Protocol):
     """One input that can be read from any mark on."""
 
     name: str
+    path: str
 
     def chunks(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class ColumnarSource:
         if self._rows < after.rows:
             raise changed(self.name, after)
         if tables.rows:
-            yield self._chunk(tables.take(tables.rows), hashes)
+            yield replace(self._chunk(tables.take(tables.rows), hashes), last=True)
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
         hashes.add(table)

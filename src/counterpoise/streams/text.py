@@ -36,6 +36,8 @@ class Piece(NamedTuple):
         How far the input was read.
     starts : tuple of str
         Hashes of the beginning of the input, if this is its first piece.
+    last : bool
+        Whether the input has ended before there were as many records as were wanted.
     """
 
     data: bytes
@@ -43,6 +45,7 @@ class Piece(NamedTuple):
     rows: int
     mark: Mark
     starts: tuple[str, ...] = ()
+    last: bool = False
 
 
 class Dialect(Protocol):
@@ -110,7 +113,7 @@ class TextSource:
 
         def parse(piece: Piece) -> Chunk:
             chunk = self.dialect.parse(piece, self.name, kinds, wanted)
-            return replace(chunk, starts=piece.starts)
+            return replace(chunk, starts=piece.starts, last=piece.last)
 
         pieces = self._pieces(rows, after, until)
         yield from map(parse, pieces) if self.live else mapped(parse, pieces)
@@ -133,7 +136,7 @@ class TextSource:
                 row += found
                 mark = Mark(row, cutter.size, cutter.hash.hexdigest(), cutter.ended_open)
                 starts = self._starts(data, found) if row == found else ()
-                yield Piece(data, row - found + 1, found, mark, starts)
+                yield Piece(data, row - found + 1, found, mark, starts, cutter.ended)
         finally:
             source.close()
 
@@ -150,7 +153,7 @@ class _Cutter:
         self.source, self.dialect, self.live = source, dialect, live
         self.records = dialect.records()
         self.hash, self.size = xxh3_128(), 0
-        self.ended_open = False
+        self.ended_open = self.ended = False
         self._piece, self._at, self._first = b"", 0, True
 
     def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
@@ -158,6 +161,7 @@ class _Cutter:
         parts, found, since = [], 0, 0
         while found < wanted:
             if self._at == len(self._piece) and not self._more():
+                self.ended = True
                 break
             start = self._at
             self._at, ended = self.records.take(self._piece, start, wanted - found)
