@@ -7,7 +7,6 @@ ends with the bytes of one that was not.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from counterpoise import modelfile
+from counterpoise import beside
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
@@ -421,31 +420,17 @@ def locked(path: str) -> Iterator[None]:
     path : str
         The model file.
     """
-    lock = f"{os.path.realpath(path)}.lock"
-    while True:
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise type(error)(error.errno, error.strerror, path) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            current = os.stat(lock).st_ino == os.fstat(descriptor).st_ino
-        except FileNotFoundError:
-            current = False
-        except OSError:
-            os.close(descriptor)
-            raise DataError(
-                f"{path} is being written by another process; wait until it has ended"
-            ) from None
-        if current:
-            break
-        os.close(descriptor)  # its owner has just removed it
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
     try:
-        modelfile.discard_temporary(path)
+        lock = beside.locked(path)
+        lock.__enter__()
+    except beside.BusyError as error:
+        raise DataError(str(error)) from None
+    try:
         yield
     finally:
-        os.unlink(lock)
-        os.close(descriptor)
+        lock.__exit__(None, None, None)
 
 
 def learn(

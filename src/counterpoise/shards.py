@@ -15,6 +15,7 @@ from counterpoise.learner import Learner
 from counterpoise.stored import Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
+from counterpoise.streams.raw import lasting
 
 
 def merged(one: Stored, two: Stored, names: tuple[str, str], allow_overlap: bool) -> Stored:
@@ -94,6 +95,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         raise DataError(f"{source.name} was never learnt; what was learnt is {known}")
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; forget needs a file")
+    if os.path.exists(source.path) and not lasting(source.path):
+        raise DataError(f"{source.name} cannot be read twice; forget needs a file")
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
     model._require_forgettable()
