@@ -1,12 +1,16 @@
 """Killed at any moment, a run that is started again ends as if nothing had happened."""
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pipelines import FORMATS
 
 from counterpoise.learner import Learner, learn, locked
 from counterpoise.stored import stored_model
@@ -106,10 +110,11 @@ def test_killed_at_random_moments(tmp_path):
     rng, last = np.random.default_rng(0), 0
     for _ in range(3):
         process = subprocess.Popen(COMMAND, **options)
-        start = time.monotonic()
-        while not (tmp_path / "m").exists() and time.monotonic() - start < 20:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0.0, 0.4))
+        saves, wanted = set(), rng.integers(2, 12)
+        while len(saves) < wanted and process.poll() is None:  # a moment is a number of saves
+            if (tmp_path / "m").exists():
+                saves.add((tmp_path / "m").stat().st_mtime_ns)
+            time.sleep(0.001)
         process.kill()
         process.wait()
         (record,) = stored_model(str(tmp_path / "m")).records.values()
@@ -120,3 +125,50 @@ def test_killed_at_random_moments(tmp_path):
     (tmp_path / "m").unlink()
     go_on(tmp_path)
     assert (tmp_path / "m").read_bytes() == killed
+
+
+# Signals to a whole pipeline: whoever writes into it is gone too
+
+
+@pytest.mark.parametrize("cut", [b"", b"1.5,u,1", b"1.5,u"])
+@pytest.mark.parametrize("late", [0, 3])
+def test_what_is_left_of_a_broken_pipe_is_not_learned(tmp_path, cut, late):
+    """The pipe ends when a stop is asked for, or a moment before: neither row nor error counts."""
+    write_rows(tmp_path, 1000)
+    lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)
+    os.mkfifo(tmp_path / "pipe.csv")
+    seen, asked = [], []
+
+    def write():
+        (tmp_path / "pipe.csv").write_bytes(b"".join(lines[: 1 + 64 * 3 + 20]) + cut)
+
+    def stop():
+        """Say yes when the whole chunks are learned, but not to the first questions."""
+        if 64 * 3 in seen:
+            asked.append("?")
+        return len(asked) > 1 + late
+
+    def watch(_, chunk, __):
+        seen.append(chunk.mark.rows)
+
+    threading.Thread(target=write).start()
+    learner = Learner(str(tmp_path / "m"), {"label": "y"}, {}, chunk_rows=64)
+    learn(learner, [(source(str(tmp_path / "pipe.csv")), "t.csv")], 10**9, stop, watch)
+    (record,) = stored_model(str(tmp_path / "m")).records.values()
+    assert record.mark.rows == 64 * 3
+    go_on(tmp_path)
+    interrupted = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").unlink()
+    go_on(tmp_path)
+    assert (tmp_path / "m").read_bytes() == interrupted
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_pipelines_that_are_stopped_go_on(kind):
+    """A short version of what benchmarks/crash.py does with 100 signals."""
+    script = Path(__file__).with_name("pipelines.py")
+    done = subprocess.run(
+        [sys.executable, script, kind, "4", "0"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{kind}: 4 signals" in done.stdout

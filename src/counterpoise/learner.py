@@ -7,9 +7,9 @@ ends with the bytes of one that was not.
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from counterpoise import modelfile
+from counterpoise import beside
 from counterpoise.arrays import Matrix
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
@@ -43,9 +43,11 @@ from counterpoise.stored import (
 )
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.ahead import ahead
+from counterpoise.streams.raw import lasting
 
 CHUNK_ROWS = 8192
 SETTLED = 1000  # rows after which a new label is more likely a mistake
+PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
 
 class Learner:
@@ -212,12 +214,21 @@ class Learner:
         Yields
         ------
         Chunk
+            None after ``stop`` has said yes, least of all what is left of a pipe that has ended.
         """
         mark = self.records.get(key, Record()).mark
         columns = self.encoding.columns
         self._kinds = columns.read({**columns.told, **self.encoding.kinds})
-        wanted = columns.wanted
-        yield from ahead(source.chunks(self.chunk_rows, mark, self._kinds, wanted), stop=stop)
+        chunks = source.chunks(self.chunk_rows, mark, self._kinds, columns.wanted)
+        patience = 0.0 if lasting(source.path) else PATIENCE
+        try:
+            for chunk in ahead(chunks, stop=stop):
+                if chunk.last and _asked_soon(stop, patience):
+                    return
+                yield chunk
+        except ValueError:
+            if not _asked_soon(stop, patience):
+                raise
 
     def encode(self, chunk: Chunk, key: str, allow_overlap: bool = False) -> Encoded:
         """Make rows of features of a chunk, and the model ready for them.
@@ -537,6 +548,20 @@ class Learner:
         return replace(before, classes=classes, drop=drop)
 
 
+def _asked_soon(stop: Callable[[], bool], patience: float) -> bool:
+    """Whether to end, if need be after a moment.
+
+    Ctrl-C and the like go to a whole pipeline. Whoever writes into it is gone at once, perhaps in
+    the middle of a row, and the end of the pipe may be noticed here before the signal is.
+    """
+    until = time.monotonic() + patience
+    while not stop():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 AUTO = "auto"
 
 
@@ -649,31 +674,17 @@ def locked(path: str) -> Iterator[None]:
     path : str
         The model file.
     """
-    lock = f"{os.path.realpath(path)}.lock"
-    while True:
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise type(error)(error.errno, error.strerror, path) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            current = os.stat(lock).st_ino == os.fstat(descriptor).st_ino
-        except FileNotFoundError:
-            current = False
-        except OSError:
-            os.close(descriptor)
-            raise DataError(
-                f"{path} is being written by another process; wait until it has ended"
-            ) from None
-        if current:
-            break
-        os.close(descriptor)  # its owner has just removed it
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
     try:
-        modelfile.discard_temporary(path)
+        lock = beside.locked(path)
+        lock.__enter__()
+    except beside.BusyError as error:
+        raise DataError(str(error)) from None
+    try:
         yield
     finally:
-        os.unlink(lock)
-        os.close(descriptor)
+        lock.__exit__(None, None, None)
 
 
 def learn(

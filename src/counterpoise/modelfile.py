@@ -11,7 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from counterpoise.beside import created, discard_temporary, temporary_name
 from counterpoise.version import VERSION
 
 KEY = "counterpoise"
@@ -104,7 +104,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
     except FileNotFoundError:
         mode = None
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        discard_temporary(path)
+        descriptor = created(temporary)
         try:
             if mode is not None:
                 os.fchmod(descriptor, mode)
@@ -112,9 +113,9 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
             while left:
                 left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
+            os.replace(temporary, path)
         finally:
             os.close(descriptor)
-        os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
@@ -126,36 +127,6 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
             ) from None
         raise
     sync(os.path.dirname(path))
-
-
-def temporary_name(path: str) -> str:
-    """Name for a file that is to be renamed when it is whole: beside it, hidden, and its own.
-
-    Parameters
-    ----------
-    path : str
-        What it will be.
-
-    Returns
-    -------
-    str
-    """
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
-
-
-def discard_temporary(path: str | os.PathLike[str]) -> None:
-    """Remove what a killed process may have left of a file; nobody else may be writing it.
-
-    Parameters
-    ----------
-    path : path
-        The model.
-    """
-    folder, name = os.path.split(os.path.realpath(path))
-    for entry in os.listdir(folder or "."):
-        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
-            os.unlink(os.path.join(folder, entry))
 
 
 def to_bytes(contents: Contents) -> bytes:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ import pyarrow.parquet
 
 from counterpoise import probability
 from counterpoise.arrays import Vector
-from counterpoise.modelfile import sync, temporary_name
+from counterpoise.beside import created, discard_temporary, temporary_name
+from counterpoise.modelfile import sync
 from counterpoise.outlying import Outlying
 from counterpoise.recent import WINDOW, of_class, standing
 from counterpoise.stored import Stored
@@ -269,13 +271,17 @@ class Sink:
         self._parquet: Any = None
         self._file: Any = None
         self._temporary = ""
+
+    def open(self) -> None:
+        """Begin; whatever happens from here on, :meth:`close` tidies up."""
         if self.path is None:
             return
         if os.path.exists(self.path) and not os.path.isfile(self.path):  # a pipe, a device
             self._file = open(self.path, "wb")  # noqa: SIM115
             return
+        discard_temporary(self.path)
         self._temporary = temporary_name(self.path)
-        self._file = open(self._temporary, "xb")  # noqa: SIM115
+        self._file = os.fdopen(created(self._temporary), "wb")
 
     @property
     def begun(self) -> bool:
@@ -332,22 +338,24 @@ class Sink:
         whole : bool
             Whether all was written; else the file does not appear.
         """
-        if self._parquet is not None:
-            if whole:
-                self._parquet.close()
-            else:
-                self._parquet.is_open = False  # or it would write its footer when it is collected
-        if self._file is None or self.path is None:
-            return
-        if whole and self._temporary:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self._file.close()
-        if whole and self._temporary:
-            os.replace(self._temporary, self.path)
-            sync(os.path.dirname(self.path))
-        elif self._temporary:
-            os.unlink(self._temporary)
+        try:
+            if self._parquet is not None:
+                if whole:
+                    self._parquet.close()
+                else:
+                    self._parquet.is_open = False  # or its footer would be written one day
+            if whole and self._temporary and self.path is not None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                os.replace(self._temporary, self.path)
+                self._temporary = ""
+                sync(os.path.dirname(self.path))
+        finally:
+            if self._temporary:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._temporary)
+            if self._file is not None:
+                self._file.close()
 
 
 def _csv(table: pa.Table, header: bool, kind: str) -> bytes:

@@ -18,6 +18,7 @@ from counterpoise.recent import together
 from counterpoise.stored import TIMES, Record, Stored, input_key, require_learnt
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.chunk import changed
+from counterpoise.streams.raw import lasting
 
 
 def merged(
@@ -128,6 +129,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     model, encoding = learner.model, learner.encoding
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; forget needs a file")
+    if os.path.exists(source.path) and not lasting(source.path):
+        raise DataError(f"{source.name} cannot be read twice; forget needs a file")
     if model is None or not learner.identify(source, key):
         known = ", ".join(learner.records) or "nothing"
         raise DataError(

@@ -137,7 +137,10 @@ def input_key(path: str, model: str) -> str:
     str
         Never beginning with ``-``, as what stands for standard input does.
     """
-    key = os.path.relpath(os.path.realpath(path), os.path.dirname(os.path.realpath(model)))
+    real = os.path.realpath(path)
+    if not os.path.exists(real):  # /dev/fd/63 leads to a pipe, which has another name each time
+        real = os.path.abspath(path)
+    key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
     return os.path.join(".", key) if key.startswith("-") else key
 
 

@@ -84,6 +84,7 @@ def predict(
         raise opt.bad("--output", f"{output} is also an input")
     sink, whole = Sink(output, kind), False
     try:
+        sink.open()
         with Progress(
             sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
         ) as progress:

@@ -37,6 +37,7 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
 }
+STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of it
 COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
@@ -46,7 +47,8 @@ def expanded(paths: list[str]) -> list[str]:
     Parameters
     ----------
     paths : list of str
-        Files, patterns with ``*``, ``?`` or ``[``, and ``-`` for standard input.
+        Files, patterns with ``*``, ``?`` or ``[``, and ``-`` for standard input, which has other
+        names too.
 
     Returns
     -------
@@ -55,6 +57,8 @@ def expanded(paths: list[str]) -> list[str]:
     """
     result: list[str] = []
     for path in paths:
+        if path in STANDARD_INPUT:
+            path = "-"
         if path == "-" or os.path.exists(path) or not glob.has_magic(path):
             result.append(path)
             continue

@@ -25,7 +25,8 @@ def ahead(
     depth : int, default=2
         How many results may wait.
     stop : callable
-        Asked a few times a second whether to end, also while nothing comes.
+        Asked a few times a second whether to end, also while nothing comes, and once more when
+        something has come: what arrives together with the wish to end is left alone.
 
     Yields
     ------
@@ -61,6 +62,8 @@ def ahead(
                 kind, value = waiting.get(timeout=0.1)
             except queue.Empty:
                 continue
+            if stop():
+                return
             if kind == "error":
                 raise value
             if kind == "end":

@@ -72,6 +72,9 @@ class Chunk:
         Of rows that need not have every column: all those that some row here has.
     starts : tuple of str
         Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
+    last : bool
+        Whether the input ended before the chunk was full, or within its last row. If more comes one
+        day, or would have come, an undisturbed run cuts these rows otherwise.
     """
 
     source: str
@@ -86,6 +89,7 @@ class Chunk:
     entries: Any = None
     names: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
+    last: bool = False
 
     def head(self, rows: int) -> Chunk:
         """Take the first rows.
@@ -174,6 +178,7 @@ class Source(Protocol):
 
     name: str
     left: bool
+    path: str
 
     def chunks(
         self,

@@ -7,6 +7,7 @@ groups nor batches matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class ColumnarSource:
         if self._rows < after.rows:
             raise changed(self.name, after)
         for rest in cutter.rest():
-            yield self._chunk(rest, hashes)
+            yield replace(self._chunk(rest, hashes), last=True)
 
     def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
         for batch in self._batches(wanted):

@@ -15,6 +15,25 @@ from counterpoise.streams.unpacked import opened as unpacked
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
+def lasting(path: str) -> bool:
+    """Whether an input is a file that stays: its end is its end, and it can be read again.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input, which may be a file too.
+
+    Returns
+    -------
+    bool
+        False for pipes, sockets, terminals and other devices, and for what is not there.
+    """
+    try:
+        return stat.S_ISREG(os.fstat(0).st_mode if path == "-" else os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
 class Bytes:
     """A stream of bytes, read from its beginning to its end.
 

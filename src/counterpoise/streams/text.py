@@ -44,6 +44,8 @@ class Piece(NamedTuple):
         How far the input was read.
     starts : tuple of str
         Hashes of the beginning of the input, if this is its first piece.
+    last : bool
+        Whether the input has ended before there were as many records as were wanted.
     """
 
     data: bytes
@@ -51,6 +53,7 @@ class Piece(NamedTuple):
     rows: int
     mark: Mark
     starts: tuple[str, ...] = ()
+    last: bool = False
 
 
 class Dialect(Protocol):
@@ -145,7 +148,7 @@ class TextSource:
 
         def parse(piece: Piece) -> Chunk:
             chunk = self.dialect.parse(piece, self.name, kinds, wanted)
-            return replace(chunk, starts=piece.starts)
+            return replace(chunk, starts=piece.starts, last=piece.last)
 
         pieces = self._pieces(rows, after, until)
         yield from map(parse, pieces) if self.live else mapped(parse, pieces)
@@ -174,7 +177,7 @@ class TextSource:
                 row += found
                 mark = Mark(row, cutter.size, cutter.hash.hexdigest(), cutter.ended_open)
                 starts = self._starts(data, found) if row == found else ()
-                yield Piece(data, row - found + 1, found, mark, starts)
+                yield Piece(data, row - found + 1, found, mark, starts, cutter.ended)
         finally:
             source.close()
 
@@ -192,7 +195,7 @@ class _Cutter:
         self.last_line = last_line
         self.records = dialect.records()
         self.hash, self.size = xxh3_128(), 0
-        self.ended_open = self.left = False
+        self.ended_open = self.ended = self.left = False
         self._piece, self._at, self._first = b"", 0, True
 
     def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
@@ -208,6 +211,7 @@ class _Cutter:
             if found and (self.records.full or (enough and not self.records.unfinished)):
                 break
             if self._at == len(self._piece) and not self._more():
+                self.ended = True
                 break
             start = self._at
             # Up to the byte that is enough, then to the end of the record that it is in.
