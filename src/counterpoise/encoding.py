@@ -76,15 +76,12 @@ class Encoding:
         In the order of their appearance.
     labels : str, optional
         "int" or "text".
-    empty : tuple of str
-        Columns in which no value was seen yet.
     """
 
     columns: Columns
     kinds: dict[str, str] = field(default_factory=dict)
     features: tuple[Feature, ...] = ()
     labels: str | None = None
-    empty: tuple[str, ...] = ()
 
     @cached_property
     def _index(self) -> dict[Feature, int]:
@@ -119,8 +116,6 @@ class Encoding:
         self._require_columns(chunk, lenient)
         _require_room(chunk, self._least(chunk), room)
         kinds = self._decided(chunk)
-        void = {name: None for name in _ordered(chunk) if self.columns.feature(name)}
-        empty = tuple(c for c in dict.fromkeys((*self.empty, *void)) if c not in kinds)
         numeric, missing = self._numbers(chunk, kinds, predicting=False)
         label = self.columns.label
         label_kind, y, missing[label] = self._labels(chunk)
@@ -165,29 +160,13 @@ class Encoding:
             kinds |= dict.fromkeys((f.column for f in numbered[0]), "number")
         new = [feature for feature in fresh if feature not in self._index]
         grown, notes = self, {}
-        if new or kinds != self.kinds or label_kind != self.labels or empty != self.empty:
+        if new or kinds != self.kinds or label_kind != self.labels:
             features = self.features + tuple(new)
-            grown = replace(self, kinds=kinds, features=features, labels=label_kind, empty=empty)
+            grown = replace(self, kinds=kinds, features=features, labels=label_kind)
             notes = self._require_few(chunk, new, grown)
         X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
         weight = None if weight is None else weight[kept]
         return Encoded(X, y[kept], weight, kept, {}, notes=notes), grown
-
-    def same(self, other: Encoding) -> bool:
-        """Whether another encoding makes the same features, be it of more columns without values.
-
-        Parameters
-        ----------
-        other : Encoding
-            The other one.
-
-        Returns
-        -------
-        bool
-        """
-        return other is self or (self.features, self.kinds, self.labels) == (
-            other.features, other.kinds, other.labels,
-        )  # fmt: skip
 
     def lacking(self, chunk: Chunk) -> list[str]:
         """Columns that were learnt, and that a table does not have.
@@ -217,11 +196,8 @@ class Encoding:
         -------
         list of str
         """
-        known = {*self.kinds, *self.empty, self.columns.label}
         names = chunk.offered or chunk.names
-        return [
-            c for c in names if self.columns.feature(c) and c not in known and not self.knows(c)
-        ]
+        return [c for c in names if self.columns.feature(c) and not self.knows(c)]
 
     def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
         """Encode rows that are to be predicted: categories that were never learnt are zero.
@@ -613,12 +589,7 @@ class Encoding:
         -------
         dict
         """
-        return {
-            "columns": asdict(self.columns),
-            "kinds": self.kinds,
-            "labels": self.labels,
-            "empty": list(self.empty),
-        }
+        return {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
 
 
 def _require_room(chunk: Chunk, count: int, room: float) -> None:

@@ -408,8 +408,8 @@ class Learner:
 
     def _notice_columns(self, chunk: Chunk, key: str, lacking: list[str]) -> None:
         """Raise if a table has other columns than those before, or say so if it may."""
-        known = {*self.encoding.kinds, *self.encoding.empty}
-        new = [name for name in (*self._next.kinds, *self._next.empty) if name not in known]
+        columns = dict.fromkeys((*self._next.kinds, *(f.column for f in self._next.features)))
+        new = [name for name in columns if not self.encoding.knows(name)]
         before = any(one.mark.rows for name, one in self.records.items() if name != key)
         if not (chunk.table and before):
             return
@@ -542,7 +542,7 @@ class Learner:
                 f"{', '.join(map(str, known))}; name these too, or learn into a new file"
             )
         more = [name for name in columns.get("drop", ()) if name not in before.drop]
-        seen = [name for name in more if self.encoding.knows(name) or name in self.encoding.empty]
+        seen = [name for name in more if self.encoding.knows(name)]
         # A column that was never learnt can be left out at any time.
         drop = before.drop if seen else tuple(sorted({*before.drop, *more}))
         return replace(before, classes=classes, drop=drop)

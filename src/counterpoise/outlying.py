@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Flags, Rows, Vector
+from counterpoise.arrays import Flags, Matrix, Rows, Vector
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.columns import Feature
 from counterpoise.stored import Model
 from counterpoise.streams.chunk import Chunk
 
 DEVIATIONS = 100  # from the mean, beyond which a value is told of
+FOLD = 64  # rows taken side by side
 LEAST = 100  # rows that must have been learned before
 
 
@@ -52,7 +53,8 @@ class Outlying:
             return
         low, high = bounds
         if isinstance(X, np.ndarray):
-            for j in np.flatnonzero((X.min(axis=0) < low) | (X.max(axis=0) > high)).tolist():
+            least, greatest = _extremes(X)
+            for j in np.flatnonzero((least < low) | (greatest > high)).tolist():
                 x = X[:, j]
                 self._add(features[j], x, np.flatnonzero((x < low[j]) | (x > high[j])), kept, chunk)
             return
@@ -87,6 +89,18 @@ class Outlying:
             f"{DEVIATIONS} standard deviations from all that was learned, the first {where}"
             for name, (count, where) in self._found.items()
         ]
+
+
+def _extremes(X: Matrix) -> tuple[Vector, Vector]:
+    """Minimum and maximum of each column; rows side by side make NumPy several times faster."""
+    n, d = X.shape
+    whole = n - n % FOLD
+    long = X[:whole].reshape(-1, FOLD * d)
+    parts = [X[whole:]]
+    if whole:
+        parts += [long.min(axis=0).reshape(FOLD, d), long.max(axis=0).reshape(FOLD, d)]
+    few = np.concatenate(parts)
+    return few.min(axis=0), few.max(axis=0)
 
 
 def usual(model: Model) -> tuple[Vector, Vector] | None:

@@ -22,7 +22,7 @@ from counterpoise.stored import MOST_RECENT, Model, taught
 
 WINDOW = MOST_RECENT
 NUMBERS = 40_000  # numbers that are kept: with many classes fewer scores
-SAMPLE = 2048  # rows of a chunk that are scored once the window is full
+SAMPLE = 1024  # rows of a chunk that are scored once the window is full
 FIRST = 16  # rows of the first piece, which nobody can score
 
 
@@ -49,14 +49,16 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
     """
     n = rows.X.shape[0]
     if before >= n and model.__sklearn_is_fitted__():
-        yield slice(0, n), *model._scores(rows.X)
+        solved = model._solved()
+        yield slice(0, n), solved.scores(rows.X), solved
         return
     ahead, at = copy.deepcopy(model), 0
     while at < n:
         piece = slice(at, min(n, at + max(before + at, FIRST)))
         X, y = rows.X[piece], rows.y[piece]
         if ahead.__sklearn_is_fitted__():
-            yield piece, *ahead._scores(X)
+            solved = ahead._solved()
+            yield piece, solved.scores(X), solved
         taught(ahead, X, y, None if rows.weight is None else rows.weight[piece])
         at = piece.stop
 
@@ -152,7 +154,7 @@ def _every(model: Model) -> int:
     if not model.__sklearn_is_fitted__():
         return 1
     if not isinstance(model, BalancedRidgeClassifier):
-        return 4
+        return 8
     d: int = model._learned.moments.mean.shape[1]
     return 1 + d // (100 if model.ridge == "gcv" else 1000)
 

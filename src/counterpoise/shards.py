@@ -54,9 +54,7 @@ def merged(
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
-    void = dict.fromkeys((*one.encoding.empty, *two.encoding.empty))
-    empty = tuple(name for name in void if name not in kinds)
-    encoding = Encoding(one.encoding.columns, kinds, features, labels, empty)
+    encoding = Encoding(one.encoding.columns, kinds, features, labels)
     first, second = (_placed(stored, features) for stored in (one, two))
     model = first.merge(second)
     chosen = _positive(one, two, names, model.classes_.tolist(), positive)
@@ -148,7 +146,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
         chunk = chunk.head(left)
         encoded, after = encoding.learn(chunk, lenient=True)
-        if not after.same(encoding):
+        if after is not encoding:
             raise changed(source.name, record.mark)
         if encoded.X.shape[0]:
             gone.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)

@@ -29,7 +29,6 @@ KINDS: dict[str, type[Model]] = {
 MOST_RECENT = 10_000  # scores of the last rows
 LATER: dict[str, dict[str, Any]] = {  # what older files do not have
     "stream": {"positive": None, "settled": None},
-    "encoding": {"empty": []},
     "columns": {"classes": [], "decimal": ".", "time_format": None},
 }
 
@@ -287,8 +286,8 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
-    plain = {**LATER["encoding"], **stream["encoding"]}
-    require(set(plain) == {"columns", "kinds", "labels", "empty"}, "a strange encoding")
+    plain = stream["encoding"]
+    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
     values = {**LATER["columns"], **plain["columns"]}
     require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
     for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
@@ -308,10 +307,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
-    require(isinstance(plain["empty"], list), "a wrong list of columns without values")
-    empty = tuple(map(_text, plain["empty"]))
-    require(not set(empty) & set(plain["kinds"]), "values in columns without values")
-    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"], empty)
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
     text = [isinstance(label, str) for label in model.classes_.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")

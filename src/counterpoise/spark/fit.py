@@ -244,7 +244,7 @@ def learnt(
             with threadpool_limits(1, user_api="blas"):
                 for chunk in chunks(batches, _partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
-                    if not after.same(encoding):
+                    if after is not encoding:
                         raise _unforeseen(encoding, after)
                     dropped += int((~one.kept).sum())
                     if one.X.shape[0]:
