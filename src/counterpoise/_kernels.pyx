@@ -2,18 +2,34 @@
 # cython: cdivision=True, initializedcheck=False
 """Row loops of the online rules: the compiled shadows of the ``step`` methods.
 
-A rule is three functions: its step, and how it multiplies by and shrinks its covariance. One
-loop, :class:`Kernel`, drives them all: it scores a row by the model as it is, then lets the model
-learn the row whose label has just arrived. State comes last and is changed in place. Of symmetric
-matrices only the lower triangle is kept up to date within the loop.
+A rule is its step and the form of its covariance: how that gives a variance, shrinks and is
+rescaled. One loop, :class:`Kernel`, drives them all: it scores a row by the model as it is, then
+lets the model learn the row whose label has just arrived. State comes last and is changed in place.
+Of symmetric matrices only the lower triangle is kept up to date within the loop.
 """
 
-from libc.math cimport NAN, fmax, fmin, sqrt
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsymv, dsyr
+from libc.math cimport NAN, fabs, fmax, fmin, frexp, ldexp, sqrt
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsyr
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
 cdef int ONE = 1
 cdef double TINY = 1e-300
+cdef double SMALL = 2.0**-32    # variance of a row of length 1 below which CW changes its unit
+cdef int UNIT = 16              # by this power of two
+cdef int CEILING = 20           # exponent that no entry of a root grows beyond by that,
+cdef int WEIGHT = 40            # nor a weight,
+cdef int FAR = 200              # nor one that no row has touched meanwhile
+cdef int SURE = 10              # exponent of weight over deviation that is still in proportion
+
+
+cdef struct Rule
+
+
+cdef struct Form:
+    double (*variance)(Rule*, const double*) noexcept nogil
+    void (*shrink)(Rule*, const double*, double, double) noexcept nogil
+    void (*respread)(Rule*, const double*, double, double) noexcept nogil
+    void (*rescale)(Rule*) noexcept nogil
 
 
 cdef struct Rule:
@@ -23,16 +39,13 @@ cdef struct Rule:
     double* stored      # rows seen so far of each class, where a rule keeps them
     Py_ssize_t room     # rows of each class that fit into it
     double* w
-    double* S           # covariance: d * d, or d if diagonal; or second moments
+    double* S           # covariance: its d * d root, or d if diagonal; or second moments
     double* z           # first moments
     double* n           # counts of the negative and the positive class
-    void (*spread)(Rule*, const double*) noexcept nogil
-    void (*shrink)(Rule*, const double*, double, double) noexcept nogil
+    Form* form          # of the covariance
 
 
 ctypedef void (*Step)(Rule*, const double*, double, double, double) noexcept nogil
-ctypedef void (*Spread)(Rule*, const double*) noexcept nogil
-ctypedef void (*Shrink)(Rule*, const double*, double, double) noexcept nogil
 
 
 cdef inline double dot(int d, const double* a, const double* b) noexcept nogil:
@@ -43,30 +56,113 @@ cdef inline void add(int d, double alpha, const double* x, double* y) noexcept n
     daxpy(&d, &alpha, <double*> x, &ONE, y, &ONE)
 
 
-# Covariances: work[:d] = S x, and S^-1 <- S^-1 + c x x' given v = x'Sx.
+# Covariances. ``variance`` is v = x'Sx. ``shrink``, which comes after it, is S^-1 <- S^-1 + c x x'
+# and leaves Sx with the old S in work[:d]; ``respread`` makes that Sx with the new S. ``rescale`` is
+# (w, S) -> (u w, u^2 S) with u = 2^UNIT, but for what would grow beyond its ceiling.
 
-cdef void none_spread(Rule* r, const double* x) noexcept nogil:
-    pass
-
-
-cdef void none_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
-    pass
-
-
-cdef void full_spread(Rule* r, const double* x) noexcept nogil:
-    cdef double one = 1.0, zero = 0.0
-    dsymv(b"U", &r.d, &one, r.S, &r.d, <double*> x, &ONE, &zero, r.work, &ONE)
+cdef double root_variance(Rule* r, const double* x) noexcept nogil:
+    """S = R'R, R upper triangular: v = |Rx|^2. Rx stays in work[d:]."""
+    cdef double* f = r.work + r.d
+    cdef int j
+    for j in range(r.d):
+        f[j] = dot(r.d - j, r.S + j * r.d + j, x + j)
+    return dot(r.d, f, f)
 
 
-cdef void full_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
-    cdef double factor = -c / (1.0 + c * v)
-    dsyr(b"U", &r.d, &factor, r.work, &ONE, r.S, &r.d)
+cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
+    """Carlson's update: a factor stays a factor, so S stays positive definite whatever is rounded."""
+    cdef double* Sx = r.work
+    cdef double* f = r.work + r.d
+    cdef double* row
+    cdef double before, after = 1.0, keep, take, entry
+    cdef int d = r.d, i, j
+    if 1.0 + c * v <= 0.0:  # only a row that is taken away can do this
+        r.w[0] = NAN
+        return
+    for i in range(d):
+        Sx[i] = 0.0
+    for j in range(d - 1, -1, -1):
+        if f[j] == 0.0:
+            continue
+        before = after
+        after = before + c * f[j] * f[j]
+        keep, take = sqrt(before / after), c * f[j] / sqrt(before * after)
+        row = r.S + j * d
+        for i in range(j, d):
+            entry = row[i]
+            row[i] = keep * entry - take * Sx[i]
+            Sx[i] += f[j] * entry
 
 
-cdef void diagonal_spread(Rule* r, const double* x) noexcept nogil:
+cdef void root_respread(Rule* r, const double* x, double c, double v) noexcept nogil:
+    cdef int j
+    for j in range(r.d):
+        r.work[j] /= 1.0 + c * v
+
+
+cdef inline int _exponent(double x) noexcept nogil:
+    cdef int exponent = 0
+    frexp(x, &exponent)
+    return exponent
+
+
+cdef inline double _lift(int d, const double* w) noexcept nogil:
+    """What w is multiplied by: 1 where it is beyond its ceiling."""
+    cdef double largest = 0.0
+    cdef int j
+    for j in range(d):
+        largest = fmax(largest, fabs(w[j]))
+    return 1.0 if _exponent(largest) > WEIGHT - UNIT else ldexp(1.0, UNIT)
+
+
+cdef inline double _stale_lift(double g, double size, double power, double lift) noexcept nogil:
+    """What a part of w of this size, g times a row at its ceiling, is multiplied by."""
+    if fabs(g) < ldexp(1.0, SURE):
+        return power
+    return 1.0 if size > ldexp(1.0, FAR) else lift
+
+
+cdef void root_rescale(Rule* r) noexcept nogil:
+    """w = R'g: the part of w along a row of R that has reached the ceiling is apart."""
+    cdef double* rest = r.work
+    cdef double* power = r.work + r.d
+    cdef double* g = r.work + 2 * r.d
+    cdef double* row
+    cdef double largest, lift
+    cdef int d = r.d, i, j
+    cdef bint together = True
+    for j in range(d):
+        row, largest = r.S + j * d, 0.0
+        for i in range(j, d):
+            largest = fmax(largest, fabs(row[i]))
+        power[j] = ldexp(1.0, min(UNIT, CEILING - _exponent(largest)))
+        together = together and power[j] == ldexp(1.0, UNIT)
+        rest[j] = r.w[j]
+    for j in range(0 if together else d):
+        row = r.S + j * d
+        g[j] = rest[j] / row[j]
+        add(d - j, -g[j], row + j, rest + j)
+        if power[j] != ldexp(1.0, UNIT):
+            add(d - j, -g[j], row + j, r.w + j)
+    lift = _lift(d, r.w)
+    for j in range(d):
+        r.w[j] *= lift
+    for j in range(d):
+        row = r.S + j * d
+        if power[j] != ldexp(1.0, UNIT):
+            largest = ldexp(fabs(g[j]), CEILING)
+            add(d - j, g[j] * _stale_lift(g[j], largest, power[j], lift), row + j, r.w + j)
+        for i in range(j, d):
+            row[i] *= power[j]
+
+
+cdef double diagonal_variance(Rule* r, const double* x) noexcept nogil:
+    cdef double v = 0.0
     cdef int j
     for j in range(r.d):
         r.work[j] = r.S[j] * x[j]
+        v += r.work[j] * x[j]
+    return v
 
 
 cdef void diagonal_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
@@ -80,6 +176,39 @@ cdef void drop_shrink(Rule* r, const double* x, double c, double v) noexcept nog
     cdef int j
     for j in range(r.d):
         r.S[j] -= factor * r.work[j] * r.work[j]
+
+
+cdef void diagonal_respread(Rule* r, const double* x, double c, double v) noexcept nogil:
+    cdef int j
+    for j in range(r.d):
+        r.work[j] = r.S[j] * x[j]
+
+
+cdef void diagonal_rescale(Rule* r) noexcept nogil:
+    cdef double* power = r.work
+    cdef double* active = r.work + r.d
+    cdef double lift, g
+    cdef int j
+    for j in range(r.d):
+        power[j] = ldexp(1.0, min(UNIT, CEILING - (_exponent(r.S[j]) + 1) // 2))
+        active[j] = r.w[j] if power[j] == ldexp(1.0, UNIT) else 0.0
+    lift = _lift(r.d, active)
+    for j in range(r.d):
+        if power[j] == ldexp(1.0, UNIT):
+            r.w[j] *= lift
+        else:
+            g = r.w[j] / sqrt(r.S[j])
+            r.w[j] *= _stale_lift(g, ldexp(fabs(g), CEILING), power[j], lift)
+        r.S[j] *= power[j] * power[j]
+
+
+cdef Form ROOT, DIAGONAL, DROP
+ROOT.variance, ROOT.shrink = root_variance, root_shrink
+ROOT.respread, ROOT.rescale = root_respread, root_rescale
+DIAGONAL.variance, DIAGONAL.shrink = diagonal_variance, diagonal_shrink
+DIAGONAL.respread, DIAGONAL.rescale = diagonal_respread, diagonal_rescale
+DROP = DIAGONAL
+DROP.shrink = drop_shrink
 
 
 # First-order rules.
@@ -108,14 +237,16 @@ cdef void pa(Rule* r, const double* x, double y, double f, double omega) noexcep
 # Second-order rules.
 
 cdef void cw_variance(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v, q, alpha
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), q, root, alpha
     if v > TINY and m < phi * v:
         q = 1.0 + 2.0 * phi * m
-        alpha = (-q + sqrt(q * q - 8.0 * phi * (m - phi * v))) / (4.0 * phi * v)
+        root = sqrt(q * q + 8.0 * phi * (phi * v - m))
+        if q > 0.0:  # the same without a difference of near numbers
+            alpha = 2.0 * (phi * v - m) / (v * (root + q))
+        else:
+            alpha = (root - q) / (4.0 * phi * v)
+        r.form.shrink(r, x, 2.0 * alpha * phi, v)
         add(r.d, alpha * y, r.work, r.w)
-        r.shrink(r, x, 2.0 * alpha * phi, v)
 
 
 cdef inline double _hard(double phi, double m, double v) noexcept nogil:
@@ -124,36 +255,36 @@ cdef inline double _hard(double phi, double m, double v) noexcept nogil:
     return fmax(0.0, (-m * psi + sqrt(m * m * phi2 * phi2 / 4.0 + v * phi2 * xi)) / (v * xi))
 
 
-cdef inline void _confide(
+cdef inline double _confide(
     Rule* r, const double* x, double y, double phi, double alpha, double v
 ) noexcept nogil:
-    """Move by alpha and shrink so that the constraint of CW and SCW holds."""
-    cdef double root_u = (-alpha * v * phi + sqrt(alpha * alpha * v * v * phi * phi + 4.0 * v)) / 2.0
-    if root_u > 0.0:
-        add(r.d, alpha * y, r.work, r.w)
-        r.shrink(r, x, alpha * phi / root_u, v)
+    """Move by alpha and shrink so that the constraint of CW and SCW holds; the new v."""
+    cdef double avp = alpha * v * phi
+    cdef double root_u = 2.0 * v / (avp + sqrt(avp * avp + 4.0 * v))
+    r.form.shrink(r, x, alpha * phi / root_u, v)
+    add(r.d, alpha * y, r.work, r.w)
+    return root_u * root_u
 
 
 cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), small
     if v > TINY and phi * sqrt(v) > m:
         _confide(r, x, y, phi, _hard(phi, m, v), v)
+        small = SMALL * dot(r.d, x, x)
+        v = r.form.variance(r, x)
+        while TINY < v < small:
+            r.form.rescale(r)
+            v = r.form.variance(r, x)
 
 
 cdef void scw_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
     if v > TINY and phi * sqrt(v) > m:
         _confide(r, x, y, phi, fmin(r.p[1], _hard(phi, m, v)), v)
 
 
 cdef void scw_2(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v, n, phi2, root
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), n, phi2, root
     if v > TINY and phi * sqrt(v) > m:
         phi2 = phi * phi
         n = v + 1.0 / (2.0 * r.p[1])
@@ -167,21 +298,18 @@ cdef void scw_2(Rule* r, const double* x, double y, double f, double omega) noex
 cdef void arow(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
     cdef double loss = 1.0 - y * f, v
     if loss > 0.0:
-        r.spread(r, x)
-        v = dot(r.d, x, r.work)
+        v = r.form.variance(r, x)
+        r.form.shrink(r, x, 1.0 / r.p[0], v)
         add(r.d, loss / (v + r.p[0]) * y, r.work, r.w)
-        r.shrink(r, x, 1.0 / r.p[0], v)
 
 
 cdef inline void _acog(
     Rule* r, const double* x, double step, double gamma
 ) noexcept nogil:
     """Shrink first, then move along the new covariance."""
-    cdef double v
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
-    r.shrink(r, x, 1.0 / gamma, v)
-    r.spread(r, x)
+    cdef double v = r.form.variance(r, x)
+    r.form.shrink(r, x, 1.0 / gamma, v)
+    r.form.respread(r, x, 1.0 / gamma, v)
     add(r.d, step, r.work, r.w)
 
 
@@ -211,10 +339,8 @@ cdef void acog_2(Rule* r, const double* x, double y, double f, double omega) noe
 
 cdef inline void _weighted(Rule* r, const double* x, double error, double omega) noexcept nogil:
     """One row of weight omega joins weighted ridge regression, eq. (5) and (6)."""
-    cdef double v
-    r.spread(r, x)
-    v = dot(r.d, x, r.work)
-    r.shrink(r, x, omega, v)
+    cdef double v = r.form.variance(r, x)
+    r.form.shrink(r, x, omega, v)
     add(r.d, omega * error / (1.0 + omega * v), r.work, r.w)
 
 
@@ -340,8 +466,7 @@ cdef class Kernel:
     """
 
     cdef Step step
-    cdef Spread spread
-    cdef Shrink shrink
+    cdef Form* form
     cdef Py_ssize_t mirrored
 
     def __call__(
@@ -371,8 +496,7 @@ cdef class Kernel:
         r.S = &S[0]
         r.z = &z[0]
         r.n = &n[0]
-        r.spread = self.spread
-        r.shrink = self.shrink
+        r.form = self.form
         with nogil:
             for t in range(rows + delay):
                 if t < rows:
@@ -394,35 +518,31 @@ cdef void _mirror(double* S, Py_ssize_t d) noexcept nogil:
             S[j * d + i] = S[i * d + j]
 
 
-cdef Kernel _kernel(Step step, Spread spread, Shrink shrink, Py_ssize_t mirrored):
+cdef Kernel _kernel(Step step, Form* form, Py_ssize_t mirrored=0):
     cdef Kernel kernel = Kernel.__new__(Kernel)
-    kernel.step, kernel.spread, kernel.shrink = step, spread, shrink
-    kernel.mirrored = mirrored
+    kernel.step, kernel.form, kernel.mirrored = step, form, mirrored
     return kernel
 
 
 cdef dict _second_order(Step step):
-    return {
-        "full": _kernel(step, full_spread, full_shrink, 1),
-        "diagonal": _kernel(step, diagonal_spread, diagonal_shrink, 0),
-    }
+    return {"full": _kernel(step, &ROOT), "diagonal": _kernel(step, &DIAGONAL)}
 
 
 PERCEPTRON = {
-    "libol": _kernel(perceptron_libol, none_spread, none_shrink, 0),
-    "strict": _kernel(perceptron_strict, none_spread, none_shrink, 0),
+    "libol": _kernel(perceptron_libol, NULL),
+    "strict": _kernel(perceptron_strict, NULL),
 }
-PA = _kernel(pa, none_spread, none_shrink, 0)
+PA = _kernel(pa, NULL)
 CW = {"variance": _second_order(cw_variance), "deviation": _second_order(cw_deviation)}
 SCW = {"I": _second_order(scw_1), "II": _second_order(scw_2)}
 AROW = _second_order(arow)
-AROW["diagonal-drop"] = _kernel(arow, diagonal_spread, drop_shrink, 0)
+AROW["diagonal-drop"] = _kernel(arow, &DROP)
 ACOG = {"I": _second_order(acog_1), "II": _second_order(acog_2)}
-RLS = _kernel(rls, full_spread, full_shrink, 1)
+RLS = _kernel(rls, &ROOT)
 AR_RLS = {
-    "balanced": _kernel(ar_rls_balanced, full_spread, full_shrink, 1),
-    "count": _kernel(ar_rls_count, full_spread, full_shrink, 1),
+    "balanced": _kernel(ar_rls_balanced, &ROOT),
+    "count": _kernel(ar_rls_count, &ROOT),
 }
-IR_RLS = _kernel(ir_rls, full_spread, full_shrink, 1)
-NR_RLS = _kernel(nr_rls, none_spread, none_shrink, 0)
-BATCH = _kernel(batch, none_spread, none_shrink, 2)
+IR_RLS = _kernel(ir_rls, &ROOT)
+NR_RLS = _kernel(nr_rls, NULL)
+BATCH = _kernel(batch, NULL, 2)

@@ -21,7 +21,7 @@ class ACOG(OnlineRule):
 
     Parameters
     ----------
-    loss : "I" or "II", default="I"
+    loss : "I" or "II", default="II"
         The class changes the margin, or the slope.
     metric : "sum" or "cost", default="sum"
         ρ is the ratio of negatives to positives, or the given one.
@@ -30,8 +30,11 @@ class ACOG(OnlineRule):
     class_totals : dict, optional
         Counts of both labels in the whole stream, known in advance as the paper has it, for the
         sum metric. By default the counts so far, which is what an online learner can know.
-    learning_rate : float, default=0.1
-        Length of the step.
+    learning_rate : float, default=10.0
+        Length of the step. After t rows Σ is about γ/t, so a step moves a score by about
+        learning_rate/t: with 1 or less, scores hardly reach the margin and every row is learned
+        whatever its score. Code of the authors has 10 for the sum metric and 0.1 for the cost
+        metric, with rows of length 1.
     gamma : float, default=1.0
         Larger shrinks Σ more slowly.
     covariance : "full" or "diagonal", default="full"
@@ -52,14 +55,16 @@ class ACOG(OnlineRule):
     array([1])
     """
 
+    _second_order = True
+
     def __init__(
         self,
         *,
-        loss: str = "I",
+        loss: str = "II",
         metric: str = "sum",
         rho: float = 9.0,
         class_totals: Mapping[Any, float] | None = None,
-        learning_rate: float = 0.1,
+        learning_rate: float = 10.0,
         gamma: float = 1.0,
         covariance: str = "full",
         a: float = 1.0,

@@ -9,6 +9,7 @@ import numpy as np
 from counterpoise import validate
 from counterpoise._kernels import AR_RLS as KERNEL
 from counterpoise.arrays import Vector
+from counterpoise.online import covariance as cov
 from counterpoise.online.rls import weighted_step
 from counterpoise.online.rule import OnlineRule, State
 
@@ -40,6 +41,8 @@ class ARRLS(OnlineRule):
     array([1])
     """
 
+    _second_order = True
+
     def __init__(
         self, *, ridge: float = 1e-4, weighting: str = "balanced", fit_intercept: bool = True
     ) -> None:
@@ -52,7 +55,7 @@ class ARRLS(OnlineRule):
         validate.one_of(self, "weighting", ("balanced", "count"))
 
     def _start(self, d: int) -> State:
-        return State(np.zeros(d), np.eye(d) / self.ridge)
+        return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""

@@ -40,6 +40,8 @@ class AROW(OnlineRule):
     array([1])
     """
 
+    _second_order = True
+
     def __init__(
         self,
         *,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from math import sqrt
+from statistics import NormalDist
 from typing import Any
-
-from scipy.stats import norm
 
 from counterpoise import validate
 from counterpoise._kernels import CW as KERNEL
@@ -14,6 +13,7 @@ from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300
+SMALL = 2.0**-32  # variance of a row of length 1 below which weights change their unit
 
 
 class ConfidenceWeighted(OnlineRule):
@@ -21,6 +21,12 @@ class ConfidenceWeighted(OnlineRule):
 
     With φ the normal quantile of eta, margin m = y w·x and v = xᵀΣx, the least change of the
     Gaussian (w, Σ) that makes m ≥ φ √v ("deviation") or m ≥ φ v ("variance").
+
+    The deviation form knows w only up to a positive factor: (u w, u²Σ) decides and learns as (w, Σ)
+    does. On noisy streams both shrink without end, so once the variance of a row of length 1 falls
+    below 2⁻³², w is multiplied by 2¹⁶ and Σ by its square, which is exact. Scores, ``coef_`` and
+    ``covariance_`` are in the unit of the time; decisions do not depend on it. What no row touches
+    while all else shrinks keeps a variance of at most 2⁴⁰.
 
     Parameters
     ----------
@@ -46,6 +52,8 @@ class ConfidenceWeighted(OnlineRule):
     >>> ConfidenceWeighted().fit([[1.0, 2.0], [3.0, 1.0]], [0, 1]).predict([[2.0, 0.0]])
     array([1])
     """
+
+    _second_order = True
 
     def __init__(
         self,
@@ -73,25 +81,60 @@ class ConfidenceWeighted(OnlineRule):
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""
-        phi, m, Sx = float(norm.ppf(self.eta)), y * float(s.w @ x), cov.spread(s.S, x)
+        phi, m, Sx = quantile(self.eta), y * float(s.w @ x), cov.spread(s.S, x)
         v = float(x @ Sx)
         if self.form == "variance":
             if v <= TINY or m >= phi * v:
                 return False
-            q = 1.0 + 2.0 * phi * m
-            alpha = (-q + sqrt(q**2 - 8.0 * phi * (m - phi * v))) / (4.0 * phi * v)
-            c = 2.0 * alpha * phi
-        else:
-            if v <= TINY or m >= phi * sqrt(v):
-                return False
-            alpha = hard_step(phi, m, v)
-            c = confidence(phi, alpha, v)
+            alpha = variance_step(phi, m, v)
+            cov.shrink(s.S, x, 2.0 * alpha * phi)
+            s.w += alpha * y * Sx
+            return True
+        if v <= TINY or m >= phi * sqrt(v):
+            return False
+        alpha = hard_step(phi, m, v)
+        cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
         s.w += alpha * y * Sx
-        cov.shrink(s.S, x, c)
+        while TINY < x @ cov.spread(s.S, x) < SMALL * (x @ x):
+            cov.rescale(s.S, s.w)
         return True
 
     def _kernel(self) -> tuple[Any, list[float]]:
-        return KERNEL[self.form][self.covariance], [float(norm.ppf(self.eta))]
+        return KERNEL[self.form][self.covariance], [quantile(self.eta)]
+
+
+def quantile(eta: float) -> float:
+    """φ, the quantile of the normal distribution.
+
+    Parameters
+    ----------
+    eta : float
+        A probability.
+
+    Returns
+    -------
+    float
+    """
+    return NormalDist().inv_cdf(eta)
+
+
+def variance_step(phi: float, m: float, v: float) -> float:
+    """The step α that satisfies the constraint of the variance form with equality.
+
+    It is (−q + root)/(4 φ v); for positive q the same without a difference of near numbers.
+
+    Parameters
+    ----------
+    phi, m, v : float
+        Quantile, margin, and variance of the margin.
+
+    Returns
+    -------
+    float
+    """
+    q = 1.0 + 2.0 * phi * m
+    root = sqrt(q**2 + 8.0 * phi * (phi * v - m))
+    return 2.0 * (phi * v - m) / (v * (root + q)) if q > 0 else (root - q) / (4.0 * phi * v)
 
 
 def hard_step(phi: float, m: float, v: float) -> float:
@@ -110,17 +153,19 @@ def hard_step(phi: float, m: float, v: float) -> float:
     return max(0.0, (-m * psi + sqrt(m**2 * phi**4 / 4.0 + v * phi**2 * xi)) / (v * xi))
 
 
-def confidence(phi: float, alpha: float, v: float) -> float:
-    """The c that shrinks Σ along with a step α.
+def deviation_after(phi: float, alpha: float, v: float) -> float:
+    """√u: the standard deviation of the margin after a step α, which c = α φ/√u brings about.
+
+    It is (−α v φ + √(α² v² φ² + 4 v))/2, without a difference of near numbers.
 
     Parameters
     ----------
     phi, alpha, v : float
-        Quantile, step, and variance of the margin.
+        Quantile, step, and variance of the margin before it.
 
     Returns
     -------
     float
     """
-    root_u = (-alpha * v * phi + sqrt(alpha**2 * v**2 * phi**2 + 4.0 * v)) / 2.0
-    return alpha * phi / root_u
+    avp = alpha * v * phi
+    return 2.0 * v / (avp + sqrt(avp**2 + 4.0 * v))

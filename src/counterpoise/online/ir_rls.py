@@ -9,6 +9,7 @@ import numpy as np
 from counterpoise import validate
 from counterpoise._kernels import IR_RLS as KERNEL
 from counterpoise.arrays import Vector
+from counterpoise.online import covariance as cov
 from counterpoise.online.rls import weighted_step
 from counterpoise.online.rule import OnlineRule, State
 
@@ -39,6 +40,8 @@ class IRRLS(OnlineRule):
     True
     """
 
+    _second_order = True
+
     def __init__(self, *, ridge: float = 1e-4, fit_intercept: bool = True) -> None:
         self.ridge = ridge
         self.fit_intercept = fit_intercept
@@ -47,7 +50,9 @@ class IRRLS(OnlineRule):
         validate.positive(self, "ridge")
 
     def _start(self, d: int) -> State:
-        return State(np.zeros(d), np.eye(d) / self.ridge, stored=np.zeros((2, 0, d)))
+        return State(
+            np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"), stored=np.zeros((2, 0, d))
+        )
 
     def _before(self, s: State, target: Vector) -> State:
         most = int((s.n + [(target < 0).sum(), (target > 0).sum()]).max())

@@ -63,6 +63,13 @@ class NRRLS(OnlineRule):
         P: NDArray[np.float64] = s.S[0].T.copy()
         return P
 
+    def _definite(self, s: State) -> bool:
+        try:
+            np.linalg.cholesky((s.S[0] + s.S[0].T) / 2.0)
+        except np.linalg.LinAlgError:
+            return False
+        return bool(np.isfinite(s.S).all())
+
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""
         k = int(y > 0)

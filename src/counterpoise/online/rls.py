@@ -9,6 +9,7 @@ import numpy as np
 from counterpoise import validate
 from counterpoise._kernels import RLS as KERNEL
 from counterpoise.arrays import Matrix, Vector
+from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State, Weighted
 
 
@@ -37,6 +38,8 @@ class RLS(Weighted, OnlineRule):
     True
     """
 
+    _second_order = True
+
     def __init__(self, *, ridge: float = 1e-4, fit_intercept: bool = True) -> None:
         self.ridge = ridge
         self.fit_intercept = fit_intercept
@@ -45,7 +48,7 @@ class RLS(Weighted, OnlineRule):
         validate.positive(self, "ridge")
 
     def _start(self, d: int) -> State:
-        return State(np.zeros(d), np.eye(d) / self.ridge)
+        return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))
 
     def step(self, s: State, x: Vector, y: float, omega: float = 1.0) -> bool:
         """Learn one row of weight omega; see :meth:`Perceptron.step`."""
@@ -56,13 +59,13 @@ class RLS(Weighted, OnlineRule):
         return KERNEL, []
 
 
-def weighted_step(P: Matrix, w: Vector, x: Vector, y: float, omega: float) -> None:
+def weighted_step(R: Matrix, w: Vector, x: Vector, y: float, omega: float) -> None:
     """One row of weight omega joins weighted ridge regression.
 
     Parameters
     ----------
-    P : ndarray of shape (d, d)
-        Inverse second moment, changed in place.
+    R : ndarray of shape (d, d)
+        Factor of the inverse second moment P = RᵀR, changed in place.
     w : ndarray of shape (d,)
         Weights, changed in place.
     x : ndarray of shape (d,)
@@ -72,7 +75,6 @@ def weighted_step(P: Matrix, w: Vector, x: Vector, y: float, omega: float) -> No
     omega : float
         Its weight; negative to take weight away.
     """
-    Px = P @ x
-    gain = Px / (1.0 + omega * (x @ Px))
-    w += omega * gain * (y - x @ w)
-    P -= omega * np.outer(gain, Px)
+    Px = cov.spread(R, x)
+    w += omega * (y - x @ w) / (1.0 + omega * (x @ Px)) * Px
+    cov.shrink(R, x, omega)

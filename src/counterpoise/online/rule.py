@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from counterpoise import packing, validate
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
+from counterpoise.online import covariance as cov
 
 ARRAYS = ("w", "S", "z", "n", "stored")
 
@@ -34,7 +35,8 @@ class State:
     w : ndarray of shape (d,)
         Weights, that of the constant last.
     S : ndarray
-        Covariance, or inverse second moment, (d, d) or its diagonal (d,); for some rules more.
+        Factor R of the covariance or inverse second moment RᵀR, (d, d), or its diagonal, (d,); for
+        some rules moments.
     z : ndarray of shape (2, d)
         First moments of the negative and the positive class, where a rule keeps them.
     n : ndarray of shape (2,)
@@ -62,6 +64,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     fit_intercept: bool
     classes_: Labels
     _state: State
+    _second_order = False  # whether S is a covariance as of counterpoise.online.covariance
 
     # What a rule defines.
 
@@ -82,7 +85,11 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _work(self, d: int) -> int:
         """Numbers that the compiled loop works with."""
-        return d
+        return 3 * d
+
+    def _definite(self, s: State) -> bool:
+        """Whether the covariance is finite and positive definite, if there is one."""
+        return cov.definite(s.S) if self._second_order else bool(np.isfinite(s.S).all())
 
     # What a user calls.
 
@@ -205,9 +212,9 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         return self._covariance(self._state)
 
     def _covariance(self, s: State) -> NDArray[np.float64]:
-        if s.S.shape[-1] != len(s.w):
+        if not self._second_order:
             raise AttributeError(f"{type(self).__name__} is a first-order rule: no covariance")
-        return s.S.copy()
+        return cov.matrix(s.S)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__
@@ -347,6 +354,9 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             setattr(s, name, found)
         room = s.stored.shape[1] if s.stored.ndim == 3 else np.inf
         require(bool((s.n >= 0).all() and (s.n <= room).all()), "impossible counts")
+        if result._second_order:
+            require(cov.is_factor(s.S), "a covariance that is not a factor of a positive one")
+        require(result._definite(s), "a covariance that is not positive definite")
         s.tau = tau
         result.n_features_in_ = d
         names = packing.names_of(contents, d)
@@ -368,8 +378,10 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         return s
 
     def _replace(self, s: State) -> None:
-        if not (np.isfinite(s.w).all() and np.isfinite(s.S).all()):
+        if not np.isfinite(s.w).all():
             raise _too_large()
+        if not self._definite(s):
+            raise _indefinite()
         s.tau = self._tau()
         self._state = s
 
@@ -437,6 +449,14 @@ def _too_large() -> ValueError:
     return ValueError(
         "these rows make the weights overflow, or a second moment singular; scale the features, "
         "for example with sklearn.preprocessing.StandardScaler, or take a larger ridge"
+    )
+
+
+def _indefinite() -> ValueError:
+    return ValueError(
+        "with these rows the covariance of the weights is no longer positive definite, so they were "
+        "not learned; scale the features, for example with sklearn.preprocessing.StandardScaler, "
+        "leave out columns that follow from others, or take a larger ridge"
     )
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from scipy.stats import norm
-
 from counterpoise import validate
 from counterpoise._kernels import SCW as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
-from counterpoise.online.confidence_weighted import TINY, confidence, hard_step
+from counterpoise.online.confidence_weighted import TINY, deviation_after, hard_step, quantile
 from counterpoise.online.rule import OnlineRule, State
 
 ETA = {"I": 0.75, "II": 0.9}
@@ -50,6 +48,8 @@ class SoftConfidenceWeighted(OnlineRule):
     array([1])
     """
 
+    _second_order = True
+
     def __init__(
         self,
         *,
@@ -79,7 +79,7 @@ class SoftConfidenceWeighted(OnlineRule):
         return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
 
     def _phi(self) -> float:
-        return float(norm.ppf(ETA[self.variant] if self.eta is None else self.eta))
+        return quantile(ETA[self.variant] if self.eta is None else self.eta)
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""
@@ -94,8 +94,8 @@ class SoftConfidenceWeighted(OnlineRule):
             root = phi * sqrt(phi**2 * m**2 * v**2 + 4.0 * n * v * (n + v * phi**2))
             alpha = (root - (2.0 * m * n + phi**2 * m * v)) / (2.0 * (n**2 + n * v * phi**2))
             alpha = max(0.0, alpha)
+        cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
         s.w += alpha * y * Sx
-        cov.shrink(s.S, x, confidence(phi, alpha, v))
         return True
 
     def _kernel(self) -> tuple[Any, list[float]]:
