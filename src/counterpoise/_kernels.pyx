@@ -8,18 +8,20 @@ lets the model learn the row whose label has just arrived. State comes last and 
 Of symmetric matrices only the lower triangle is kept up to date within the loop.
 """
 
-from libc.math cimport NAN, fabs, fmax, fmin, frexp, ldexp, sqrt
+from libc.math cimport HUGE_VAL, NAN, fabs, fmax, fmin, frexp, ldexp, sqrt
 from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsyr
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
 cdef int ONE = 1
 cdef double TINY = 1e-300
-cdef double SMALL = 2.0**-32    # variance of a row of length 1 below which CW changes its unit
-cdef int UNIT = 16              # by this power of two
-cdef int CEILING = 20           # exponent that no entry of a root grows beyond by that,
-cdef int WEIGHT = 40            # nor a weight,
-cdef int FAR = 200              # nor one that no row has touched meanwhile
-cdef int SURE = 10              # exponent of weight over deviation that is still in proportion
+# Of CW's change of unit, as in counterpoise.online.covariance:
+cdef double SMALL = 2.0**-32
+cdef double LARGE = 2.0**60
+cdef int GAP = 24
+cdef int SURE = 10
+cdef int FAR = 300
+cdef enum:
+    EXPONENTS = 2400  # more than a float has
 
 
 cdef struct Rule
@@ -29,7 +31,7 @@ cdef struct Form:
     double (*variance)(Rule*, const double*) noexcept nogil
     void (*shrink)(Rule*, const double*, double, double) noexcept nogil
     void (*respread)(Rule*, const double*, double, double) noexcept nogil
-    void (*rescale)(Rule*) noexcept nogil
+    void (*rescale)(Rule*, int) noexcept nogil
 
 
 cdef struct Rule:
@@ -57,8 +59,8 @@ cdef inline void add(int d, double alpha, const double* x, double* y) noexcept n
 
 
 # Covariances. ``variance`` is v = x'Sx. ``shrink``, which comes after it, is S^-1 <- S^-1 + c x x'
-# and leaves Sx with the old S in work[:d]; ``respread`` makes that Sx with the new S. ``rescale`` is
-# (w, S) -> (u w, u^2 S) with u = 2^UNIT, but for what would grow beyond its ceiling.
+# and leaves Sx with the old S in work[:d]; ``respread`` makes that Sx with the new S. ``rescale``
+# changes the unit of CW.
 
 cdef double root_variance(Rule* r, const double* x) noexcept nogil:
     """S = R'R, R upper triangular: v = |Rx|^2. Rx stays in work[d:]."""
@@ -106,54 +108,69 @@ cdef inline int _exponent(double x) noexcept nogil:
     return exponent
 
 
-cdef inline double _lift(int d, const double* w) noexcept nogil:
-    """What w is multiplied by: 1 where it is beyond its ceiling."""
+cdef inline double _size(int d, const double* w) noexcept nogil:
     cdef double largest = 0.0
     cdef int j
     for j in range(d):
         largest = fmax(largest, fabs(w[j]))
-    return 1.0 if _exponent(largest) > WEIGHT - UNIT else ldexp(1.0, UNIT)
+    return largest
 
 
-cdef inline double _stale_lift(double g, double size, double power, double lift) noexcept nogil:
-    """What a part of w of this size, g times a row at its ceiling, is multiplied by."""
-    if fabs(g) < ldexp(1.0, SURE):
-        return power
-    return 1.0 if size > ldexp(1.0, FAR) else lift
-
-
-cdef void root_rescale(Rule* r) noexcept nogil:
-    """w = R'g: the part of w along a row of R that has reached the ceiling is apart."""
-    cdef double* rest = r.work
-    cdef double* power = r.work + r.d
-    cdef double* g = r.work + 2 * r.d
-    cdef double* row
-    cdef double largest, lift
-    cdef int d = r.d, i, j
-    cdef bint together = True
+cdef void _unit(
+    int d, const double* g, const double* size, int anchor, int* power, int* lift
+) noexcept nogil:
+    """How many powers of two each row of R, and w along it, move. See online.covariance."""
+    cdef int[EXPONENTS] to
+    cdef int half = EXPONENTS // 2, low = anchor, high = anchor, e, j, last, place
     for j in range(d):
-        row, largest = r.S + j * d, 0.0
-        for i in range(j, d):
-            largest = fmax(largest, fabs(row[i]))
-        power[j] = ldexp(1.0, min(UNIT, CEILING - _exponent(largest)))
-        together = together and power[j] == ldexp(1.0, UNIT)
+        power[j] = _exponent(size[j])
+        lift[j] = power[j]
+        if fabs(g[j]) >= ldexp(1.0, SURE):
+            lift[j] = _exponent(fabs(g[j]) * size[j])
+        low, high = min(low, power[j]), max(high, lift[j])
+    for e in range(low, high + 1):
+        to[half + e] = 0
+    for j in range(d):
+        to[half + power[j]] = to[half + lift[j]] = 1
+    last, place = anchor, 0
+    for e in range(anchor + 1, high + 1):
+        if to[half + e]:
+            place += min(GAP, e - last)
+            last, to[half + e] = e, min(FAR, place)
+    last, place = anchor, 0
+    for e in range(anchor - 1, low - 1, -1):
+        if to[half + e]:
+            place -= min(GAP, last - e)
+            last, to[half + e] = e, max(-FAR, place)
+    to[half + anchor] = 0
+    for j in range(d):
+        power[j], lift[j] = to[half + power[j]] - power[j], to[half + lift[j]] - lift[j]
+
+
+cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
+    cdef double* g = r.work
+    cdef double* rest = r.work + r.d
+    cdef double* size = r.work + 2 * r.d
+    cdef int* power = <int*> (r.work + 3 * r.d)
+    cdef int* lift = power + r.d
+    cdef double* row
+    cdef int d = r.d, i, j
+    for j in range(d):
         rest[j] = r.w[j]
-    for j in range(0 if together else d):
+    for j in range(d):  # w = R'g
         row = r.S + j * d
+        size[j] = _size(d - j, row + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
-        if power[j] != ldexp(1.0, UNIT):
-            add(d - j, -g[j], row + j, r.w + j)
-    lift = _lift(d, r.w)
+    _unit(d, g, size, anchor, power, lift)
     for j in range(d):
-        r.w[j] *= lift
+        r.w[j] = ldexp(r.w[j], -anchor)
     for j in range(d):
         row = r.S + j * d
-        if power[j] != ldexp(1.0, UNIT):
-            largest = ldexp(fabs(g[j]), CEILING)
-            add(d - j, g[j] * _stale_lift(g[j], largest, power[j], lift), row + j, r.w + j)
+        if lift[j] != -anchor:
+            add(d - j, (ldexp(1.0, lift[j]) - ldexp(1.0, -anchor)) * g[j], row + j, r.w + j)
         for i in range(j, d):
-            row[i] *= power[j]
+            row[i] = ldexp(row[i], power[j])
 
 
 cdef double diagonal_variance(Rule* r, const double* x) noexcept nogil:
@@ -184,22 +201,19 @@ cdef void diagonal_respread(Rule* r, const double* x, double c, double v) noexce
         r.work[j] = r.S[j] * x[j]
 
 
-cdef void diagonal_rescale(Rule* r) noexcept nogil:
-    cdef double* power = r.work
-    cdef double* active = r.work + r.d
-    cdef double lift, g
+cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
+    cdef double* g = r.work
+    cdef double* size = r.work + 2 * r.d
+    cdef int* power = <int*> (r.work + 3 * r.d)
+    cdef int* lift = power + r.d
     cdef int j
     for j in range(r.d):
-        power[j] = ldexp(1.0, min(UNIT, CEILING - (_exponent(r.S[j]) + 1) // 2))
-        active[j] = r.w[j] if power[j] == ldexp(1.0, UNIT) else 0.0
-    lift = _lift(r.d, active)
+        size[j] = sqrt(r.S[j])
+        g[j] = r.w[j] / size[j]
+    _unit(r.d, g, size, anchor, power, lift)
     for j in range(r.d):
-        if power[j] == ldexp(1.0, UNIT):
-            r.w[j] *= lift
-        else:
-            g = r.w[j] / sqrt(r.S[j])
-            r.w[j] *= _stale_lift(g, ldexp(fabs(g), CEILING), power[j], lift)
-        r.S[j] *= power[j] * power[j]
+        r.w[j] = ldexp(r.w[j], lift[j])
+        r.S[j] = ldexp(r.S[j], 2 * power[j])
 
 
 cdef Form ROOT, DIAGONAL, DROP
@@ -267,14 +281,12 @@ cdef inline double _confide(
 
 
 cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
-    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x), small
+    cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
     if v > TINY and phi * sqrt(v) > m:
         _confide(r, x, y, phi, _hard(phi, m, v), v)
-        small = SMALL * dot(r.d, x, x)
-        v = r.form.variance(r, x)
-        while TINY < v < small:
-            r.form.rescale(r)
-            v = r.form.variance(r, x)
+        v = r.form.variance(r, x) / dot(r.d, x, x)
+        if TINY < v < SMALL or LARGE < _size(r.d, r.w) < HUGE_VAL:
+            r.form.rescale(r, _exponent(sqrt(v)))
 
 
 cdef void scw_1(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import frexp, inf, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -13,7 +13,8 @@ from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300
-SMALL = 2.0**-32  # variance of a row of length 1 below which weights change their unit
+SMALL = 2.0**-32  # variance of a row of length 1 below which weights change their unit,
+LARGE = 2.0**60  # and a weight above which they do
 
 
 class ConfidenceWeighted(OnlineRule):
@@ -24,9 +25,9 @@ class ConfidenceWeighted(OnlineRule):
 
     The deviation form knows w only up to a positive factor: (u w, u²Σ) decides and learns as (w, Σ)
     does. On noisy streams both shrink without end, so once the variance of a row of length 1 falls
-    below 2⁻³², w is multiplied by 2¹⁶ and Σ by its square, which is exact. Scores, ``coef_`` and
-    ``covariance_`` are in the unit of the time; decisions do not depend on it. What no row touches
-    while all else shrinks keeps a variance of at most 2⁴⁰.
+    below 2⁻³², w is multiplied by a power of two and Σ by its square, which is exact. Scores,
+    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it. A
+    diagonal Σ shrinks faster than any power beside w, so of it only what outweighs what is kept.
 
     Parameters
     ----------
@@ -95,8 +96,9 @@ class ConfidenceWeighted(OnlineRule):
         alpha = hard_step(phi, m, v)
         cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
         s.w += alpha * y * Sx
-        while TINY < x @ cov.spread(s.S, x) < SMALL * (x @ x):
-            cov.rescale(s.S, s.w)
+        u = float(x @ cov.spread(s.S, x) / (x @ x))
+        if TINY < u < SMALL or LARGE < abs(s.w).max() < inf:
+            cov.rescale(s.S, s.w, frexp(sqrt(u))[1])
         return True
 
     def _kernel(self) -> tuple[Any, list[float]]:

@@ -2,10 +2,10 @@
 
 A full Σ is kept as R, upper triangular with Σ = RᵀR, which is positive definite whatever is rounded
 as long as the diagonal of R is positive. ``shrink`` adds c x xᵀ to Σ⁻¹, which is
-Σ ← Σ − c/(1 + c v) Σx xᵀΣ with v = xᵀΣx, in Carlson's form (AIAA Journal 11, 1973): with f = Rx and
-α_j = 1 + c Σ_{k≥j} f_k², row j of R becomes √(α_{j+1}/α_j) R_j − c f_j/√(α_j α_{j+1}) Σ_{k>j} f_k R_k.
-Of a diagonal Σ only the diagonal of Σ⁻¹ + c x xᵀ is kept ("diagonal"), or of the formula itself
-("diagonal-drop").
+Σ ← Σ − c/(1 + c v) Σx xᵀΣ with v = xᵀΣx, in Carlson's form (AIAA Journal 11, 1973): with f = Rx
+and α_j = 1 + c Σ_{k≥j} f_k², row j of R becomes
+√(α_{j+1}/α_j) R_j − c f_j/√(α_j α_{j+1}) Σ_{k>j} f_k R_k. Of a diagonal Σ only the diagonal of
+Σ⁻¹ + c x xᵀ is kept ("diagonal"), or of the formula itself ("diagonal-drop").
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from counterpoise.arrays import Vector
 
-UNIT = 16  # the power of two by which the unit of weights changes
-CEILING = 20  # exponent that no entry of R grows beyond by a change of unit,
-WEIGHT = 40  # nor a weight,
-FAR = 200  # nor one that no row has touched meanwhile
+GAP = 24  # powers of two between sizes that outweigh each other, as far as they are kept apart
 SURE = 10  # exponent of weight over deviation that is still in proportion
+FAR = 300  # largest exponent after a change of unit
 
 
 def start(d: int, a: float, covariance: str) -> NDArray[np.float64]:
@@ -133,13 +132,14 @@ def shrink(S: NDArray[np.float64], x: Vector, c: float, drop: bool = False) -> N
         S /= 1.0 + c * S * x**2
 
 
-def rescale(S: NDArray[np.float64], w: Vector) -> None:
-    """(w, Σ) ← (u w, u² Σ) with u = 2^UNIT, exactly and in place, up to ceilings.
+def rescale(S: NDArray[np.float64], w: Vector, anchor: int) -> None:
+    """(w, Σ) ← (u w, u² Σ) with u = 2^−anchor, exactly and in place, as far as floats reach.
 
-    A row of R that would grow beyond its ceiling grows up to it only: no row of the stream has
-    touched it while all else shrank billions of times. The part of w along it does the same, unless
-    it is out of all proportion to R. If the rest of w would grow beyond its ceiling, Σ grows alone:
-    it has become so small beside w that only its shape matters.
+    Rows of R that no row of the stream touches while all else shrinks, and a w that stays while Σ
+    shrinks, would be left behind without end. So wherever the exponents of rows of R and of the
+    parts of w, which is Rᵀg, lie further apart than a gap, they are brought together up to it: what
+    outweighs all else goes on to do so. The part of w along a row of R that is in proportion to it
+    moves as the row does.
 
     Parameters
     ----------
@@ -147,24 +147,21 @@ def rescale(S: NDArray[np.float64], w: Vector) -> None:
         R or the diagonal of Σ.
     w : ndarray of shape (d,)
         Weights.
+    anchor : int
+        The exponent that becomes 0.
     """
-    unit = 2.0**UNIT
     R = S if S.ndim == 2 else np.diag(np.sqrt(S))
-    if S.ndim == 2:
-        exponents = np.frexp(np.abs(S).max(axis=1))[1]
-    else:
-        exponents = (np.frexp(S)[1] + 1) // 2
-    power = np.exp2(np.minimum(UNIT, CEILING - exponents))
-    ceiling = power != unit
-    g, rest = np.zeros(len(w)), w.copy()
-    for j in range(len(w) if ceiling.any() else 0):  # w = Rᵀg
-        g[j] = rest[j] / R[j, j]
-        rest -= g[j] * R[j]
-    for j in np.flatnonzero(ceiling):
-        w -= g[j] * R[j]
-    lift = unit if np.frexp(np.abs(w).max())[1] <= WEIGHT - UNIT else 1.0
-    w *= lift
-    for j in np.flatnonzero(ceiling):
-        out_of_proportion = 1.0 if abs(g[j]) * 2.0**CEILING > 2.0**FAR else lift
-        w += (power[j] if abs(g[j]) < 2.0**SURE else out_of_proportion) * g[j] * R[j]
-    S *= power[:, None] if S.ndim == 2 else power**2
+    size = np.abs(R).max(axis=1)
+    g = solve_triangular(R, w, trans="T")
+    of_row: NDArray[np.intp] = np.frexp(size)[1].astype(np.intp)
+    of_part = np.where(np.abs(g) < 2.0**SURE, of_row, np.frexp(np.abs(g) * size)[1])
+    levels = sorted({anchor, *of_row.tolist(), *of_part.tolist()})
+    places = np.cumsum([0, *np.minimum(GAP, np.diff(levels))])
+    places = np.clip(places - places[levels.index(anchor)], -FAR, FAR)
+    to = dict(zip(levels, places.tolist(), strict=True))
+    power = np.array([to[e] - e for e in of_row.tolist()])
+    lift = np.array([to[e] - e for e in of_part.tolist()])
+    w *= 2.0**-anchor
+    for j in np.flatnonzero(lift != -anchor):
+        w += (2.0 ** lift[j] - 2.0**-anchor) * g[j] * R[j]
+    S *= np.exp2(power)[:, None] if S.ndim == 2 else np.exp2(2 * power)

@@ -85,7 +85,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _work(self, d: int) -> int:
         """Numbers that the compiled loop works with."""
-        return 3 * d
+        return 4 * d
 
     def _definite(self, s: State) -> bool:
         """Whether the covariance is finite and positive definite, if there is one."""
@@ -454,7 +454,7 @@ def _too_large() -> ValueError:
 
 def _indefinite() -> ValueError:
     return ValueError(
-        "with these rows the covariance of the weights is no longer positive definite, so they were "
+        "with these rows the covariance of the weights is no longer positive definite, so they are "
         "not learned; scale the features, for example with sklearn.preprocessing.StandardScaler, "
         "leave out columns that follow from others, or take a larger ridge"
     )
