@@ -137,7 +137,8 @@ def draw(by_method: dict[str, np.ndarray]) -> Figure:
             edgecolor="white", linewidth=0.2, label=f"{method} (mean {w.mean():.4f})",
         )  # fmt: skip
     axes.axhline(0.0, color="black", linewidth=0.8)
-    axes.set_xticks(range(d), [*(f"x{j + 1}" for j in range(d - 1)), "1"], fontsize=8)
+    labels, every = [*(f"x{j + 1}" for j in range(d - 1)), "1"], 1 + d // 35
+    axes.set_xticks(range(0, d, every), labels[::every], fontsize=8)
     axes.set(ylabel="coefficient", xlim=(-0.6, d - 0.4))
     axes.legend(fontsize=8, ncols=6, loc="upper center", bbox_to_anchor=(0.5, -0.1), frameon=False)
     return made

@@ -44,9 +44,8 @@ def stage(settings: Settings) -> None:
 
 
 def averaged(what: str, runs: list[list[float]]) -> np.ndarray:
-    """Mean over the runs; of times without the shortest and the longest, which are noise."""
-    ordered = np.sort(runs, axis=0) if what == "time" and len(runs) > 4 else np.array(runs)
-    return ordered[1:-1].mean(axis=0) if what == "time" and len(runs) > 4 else ordered.mean(axis=0)
+    """Mean over the runs; of times the median, for a disturbance of the machine is no mean."""
+    return np.median(runs, axis=0) if what == "time" else np.mean(runs, axis=0)
 
 
 def draw(name: str, by_method: dict[str, dict[str, np.ndarray]]) -> Figure:

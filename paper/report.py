@@ -78,11 +78,11 @@ def stage(settings: Settings) -> None:
     text = """# Figure 2 and appendix: along the stream
 
 Norm of the weights, G-mean on the held-out half and CPU time of each arriving sample at 200 values
-of t (all, where there are fewer), mean of the runs' first halves; times without the shortest and
-the longest run. Legends: mean ± deviation over the samples. LS and TER, found anew from all rows at
-each t, are drawn as bands, on which the recursions that equal them lie; they are left out on the
-three large sets, as printed; where IR-RLS runs on the first rows only, its legend says so. Times
-were taken while the other core was busy.
+of t (all, where there are fewer), mean of the runs' first halves, of times the median. Legends:
+mean ± deviation over the samples. LS and TER, found anew from all rows at each t, are drawn as
+bands, on which the recursions that equal them lie; they are left out on the three large sets, as
+printed; where IR-RLS runs on the first rows only, the title says so. Times were taken while the
+other core was busy.
 """
     section("Figure 2 and appendix", text, stages)
     page = f"""<!DOCTYPE html>
