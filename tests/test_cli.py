@@ -799,7 +799,8 @@ def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
 
 
 def test_help_and_version(run, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # parents may be no shell
+    # Whoever runs the tests may have no shell among its parents.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert run("--version").out == "counterpoise 0.1.0\n"
     for command in ([], ["learn"], ["predict"]):
         done = run(*command, "--help")

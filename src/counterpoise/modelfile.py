@@ -27,7 +27,7 @@ KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
 # What lists there may be: names of columns, or features made of columns with how late rows stand.
-LISTS = (set(), {"names"}, {"features"}, {"features", "recent"})
+LISTS: tuple[set[str], ...] = (set(), {"names"}, {"features"}, {"features", "recent"})
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 
