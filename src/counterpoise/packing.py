@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf
 
 from counterpoise.arrays import Labels
 from counterpoise.features import FixedMap, Map
@@ -159,11 +160,11 @@ def _require_possible(moments: Moments, fading: bool) -> None:
         rounding = INDEFINITE * d * peak[k] + n[k] * (1e6 * EPS * value) ** 2 + 1e-290
         room = np.diagonal(C) + rounding
         require(bool((room > 0).all()), "a scatter that is not positive semidefinite")
-        scaled = (C + np.diag(rounding)) / np.sqrt(room) / np.sqrt(room)[:, None]
-        try:
-            np.linalg.cholesky(scaled + INDEFINITE * np.eye(d))
-        except np.linalg.LinAlgError:
-            require(False, "a scatter that is not positive semidefinite")
+        scaled = C / np.sqrt(room)
+        scaled /= np.sqrt(room)[:, None]
+        np.fill_diagonal(scaled, 1.0 + INDEFINITE)  # (C_jj + rounding) / room, and a little more
+        failed = dpotrf(scaled.T, overwrite_a=1, clean=0)[1]  # in place: it may be large
+        require(not failed, "a scatter that is not positive semidefinite")
     if moments.low.size and n.any():
         require(bool(np.isfinite(moments.low).all()), "no extremes")
         require(bool((moments.low <= moments.high).all()), "minima above maxima")

@@ -76,7 +76,8 @@ def learn(
         int, typer.Option(help="Rows between two saves.", metavar="N")
     ] = 1_000_000,
     chunk_rows: Annotated[
-        int | None, typer.Option(help="Rows learnt at a time; 8192 by default.", metavar="N")
+        int | None,
+        typer.Option(help="Rows learnt at a time at most; 8192 by default.", metavar="N"),
     ] = None,
     metrics: Annotated[
         str | None,
