@@ -16,7 +16,7 @@ with tempfile.TemporaryDirectory() as folder:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chrome"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
     options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    options += [f"--user-data-dir={folder}/profile", "--window-size=1280,2540"]
+    options += [f"--user-data-dir={folder}/profile", "--window-size=1280,2600"]
     picture = f"--screenshot={ROOT / 'docs' / 'race.png'}"
     subprocess.run(
         [chromium, *options, picture, page.as_uri()], check=True, stderr=subprocess.DEVNULL

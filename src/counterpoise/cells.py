@@ -6,6 +6,7 @@ Missing values come out as NaN or null. Truth values are text: ``true`` and ``fa
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
         raise chunk.error(
             int(bad[0]),
             f"label {x[bad[0]]:g} is not a whole number; classes are few and have names or whole "
-            f"numbers (--categorical {name} takes labels as they are written)",
+            f"numbers (--categorical {quote(name)} takes labels as they are written)",
         )
     return values, gone
 

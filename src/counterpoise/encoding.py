@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,8 +230,8 @@ class Encoding:
                 raise chunk.error(
                     row,
                     f"column {name!r} holds dates ({date}); learn them as seconds with "
-                    f"--time {name}, as categories with --categorical {name}, or leave them out "
-                    f"with --drop {name}",
+                    f"--time {quote(name)}, as categories with --categorical {quote(name)}, or "
+                    f"leave them out with --drop {quote(name)}",
                 )
             if kind is not None:
                 kinds[name] = kind
@@ -249,7 +250,7 @@ class Encoding:
             kind, absent = kinds.get(name), chunk.absent.get(name)
             if kind in ("number", "time"):
                 read = cells.numbers if kind == "number" else cells.seconds
-                other = "" if predicting else f", or leave the column out with --drop {name}"
+                other = "" if predicting else f", or leave the column out with --drop {quote(name)}"
                 x = read(chunk, name, f"correct it{other}")
                 with np.errstate(over="ignore"):
                     moderate = x @ x <= LARGEST
@@ -275,7 +276,7 @@ class Encoding:
             raise chunk.error(
                 int(bad[0]),
                 f"column {name!r} is {x[bad[0]]:g}, beyond {LARGEST:g}: correct it, or leave the "
-                f"column out with --drop {name}",
+                f"column out with --drop {quote(name)}",
             )
 
     def _labels(self, chunk: Chunk) -> tuple[str | None, Labels, Flags]:
@@ -322,7 +323,7 @@ class Encoding:
                     "fill it in, or learn a model with --missing indicate"
                     if predicting
                     else "drop such rows with --missing drop, or learn that it is missing with "
-                    f"--missing indicate, or leave the column out with --drop {name}"
+                    f"--missing indicate, or leave the column out with --drop {quote(name)}"
                     if self.columns.feature(name)
                     else "drop such rows with --missing drop"
                 )
@@ -372,8 +373,8 @@ class Encoding:
                 raise chunk.error(
                     0,
                     f"column {name!r} has more than {MOST:,} categories by the end of this chunk; "
-                    f"spread them over buckets with --hash {name}=256, or leave the column out "
-                    f"with --drop {name}",
+                    f"spread them over buckets with --hash {quote(name + '=256')}, or leave the "
+                    f"column out with --drop {quote(name)}",
                 )
 
     def _rows(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -248,5 +249,5 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
         return column
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learnt; leave the column "
-        f"out with --drop {name}"
+        f"out with --drop {quote(name)}"
     )
