@@ -1,27 +1,32 @@
 """Metrics against those that nobody here wrote; races, plots and the report."""
 
+import base64
 import html.parser
 import io
 import json
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from imblearn.metrics import geometric_mean_score
+from matplotlib.colors import to_rgb
 from samples import stream
 from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.evaluate import plots
+from counterpoise.evaluate import plots, theme
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import (
     OURS,
     OWN,
     RIVALS,
     SLOW,
+    Result,
     race,
     standardised,
     too_slow,
@@ -193,10 +198,81 @@ def test_running_g_mean_is_that_of_the_first_rows():
             assert np.isnan(g)
 
 
-def test_every_method_has_a_style_of_its_own():
-    names = [OURS, *RIVALS]
-    styles = {json.dumps(plots.style(name), sort_keys=True, default=str) for name in names}
-    assert len(styles) == len(names)
+def test_the_g_mean_of_late_shows_a_fall():
+    rng = np.random.default_rng(0)
+    y = (rng.random(4000) < 0.1).astype(int)
+    guess = np.where(np.arange(4000) < 2000, y, 0)  # finds everything, then nothing
+    at, value = plots.running_g_mean(y, guess, 500)
+    for t, g in zip(at, value, strict=True):
+        part = slice(t - 500, t)
+        assert g == pytest.approx(geometric_mean_score(y[part], guess[part]))
+    assert (value[at <= 2000] == 1.0).all()
+    assert (value[at >= 2500] == 0.0).all()
+    assert plots.running_g_mean(y, guess)[1][-1] > 0.5
+    assert plots.window_of(y) == pytest.approx(250, rel=0.1)
+    assert plots.window_of(y[:40]) == 10
+
+
+def test_precision_and_recall_fill_the_figure():
+    y = np.where(np.arange(50_000) % 250 == 0, "fraud", "ok")
+    scores = np.random.default_rng(0).standard_normal(len(y)) - 2.0 * (y == "fraud")
+    classes = np.array(["fraud", "ok"])
+    found = measure(y, classes[(scores > 0).astype(int)], scores, classes)
+    result = Result("PA", y, scores, 0, found, 1.0, np.zeros((1, 2)))
+    axes = plots.precision_recall([result], y, "fraud", 0).axes[0]
+    assert axes.get_ylim()[1] < 0.5
+    assert 2 * max(axes.lines[0].get_ydata()) > axes.get_ylim()[1]
+
+
+@pytest.mark.parametrize("page", [nullcontext, theme.dark])
+def test_every_method_has_a_colour_of_its_own(page):
+    names = [OURS, OWN, *RIVALS]
+    with page():
+        colours = [plots.style(name)["color"] for name in names]
+    assert len(set(colours)) == len(names)
+    page = to_rgb("white") if page is nullcontext else to_rgb(theme.PAPER)
+    for colour in colours:
+        assert contrast(to_rgb(colour), page) > 1.9
+
+
+def contrast(*colours):
+    """That of the guidelines for web content: 1 for the same colour, 21 for black on white."""
+    light = []
+    for colour in colours:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+def test_control_characters_break_no_figure():
+    X, y, _ = made_up(400)
+    names = [f"\x1b[3{j}m\x00$name$ <{j}>" for j in range(8)]
+    labels = np.where(y == "fraud", "\x1b[31m\x01fraud", "ok\x08")
+    results = list(race(X, labels, rivals=["PA"]))
+    text = page("\x1b]8;;x\x07", results, labels, names, "\x1b[31m\x01fraud", 0)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", text)
+    for data in re.findall(r"base64,([^\"]*)", text):
+        ElementTree.fromstring(base64.b64decode(data))
+
+
+def test_a_model_has_a_report_too(run):
+    X, y = stream(400, d=2)
+    for name, part in (("a", slice(300)), ("b", slice(300, 400))):
+        pairs = zip(X[part].tolist(), y[part].tolist(), strict=True)
+        rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in pairs)
+        Path(f"{name}.csv").write_text(f"a,b,label\n{rows}\n")
+    run("learn", "a.csv", "--label", "label", "-m", "m.st")
+    done = run("evaluate", "m.st", "b.csv", "--report", "r.html")
+    assert "report: r.html" in done.err
+    text = Path("r.html").read_text()
+    assert len([tag for tag, _ in _Page(text).found if tag == "img"]) == 6
+    g_mean = float(re.search(r"G-mean\t(\S+)", done.out).group(1))
+    assert f"G-mean: {g_mean:.4f}." in text
+    run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
+    run("evaluate", "m.st", "b.csv", "--report", "r.html", "--positive", "z", code=2)
+    only = [line for line in Path("b.csv").read_text().splitlines() if not line.endswith("y")]
+    Path("c.csv").write_text("\n".join(only) + "\n")  # one class only
+    run("evaluate", "m.st", "c.csv", "--report", "r.html")
 
 
 class _Page(html.parser.HTMLParser):
@@ -219,10 +295,14 @@ def report():
 def test_the_report_needs_nothing_else(report):
     tags = _Page(report).found
     images = [a for tag, a in tags if tag == "img"]
-    assert len(images) == 6
+    assert len(images) == 7
     assert all(a["src"].startswith("data:image/svg+xml;base64,") for a in images)
     assert all(a["alt"] for a in images)
-    assert sum(tag == "figcaption" for tag, _ in tags) == 6
+    assert sum(tag == "figcaption" for tag, _ in tags) == 7
+    dark = [a for tag, a in tags if tag == "source"]
+    assert len(dark) == 7
+    assert all(a["media"] == "(prefers-color-scheme: dark)" for a in dark)
+    assert not {a["srcset"] for a in dark} & {a["src"] for a in images}
     assert not [tag for tag, _ in tags if tag == "script"]
     assert "http" not in re.sub(r"base64,[^\"]*", "", report)
     assert "A &lt;race&gt;" in report
@@ -262,7 +342,7 @@ def test_the_report_in_a_browser(report, tmp_path, width):
     assert "CONSOLE" not in done.stderr
     seen = json.loads(re.search(r'<pre id="out">(.*?)</pre>', done.stdout).group(1))
     assert seen["wide"] <= width
-    assert len(seen["figures"]) == 6
+    assert len(seen["figures"]) == 7
     for drawn, across in seen["figures"]:
         assert drawn
         assert across > 0.85 * min(width, 480)

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -181,3 +182,14 @@ def test_inspect_shows_whole_numbers_and_folds_inputs(run):
     out = run("inspect", "m.st").out
     assert "\nno\t80022\nyes\t40011\n" in out
     assert "\n03.csv\t3\t0\n(4 more)\t12\t0\n08.csv\t3\t0\n" in out
+
+
+def test_advice_can_be_pasted_into_a_shell(run):
+    """A column whose name the shell would take apart, or run."""
+    name = "when; rm -rf $HOME 'x'"
+    Path("t.csv").write_text(f"{name},a,y\n2024-01-01,1,no\n2024-01-02,2,yes\n")
+    learn = ["learn", "t.csv", "--label", "y", "-m", "m.st"]
+    err = run(*learn, code=2).err
+    advice = re.search(r"--time (.*), as categories with (--categorical .*), or", err)
+    assert shlex.split(advice.group(1)) == [name]
+    run(*learn, *shlex.split(advice.group(2)))

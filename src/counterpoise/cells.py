@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -236,7 +237,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
         raise chunk.error(
             int(bad[0]),
             f"label {x[bad[0]]:g} is not a whole number; classes are few and have names or whole "
-            f"numbers (--categorical {name} takes labels as they are written)",
+            f"numbers (--categorical {quote(name)} takes labels as they are written)",
         )
     return values, gone
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,7 +144,7 @@ class Encoding:
             dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
             if kinds[name] == "text":
                 remedy = f"spread them over buckets with --hash {name}=256, or leave the column "
-                remedy += f"out with --drop {name}"
+                remedy += f"out with --drop {quote(name)}"
                 values = [feature.value for feature in found[0]]
                 _require_short(
                     chunk, f"category of column {name!r}", values, found[1], remedy, kept
@@ -344,8 +345,8 @@ class Encoding:
                 raise chunk.error(
                     row,
                     f"column {name!r} holds dates ({date}); learn them as seconds with "
-                    f"--time {name}, as categories with --categorical {name}, or leave them out "
-                    f"with --drop {name}",
+                    f"--time {quote(name)}, as categories with --categorical {quote(name)}, or "
+                    f"leave them out with --drop {quote(name)}",
                 )
             if kind is not None:
                 kinds[name] = kind
@@ -363,8 +364,8 @@ class Encoding:
                 continue
             kind, absent = kinds.get(name), chunk.absent.get(name)
             if kind in ("number", "time"):
-                other = "" if predicting else f", or leave the column out with --drop {name}"
-                x = self._read(chunk, name, kind, f"correct it{other}")
+                drop = f", or leave the column out with --drop {quote(name)}"
+                x = self._read(chunk, name, kind, "correct it" + ("" if predicting else drop))
                 with np.errstate(over="ignore"):
                     moderate = x @ x <= LARGEST
                 if not moderate:  # also if any is NaN
@@ -396,7 +397,7 @@ class Encoding:
             raise chunk.error(
                 int(bad[0]),
                 f"column {name!r} is {x[bad[0]]:g}, beyond {LARGEST:g}: correct it, or leave the "
-                f"column out with --drop {name}",
+                f"column out with --drop {quote(name)}",
             )
 
     def _labels(self, chunk: Chunk) -> tuple[str | None, Labels, Flags]:
@@ -453,7 +454,7 @@ class Encoding:
                     "fill it in, or learn a model with --missing indicate"
                     if predicting
                     else "drop such rows with --missing drop, or learn that it is missing with "
-                    f"--missing indicate, or leave the column out with --drop {name}"
+                    f"--missing indicate, or leave the column out with --drop {quote(name)}"
                     if self.columns.feature(name)
                     else "drop such rows with --missing drop"
                 )
@@ -514,7 +515,7 @@ class Encoding:
                         f"{text}: {look.found} categories by the end of this chunk look like "
                         f"numbers or dates, and no more than {ALIKE} may; {option}, take them as "
                         f"categories with --categorical {name}, or leave the column out with "
-                        f"--drop {name}",
+                        f"--drop {quote(name)}",
                     )
                 if look.found and look.whole:
                     notes[name] = (
@@ -524,8 +525,8 @@ class Encoding:
                 raise chunk.error(
                     0,
                     f"column {name!r} has more than {MOST:,} categories by the end of this chunk; "
-                    f"spread them over buckets with --hash {name}=256, or leave the column out "
-                    f"with --drop {name}",
+                    f"spread them over buckets with --hash {quote(name + '=256')}, or leave the "
+                    f"column out with --drop {quote(name)}",
                 )
         return notes
 

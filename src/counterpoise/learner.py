@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -400,7 +401,7 @@ class Learner:
                 )
 
     def _require_schema(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
-        drop = f", or leave the column out with --drop {name}" if verb == "has" else ""
+        drop = f", or leave the column out with --drop {quote(name)}" if verb == "has" else ""
         raise DataError(
             f"{chunk.source} {verb} column {name!r}, {what}; if tables of both kinds are to be "
             f"learned, with 0 where a column is not, say --new-columns{drop}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ def _undecided(path: str) -> DataError:
     return DataError(
         f"{path} holds a model that chooses by itself, which depends on the order of the rows, so "
         "that it can neither be merged nor forget; learn one that begins with its choice: "
-        f"--features {path}"
+        f"--features {quote(path)}"
     )
 
 
@@ -202,7 +203,7 @@ def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
         if kind != other:
             raise DataError(
                 f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}; learn one "
-                f"of them again with --numeric {column} or --categorical {column}"
+                f"of them again with --numeric {quote(column)} or --categorical {quote(column)}"
             )
     labels = {one.encoding.labels, two.encoding.labels} - {None}
     if len(labels) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,10 @@ from counterpoise.cli.table import Json, show, show_json
 def evaluate(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.Files,
+    positive: opt.Positive = None,
+    report: Annotated[
+        str | None, typer.Option(help="Write a page about it.", metavar="FILE.html")
+    ] = None,
     as_json: Json = False,
     ignore_unknown: opt.IgnoreUnknown = False,
     format: opt.Format = None,  # noqa: A002
@@ -21,22 +26,29 @@ def evaluate(
 ) -> None:
     """Compare the predictions of a model with the labels in files.
 
-    Sixteen bytes a row are kept in memory for the metrics that need an order.
+    Sixteen bytes a row are kept in memory for the metrics that need an order. --positive is the
+    class that the page of --report is about.
 
     Example: counterpoise evaluate fraud.safetensors march.csv
     """
     reading = opt.reading(format, delimiter, no_header)
+    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
+        raise opt.bad("--report", f"the folder of {report} does not exist")
 
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.stream import judged
+    from counterpoise.modelfile import write_whole
     from counterpoise.stored import require_learnt, stored_model
 
     stored = require_learnt(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
+    if report is not None:
+        from counterpoise.evaluate.report import evaluation  # fails before the work, not after it
     with Progress() as progress:
-        metrics, skipped = judged(stored, sources, progress, ignore_unknown)
+        result, y, skipped = judged(stored, sources, progress, ignore_unknown)
+    metrics = result.metrics
     if as_json:
         show_json(metrics.plain())
     else:
@@ -78,3 +90,13 @@ def evaluate(
             f"{skipped:,} rows with missing values, or with none of the columns of the model, were "
             "left out"
         )
+    if report is not None:
+        known = stored.model.classes_.tolist()
+        rows_of = [float((y == label).sum()) for label in known]
+        seen = [pair for pair in zip(known, rows_of, strict=True) if pair[1] > 0.0]
+        names = map(list, zip(*(seen or [(known[0], 0.0)]), strict=True))
+        chosen = opt.chosen(positive, *names, stored.positive)
+        title = f"{model} on {', '.join(files)}"
+        text = evaluation(title, result, y, result.terms or [], chosen)
+        write_whole(report, text.encode(), "the report")
+        say(f"report: {report}")

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-LATE = ("scipy.stats", "numpy.f2py", "numpy.testing")
+LATE = ("scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
 HIDDEN = ("pandas",)
 
 

@@ -81,8 +81,8 @@ def race(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
+    from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
     from counterpoise.evaluate.race import race as run
-    from counterpoise.evaluate.race import uncounted, winner
     from counterpoise.evaluate.stream import made_up, read
     from counterpoise.modelfile import write_whole
     from counterpoise.streams import DataError
@@ -110,13 +110,14 @@ def race(
         from counterpoise.evaluate.report import page  # fails before the race, not after it
     rivals = _rivals(opt.names(only), opt.names(without), everybody, y, len(names), say)
     results: list[Any] = []
-    runners = 1 + (own is not None) + len(rivals)
+    runners = [OURS, *([OWN] if own is not None else []), *rivals]
     with Progress() as progress:
-        progress.show("race", (0, runners), "")
+        progress.show("race", (0, len(runners)), f", {OURS} runs")
         for result in run(X, y, delay, chosen, rivals, own, names):
             results.append(result)
             progress.advance(len(y))
-            progress.show("race", (len(results), runners), f", {result.name} done")
+            coming = [f", {name} runs" for name in runners[len(results) :]]
+            progress.show("race", (len(results), len(runners)), (coming or [""])[0])
     say(f"not counted: the first {left_out:,} rows, before labels of two classes had arrived")
     rows = [_row(result, chosen) for result in results]
     if as_json:

@@ -20,19 +20,21 @@ except ImportError as error:
 from sklearn.metrics import precision_recall_curve
 
 from counterpoise.arrays import Labels, Vector
-from counterpoise.evaluate.race import OURS, Result
+from counterpoise.evaluate import theme
+from counterpoise.evaluate.race import OURS, OWN, Result
 from counterpoise.evaluate.ranks import Comparison
 from counterpoise.printable import printable
 
 # A colour for each method; those that may lie on one another differ in dashes too.
 STYLES: dict[str, dict[str, Any]] = {
     OURS: {"color": "#0072B2", "linewidth": 2.4},
+    OWN: {"color": "#000000", "linewidth": 1.8, "linestyle": (0, (6, 1))},
     "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
     "IR-RLS": {"color": "#332288", "linestyle": (0, (1, 1))},
     "AR-RLS": {"color": "#882255"},
     "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
     "ACOG": {"color": "#D55E00"},
-    "AROW": {"color": "#E69F00"},
+    "AROW": {"color": "#8C564B"},
     "SCW": {"color": "#E69F00", "linestyle": (0, (4, 1))},
     "CW": {"color": "#999933", "linestyle": (0, (1, 1))},
     "PA": {"color": "#CC79A7"},
@@ -41,7 +43,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "TER": {"color": "#0072B2", "linestyle": (0, (1, 1))},
     "LS": {"color": "#009E73", "linestyle": (0, (1, 1))},
 }
-STYLES["NR-RLS, exact engine"] = STYLES[OURS]
+STYLES["NR-RLS, exact engine"] = STYLES["the model"] = STYLES[OURS]
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 POINTS = 200
 
@@ -59,7 +61,8 @@ def style(name: str) -> dict[str, Any]:
     dict
         Arguments of matplotlib's ``plot``.
     """
-    return {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
+    drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
+    return {**drawn, "color": theme.shade(drawn["color"])}
 
 
 def figure(height: float = 3.4) -> tuple[Figure, Any]:
@@ -101,8 +104,8 @@ def svg(made: Figure) -> str:
     return out.getvalue()
 
 
-def g_mean_over_stream(results: list[Result], y: Labels) -> Figure:
-    """G-mean of all rows so far, for everybody.
+def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = None) -> Figure:
+    """G-mean of all rows so far that count, or of the last ones, for everybody.
 
     Parameters
     ----------
@@ -110,6 +113,8 @@ def g_mean_over_stream(results: list[Result], y: Labels) -> Figure:
         Everybody.
     y : ndarray of shape (n,)
         True labels.
+    window : int, optional
+        How many of the last rows; all so far by default.
 
     Returns
     -------
@@ -117,32 +122,68 @@ def g_mean_over_stream(results: list[Result], y: Labels) -> Figure:
     """
     made, axes = figure(3.8)
     for result in results:
-        at, value = running_g_mean(y, result.predicted)
-        axes.plot(at, value, label=result.name, **style(result.name))
-    axes.set(xlabel="rows seen", ylabel="G-mean so far", ylim=(0, 1.02), xlim=(0, len(y)))
+        rows = slice(result.first, None)
+        at, value = running_g_mean(y[rows], result.predicted[rows], window)
+        axes.plot(at + result.first, value, label=result.name, **style(result.name))
+    label = "G-mean so far" if window is None else f"G-mean of the last {window:,} rows"
+    axes.set(xlabel="rows seen", ylabel=label, ylim=(0, 1.02), xlim=(0, len(y)))
     thousands(axes.xaxis)
-    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    _legend(axes, len(results))
     return made
 
 
-def running_g_mean(y: Labels, predicted: Labels) -> tuple[Vector, Vector]:
-    """G-mean of the first rows, at evenly spaced numbers of rows.
+def _legend(axes: Any, entries: int) -> None:
+    """Below the axes, unless there is only one thing to tell."""
+    if entries > 1:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
+        axes.legend(fontsize=8, ncols=3, **below)
+
+
+def window_of(y: Labels) -> int:
+    """Rows by which the G-mean of late is judged: so many that 25 of the rarest class are expected.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Labels.
+
+    Returns
+    -------
+    int
+        A fiftieth of the rows at least, and a quarter at most.
+    """
+    rarest = np.unique(y, return_counts=True)[1].min()
+    wanted = int(np.ceil(25 * len(y) / rarest))
+    return max(min(max(wanted, len(y) // 50), len(y) // 4), 1)
+
+
+def running_g_mean(
+    y: Labels, predicted: Labels, window: int | None = None
+) -> tuple[Vector, Vector]:
+    """G-mean of the first rows, or of the last of them, at evenly spaced numbers of rows.
 
     Parameters
     ----------
     y, predicted : ndarray of shape (n,)
         True and predicted labels.
+    window : int, optional
+        How many of the last; the curve begins where there are as many.
 
     Returns
     -------
     at, g_mean : ndarray
-        NaN while fewer than two classes were seen.
+        NaN where fewer than two classes are among these rows.
     """
-    at = np.unique(np.linspace(1, len(y), min(POINTS, len(y))).astype(int))
+    start = 1 if window is None else min(window, len(y))
+    at = np.unique(np.linspace(start, len(y), min(POINTS, len(y))).astype(int))
+    before = np.zeros_like(at) if window is None else at - start
     log, seen = np.zeros(len(at)), np.zeros(len(at))
     for label in np.unique(y):
-        mine = np.cumsum(y == label)[at - 1]
-        right = np.cumsum((y == label) & (predicted == label))[at - 1]
+        mine, right = (
+            np.concatenate([[0], np.cumsum(hit)])
+            for hit in (y == label, (y == label) & (predicted == label))
+        )
+        mine, right = mine[at] - mine[before], right[at] - right[before]
         with np.errstate(divide="ignore", invalid="ignore"):
             log += np.where(mine > 0, np.log(right / mine), 0.0)
         seen += mine > 0
@@ -171,15 +212,15 @@ def class_shares(y: Labels) -> Figure:
     bottom = np.zeros(len(edges) - 1)
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
-        colour = SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)]
+        colour = theme.shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
         axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=_short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     thousands(axes.xaxis)
-    axes.legend(
-        fontsize=8, frameon=False, title=f"not {_short(labels[order[0]])}", title_fontsize=8
-    )
+    if len(rare):
+        title = f"not {_short(labels[order[0]])}"
+        axes.legend(fontsize=8, frameon=False, title=title, title_fontsize=8)
     return made
 
 
@@ -202,21 +243,28 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     Figure
     """
     made, axes = figure(3.8)
+    top = 0.0
     for result in results:
-        f = result.scores
+        rows = slice(result.first, None)
+        f, mine = result.scores[rows], y[rows] == positive
         score = f[:, k] if f.ndim == 2 else f if k else -f
-        precision, recall, _ = precision_recall_curve(y == positive, score)
+        precision, recall, _ = precision_recall_curve(mine, score)
         steps = np.flatnonzero(np.diff(recall, append=-1.0))  # where one more is found
         some = steps[np.unique(np.linspace(0, len(steps) - 1, 2 * POINTS).astype(int))]
         axes.plot(recall[some], precision[some], label=result.name, **style(result.name))
+        sure = recall[steps] >= max(0.1, 5 / max(mine.sum(), 1))  # not by a few lucky rows
+        top = max(top, precision[steps][sure].max(initial=0.0))
     share = float((y == positive).mean())
-    axes.axhline(share, color="#999999", linewidth=0.8)
-    axes.annotate("by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color="#666666")
+    axes.axhline(share, color=theme.quiet(), linewidth=0.8)
+    axes.annotate(
+        "by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color=theme.quiet()
+    )
+    high = min(1.02, 1.15 * max(top, 2.0 * share))
     axes.set(
         xlabel=f"recall of {_short(positive)}", ylabel=f"precision of {_short(positive)}",
-        xlim=(0, 1), ylim=(0, 1.02),
+        xlim=(0, 1), ylim=(0, high),
     )  # fmt: skip
-    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False)
+    _legend(axes, len(results))
     return made
 
 
@@ -237,10 +285,10 @@ def confusion_matrix(result: Result) -> Figure:
     n = np.array([[counts.get((true, said), 0) for said in labels] for true in labels])
     share = n / np.maximum(n.sum(axis=1, keepdims=True), 1)
     made, axes = figure(1.6 + 0.55 * len(labels))
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.imshow(share, cmap=theme.blues(), vmin=0, vmax=1, aspect="auto")
     for i in range(len(labels)):
         for j in range(len(labels)):
-            colour = "white" if share[i, j] > 0.5 else "black"
+            colour = "white" if share[i, j] > 0.5 else theme.ink()
             text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
             axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
     axes.set_xticks(range(len(labels)), [_short(label) for label in labels])
@@ -272,7 +320,7 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     made, axes = figure(1.0 + 0.24 * len(order))
     axes.barh(range(len(order)), weights[order], color=style(name)["color"])
     axes.set_yticks(range(len(order)), [_short(names[j]) for j in order])
-    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.axvline(0.0, color=theme.ink(), linewidth=0.8)
     axes.set_xlabel("weight for one standard deviation")
     return made
 

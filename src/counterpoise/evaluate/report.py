@@ -1,16 +1,18 @@
-"""The report of a race: one self-contained page."""
+"""The report of a race, or of an evaluation: one page that needs nothing else, light or dark."""
 
 from __future__ import annotations
 
 import base64
 import html
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.evaluate import plots
+from counterpoise.evaluate import plots, theme
 from counterpoise.evaluate.race import OURS, Result, winner
+from counterpoise.printable import printable
 
 COLUMNS = {
     "g_mean": "G-mean",
@@ -29,23 +31,28 @@ PAGE = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <title>{title}</title>
 <style>
-  body {{ font: 16px/1.5 system-ui, sans-serif; color: #222; margin: 0 auto; max-width: 1200px;
-    padding: 0 16px 48px; }}
+  :root {{ color-scheme: light dark; --ink: #222; --quiet: #444; --paper: #fff; --line: #ddd;
+    --best: #eef5fb; }}
+  @media (prefers-color-scheme: dark) {{
+    :root {{ --ink: #ddd; --quiet: #aaa; --paper: #16181c; --line: #3a3d42; --best: #1c2b3a; }}
+  }}
+  body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+    margin: 0 auto; max-width: 1200px; padding: 0 16px 48px; }}
   h1 {{ font-size: 1.6rem; margin: 24px 0 4px; overflow-wrap: anywhere; }}
-  h2 {{ font-size: 1.1rem; margin: 0 0 8px; }}
-  p {{ margin: 4px 0 12px; }}
+  h2 {{ font-size: 1.1rem; margin: 0 0 8px; overflow-wrap: anywhere; }}
+  p {{ margin: 4px 0 12px; overflow-wrap: anywhere; }}
   .table {{ overflow-x: auto; }}
   table {{ border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }}
-  th, td {{ padding: 4px 10px; text-align: right; border-bottom: 1px solid #ddd; }}
+  th, td {{ padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--line); }}
   th {{ vertical-align: bottom; font-weight: 600; }}
   th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0;
-    background: #fff; }}
-  tr.winner td {{ font-weight: 600; background: #eef5fb; }}
+    background: var(--paper); }}
+  tr.winner td {{ font-weight: 600; background: var(--best); }}
   main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr));
     gap: 32px; margin-top: 32px; align-items: start; }}
   figure {{ margin: 0; }}
   img {{ width: 100%; height: auto; display: block; }}
-  figcaption, .note {{ font-size: 0.9rem; color: #444; }}
+  figcaption, .note {{ font-size: 0.9rem; color: var(--quiet); overflow-wrap: anywhere; }}
 </style>
 </head>
 <body>
@@ -87,38 +94,86 @@ def page(
         HTML that needs nothing else.
     """
     best = winner(results)
-    classes, counts = np.unique(y, return_counts=True)
-    shares = ", ".join(
-        f"{label} {count:,} ({100 * count / len(y):.3g} %)"
-        for label, count in zip(classes.tolist(), counts.tolist(), strict=True)
-    )
     late = f" Labels came {delay:,} rows late." if delay else ""
+    left = (
+        f" The first {best.first:,} rows, before labels of two classes had arrived, do not count."
+    )
     summary = (
-        f"{len(y):,} rows, {len(names):,} features; {shares}. Each row was predicted before it was "
-        f"learnt.{late} Highest G-mean: {best.name}, {_number(best.metrics.confusion.g_mean())}."
+        f"{len(y):,} rows, {len(names):,} features; {_shares(y)}. Each row was predicted before it "
+        f"was learnt.{late}{left} Highest G-mean: {best.name}, "
+        f"{_number(best.metrics.confusion.g_mean())}."
     )
     note = (
         f"Recall, precision and what follows them are of the class {positive}. {OURS} takes "
         "features as they are and scales them retroactively; the others get features standardised "
         "by the rows before. Times are of this machine."
     )
+    figures = [*_figures(results, y, names, positive, best), _times(results)]
+    return _page(title, summary, _table(results, positive, best), note, figures)
+
+
+def evaluation(title: str, result: Result, y: Labels, names: list[str], positive: Any) -> str:
+    """Make the page about one model and rows that it has not learnt.
+
+    Parameters
+    ----------
+    title : str
+        The model and the files.
+    result : Result
+        How it did.
+    y : ndarray of shape (n,)
+        True labels.
+    names : list of str
+        What its weights are of.
+    positive : label
+        The class of interest.
+
+    Returns
+    -------
+    str
+        HTML that needs nothing else.
+    """
+    summary = (
+        f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
+    )
+    reasons = [f"{name} is undefined: {why}" for name, why in result.metrics.undefined.items()]
+    note = ". ".join(
+        [f"Recall, precision and what follows them are of the class {positive}", *reasons]
+    )
+    table = _table([result], positive, result, timed=False)
+    return _page(title, summary, table, f"{note}.", _figures([result], y, names, positive, result))
+
+
+def _page(title: str, summary: str, table: str, note: str, figures: list[str]) -> str:
     return PAGE.format(
-        title=html.escape(title),
-        summary=html.escape(summary),
-        table=_table(results, positive, best),
-        note=html.escape(note),
-        figures="\n".join(_figures(results, y, names, positive, best)),
+        title=_text(title),
+        summary=_text(summary),
+        table=table,
+        note=_text(note),
+        figures="\n".join(figures),
     )
 
 
-def _table(results: list[Result], positive: Any, best: Result) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ["method", *COLUMNS.values(), "µs per row"])
+def _shares(y: Labels) -> str:
+    classes, counts = np.unique(y, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown = [
+        f"{classes[k]} {counts[k]:,} ({100 * counts[k] / len(y):.3g} %)" for k in order[:8].tolist()
+    ]
+    more = len(classes) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more classes" if more else "")
+
+
+def _table(results: list[Result], positive: Any, best: Result, timed: bool = True) -> str:
+    names = ["method", *COLUMNS.values(), *(["µs per row"] if timed else [])]
+    head = "".join(f"<th>{name}</th>" for name in names)
     rows = []
     for result in results:
         found = result.metrics.of(positive)
-        cells = [html.escape(result.name), *(_number(found[key]) for key in COLUMNS)]
-        cells.append(f"{result.microseconds:.3g}")
-        kind = ' class="winner"' if result is best else ""
+        cells = [_text(result.name), *(_number(found[key]) for key in COLUMNS)]
+        if timed:
+            cells.append(f"{result.microseconds:.3g}")
+        kind = ' class="winner"' if result is best and len(results) > 1 else ""
         rows.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
@@ -140,57 +195,91 @@ def _figures(
         weights = -weights
     names = best.terms or names
     top = int(np.abs(weights).argmax())
-    fast = min(results, key=lambda r: r.microseconds)
-    ours = next(r for r in results if r.name == OURS)
+    window = plots.window_of(y)
+    rows = slice(best.first, None)
+    at, late = plots.running_g_mean(y[rows], best.predicted[rows], window)
+    lowest = int(np.nanargmin(late)) if np.isfinite(late).any() else None
+    sank = (
+        ""
+        if lowest is None
+        else f" That of {best.name} was lowest, {late[lowest]:.4f}, after "
+        f"{at[lowest] + best.first:,} rows, and is {late[-1]:.4f} in the end."
+    )
+    leads = "leads with" if len(results) > 1 else "has"
     return [
         _figure(
-            plots.g_mean_over_stream(results, y),
+            lambda: plots.g_mean_over_stream(results, y),
             "G-mean over the stream",
             f"The geometric mean of the recalls of all classes, over all rows so far. In the end "
-            f"{best.name} leads with {_number(best.metrics.confusion.g_mean())}.",
+            f"{best.name} {leads} {_number(best.metrics.confusion.g_mean())}.",
         ),
         _figure(
-            plots.class_shares(y),
+            lambda: plots.g_mean_over_stream(results, y, window),
+            "G-mean of late",
+            f"The same over the last {window:,} rows, in which a fall shows at once.{sank}",
+        ),
+        _figure(
+            lambda: plots.class_shares(y),
             "Class shares over the stream",
             f"{positive} makes up {100 * share:.3g} % of all rows, {100 * first:.3g} % of the "
             f"first tenth and {100 * last:.3g} % of the last.",
         ),
         _figure(
-            plots.precision_recall(results, y, positive, k),
+            lambda: plots.precision_recall(results, y, positive, k),
             "Precision and recall",
             f"How many alerts are right against how many of {positive} are found, for every "
-            f"threshold. The largest area is that of {by_precision.name}, "
+            f"threshold. {'The largest area is that' if len(results) > 1 else 'The area is that'} "
+            f"of {by_precision.name}, "
             f"{_number(by_precision.metrics.of(positive)['average_precision'])}.",
         ),
         _figure(
-            plots.confusion_matrix(best),
+            lambda: plots.confusion_matrix(best),
             f"Confusion matrix of {best.name}",
             "Rows of each true class by what was predicted: "
-            + ", ".join(f"{100 * r:.1f} % of {label} found" for label, r in recall.items())
+            + ", ".join(
+                f"{100 * r:.1f} % of {label} found" for label, r in list(recall.items())[:12]
+            )
             + ".",
         ),
         _figure(
-            plots.largest_weights(weights, names, best.name),
+            lambda: plots.largest_weights(weights, names, best.name),
             f"Largest weights of {best.name}",
             f"What speaks for {positive} (positive) and against it (negative) at the end of the "
             f"stream, for features of standard deviation 1. Largest: {names[top]}, "
             f"{weights[top]:+.3g}.",
         ),
-        _figure(
-            plots.time_per_row(results),
-            "Time per row",
-            f"To predict and to learn one row, on a logarithmic scale. Fastest is {fast.name} with "
-            f"{fast.microseconds:.3g} µs; {OURS}, exact after every row, takes "
-            f"{ours.microseconds:.3g} µs.",
-        ),
     ]
 
 
-def _figure(made: Any, title: str, says: str) -> str:
-    data = base64.b64encode(plots.svg(made).encode()).decode()
-    image = f'<img alt="{html.escape(title)}" src="data:image/svg+xml;base64,{data}">'
-    caption = f"<figcaption>{html.escape(says)}</figcaption>"
-    return f"<figure><h2>{html.escape(title)}</h2>{image}{caption}</figure>"
+def _times(results: list[Result]) -> str:
+    fast = min(results, key=lambda r: r.microseconds)
+    ours = next(r for r in results if r.name == OURS)
+    return _figure(
+        lambda: plots.time_per_row(results),
+        "Time per row",
+        f"To predict and to learn one row, on a logarithmic scale. Fastest is {fast.name} with "
+        f"{fast.microseconds:.3g} µs; {OURS}, exact after every row, takes "
+        f"{ours.microseconds:.3g} µs.",
+    )
+
+
+def _figure(draw: Callable[[], Any], title: str, says: str) -> str:
+    """A figure, drawn for light pages and for dark ones."""
+    light = _image(draw)
+    with theme.dark():
+        dark = _image(draw)
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+    image = f'<picture>{source}<img alt="{_text(title)}" src="{light}"></picture>'
+    caption = f"<figcaption>{_text(says)}</figcaption>"
+    return f"<figure><h2>{_text(title)}</h2>{image}{caption}</figure>"
+
+
+def _image(draw: Callable[[], Any]) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(plots.svg(draw()).encode()).decode()}"
+
+
+def _text(words: str) -> str:
+    return html.escape(printable(words))
 
 
 def _number(value: float | None) -> str:

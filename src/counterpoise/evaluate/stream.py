@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
-from counterpoise.evaluate.metrics import Metrics, measure
+from counterpoise.evaluate.metrics import measure
 from counterpoise.learner import CHUNK_ROWS
 from counterpoise.lifting import text_of
 from counterpoise.stored import Model, Stored, answering
 from counterpoise.streams import DataError, Mark, Source
+
+if TYPE_CHECKING:
+    from counterpoise.evaluate.race import Result
 
 MOST_BYTES = 4e9  # of a matrix in memory
 
@@ -113,7 +116,7 @@ def made_up(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str
 
 def judged(
     stored: Stored, sources: Iterable[Source], watch: Watcher, ignore_unknown: bool = False
-) -> tuple[Metrics, int]:
+) -> tuple[Result, Labels, int]:
     """Compare predictions with labels.
 
     Parameters
@@ -129,10 +132,15 @@ def judged(
 
     Returns
     -------
-    Metrics
-    int
+    result : Result
+        Without times.
+    y : ndarray of shape (n,)
+        True labels.
+    skipped : int
         Rows left out because values are missing.
     """
+    from counterpoise.evaluate.race import Result  # not for whoever only inspects a model
+
     encoding, model = stored.encoding, stored.model
     true, predicted, scores, skipped = [], [], [], 0
     for source in sources:
@@ -148,10 +156,11 @@ def judged(
             watch.chunk(source, chunk.rows)
     if not true:
         raise DataError("there is no row to judge by")
-    return (
-        measure(np.concatenate(true), np.concatenate(predicted), np.vstack(scores), model.classes_),
-        skipped,
-    )
+    y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
+    metrics = measure(y, guess, f, model.classes_)
+    terms, weights, _ = weighed(stored)
+    flat = f.ravel() if f.shape[1] == 1 else f
+    return Result("the model", guess, flat, 0, metrics, float("nan"), weights, terms), y, skipped
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -183,6 +192,33 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
+def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
+    """Weights of a model for features of standard deviation 1.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    names : list of str
+        What they are of; no two are the same.
+    weights : ndarray of shape (problems, d)
+        Zero if nothing was learnt.
+    map : str, optional
+        The map of the features that is fixed.
+    """
+    names = unique([feature.name for feature in stored.encoding.features])
+    if not stored.model.__sklearn_is_fitted__():
+        return names, np.zeros((1, len(names))), None
+    model = answering(stored)
+    weights: Matrix = model.coef_ * model._spread()
+    if model.features_ is None:
+        return names, weights, None
+    return unique(model.features_.names(names)), weights, model.features_.map.text
+
+
 def _named(model: Model) -> str | None:
     return text_of(model.features) if isinstance(model, BalancedRidgeClassifier) else None
 
@@ -200,14 +236,10 @@ def described(stored: Stored) -> dict[str, Any]:
     dict
     """
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
-    names = unique([feature.name for feature in encoding.features])
-    weights, mapped, judged, dropped = np.zeros((1, len(names))), None, None, {}
+    names, weights, mapped = weighed(stored)
+    judged, dropped = None, {}
     model = answering(stored) if fitted else stored.model
     classes = model.classes_.tolist()
-    if isinstance(model, BalancedRidgeClassifier) and fitted:
-        weights = model.coef_ * model._spread()
-        if model.features_ is not None:
-            names, mapped = unique(model.features_.names(names)), model.features_.map.text
     if isinstance(stored.model, ChoosingClassifier) and fitted:
         judged = {
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
+import scipy.special as special
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from counterpoise.arrays import Matrix
 from counterpoise.features.maps import Map, whole
@@ -138,4 +138,4 @@ def _normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
     entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
     raw = np.random.PCG64(entropy).random_raw(count)
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
-    return np.asarray(ndtri(uniform))
+    return np.asarray(special.ndtri(uniform))

@@ -100,7 +100,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
         if length > LONGEST:
             raise DataError(
                 f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
-                f"{LONGEST >> 20} MB; leave the column out with --drop {name}"
+                f"{LONGEST >> 20} MB; leave the column out with --drop {quote(name)}"
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -108,5 +108,5 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
         return column
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learned; leave the column "
-        f"out with --drop {name}"
+        f"out with --drop {quote(name)}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
         if isinstance(value, (dict, list)):
             raise DataError(
                 f"{name}, row {first + i}, column {column!r}: nested values cannot be learnt; "
-                f"flatten them first, or leave the column out with --drop {column}"
+                f"flatten them first, or leave the column out with --drop {quote(column)}"
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())
