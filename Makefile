@@ -22,7 +22,7 @@ check: $(VENV)/installed-test
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
-	cd benchmarks && $(PY) bulk.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py
+	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py
 
 prove: $(VENV)/installed-test
 	cd benchmarks && $(PY) probability.py && $(PY) events.py && $(PY) drift.py && $(PY) crash.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from samples import assert_close, assert_same_model, labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise import rows as class_rows
 from counterpoise.moments import EPS
 
 widths = st.integers(1, 5)
@@ -129,8 +130,16 @@ def test_growing_feature_by_feature_copies_rarely():
     assert len(stores) < 20
 
 
+@pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])
 @given(labelled_samples(d=4, weighted=True), st.floats(0.0, 1.0))
-def test_sparse_rows_give_the_moments_of_dense_ones(sample, filled):
+def test_sparse_rows_give_the_moments_of_dense_ones(calls, sample, filled):
+    """Whether it pays to fill the zeros in or not: the price of a call decides."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(class_rows, "CALLS", calls)
+        both_give_the_same(sample, filled)
+
+
+def both_give_the_same(sample, filled):
     X, y, weight = sample
     rng = np.random.default_rng(len(X))
     X = np.where(rng.random(X.shape) < filled, X, 0.0)
@@ -139,7 +148,18 @@ def test_sparse_rows_give_the_moments_of_dense_ones(sample, filled):
     np.testing.assert_allclose(sparse.away, dense.away, rtol=1e-12)
 
 
-def test_sparse_rows_far_from_zero_keep_their_digits():
+def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():
+    rng = np.random.default_rng(0)
+    for share in (0.01, 0.6):
+        X = sp.random_array((700, 400), density=share, format="csr", rng=rng)
+        assert class_rows._filled_pays(X) == (share > 0.5)
+        y = rng.integers(0, 2, 700)
+        assert_same(Moments.of(X, y), Moments.of(X.toarray(), y))
+
+
+@pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])
+def test_sparse_rows_far_from_zero_keep_their_digits(calls, monkeypatch):
+    monkeypatch.setattr(class_rows, "CALLS", calls)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((500, 3)), rng.integers(0, 2, 500)
     X[:, 2] *= rng.random(500) < 0.2

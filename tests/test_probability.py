@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import stream
+from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.probability import EDGE, odds, probabilities
@@ -76,3 +76,56 @@ def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
     base = -np.mean(np.where(new == 1, np.log(share), np.log(1 - share)))
     assert loss < 0.75 * base
     assert np.mean((p - new) ** 2) < np.mean((share - new) ** 2)
+
+
+def fading_stream(rows=30_000, seed=0):
+    """The rate of the rare class rises from 2 % to 20 % half-way."""
+    rng = np.random.default_rng(seed)
+    rate = np.where(np.arange(rows) < rows // 2, 0.02, 0.2)
+    y = (rng.random(rows) < rate).astype(int)
+    X = rng.standard_normal((rows, 3))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def test_frequencies_fade_with_the_rows():
+    """Of a class, those while its rows are remembered: a mean probability is the rate of today."""
+    X, y = fading_stream()
+    model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
+    last = slice(25_000, None)
+    today, ever = y[last].mean(), y.mean()
+    p = model.stream_proba(X[last])[:, 1].mean()
+    assert abs(p - today) < 0.03  # 430 rows of the rare class are remembered: 5 % of 0.2, and f
+    assert abs(p - ever) > 0.04
+    kept = BalancedRidgeClassifier().fit(X, y).stream_proba(X[last])[:, 1].mean()
+    assert abs(kept - ever) < 0.03  # without fading they are those of all rows
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
+    X, y = fading_stream(3000)
+    weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
+    whole = BalancedRidgeClassifier(half_life=50.0).fit(X, y, sample_weight=weight)
+    model = BalancedRidgeClassifier(half_life=50.0)
+    for i in range(0, 3000, chunk):
+        part = slice(i, i + chunk)
+        if chunk == 1 and i > 500:
+            model.learn_one(X[i], y[i], weight[i])
+        else:
+            model.partial_fit(X[part], y[part], sample_weight=weight[part])
+    assert_close(model.stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    # By definition: every row of the stream, faded by the weight of the class that came after it.
+    for k in (0, 1):
+        later = np.append(np.cumsum((weight * (y == k))[::-1])[::-1][1:], 0.0)
+        own = np.expm1(-np.log(2) / 50 * weight) / np.expm1(-np.log(2) / 50)
+        entering = np.where(y == k, own, weight)
+        stream = (entering * 2.0 ** (-later / 50)).sum()
+        assert_close(whole._learned.moments.stream[k], stream)
+    halves = [
+        BalancedRidgeClassifier(half_life=50.0).fit(X[a], y[a], sample_weight=weight[a])
+        for a in (slice(0, 1500), slice(1500, 3000))
+    ]
+    assert_close(halves[0].merge(halves[1]).stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.stream_proba(X[:50]), model.stream_proba(X[:50]))

@@ -323,3 +323,40 @@ def test_looking_while_learning_never_leaves_an_old_solution_behind():
     learned.solve = slow
     model.predict(X)
     assert_close(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("types", [(np.int64, np.uint64), (np.uint64, np.int64)])
+def test_labels_with_and_without_a_sign_stay_apart(types, tmp_path):
+    X, base = np.random.default_rng(0).standard_normal((80, 2)), 2**62
+    one, two = ((base + k + np.arange(40) % 20).astype(kind) for k, kind in enumerate(types))
+    model = BalancedRidgeClassifier().partial_fit(X[:40], one).partial_fit(X[40:], two)
+    assert model.classes_.tolist() == [base + k for k in range(21)]
+    assert model.class_count_.tolist() == [2.0] + [4.0] * 19 + [2.0]
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    assert again.classes_.tolist() == model.classes_.tolist()
+    parts = [
+        BalancedRidgeClassifier().fit(X[:40], one),
+        BalancedRidgeClassifier().fit(X[40:], two),
+    ]
+    assert parts[0].merge(parts[1]).classes_.tolist() == model.classes_.tolist()
+    model.forget(X[40:], two)
+    assert model.class_count_.tolist() == [2.0] * 20
+
+
+def test_labels_that_would_be_rounded_are_refused():
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    model = BalancedRidgeClassifier().fit(X, [0, 1, 2**53 + 1, 2**53 + 1])
+    before = image(model)
+    with pytest.raises(ValueError, match="label 9007199254740993 .* use text"):
+        model.partial_fit(X, [0.5, 0.5, 0.5, 1.0])
+    assert image(model) == before
+
+
+@pytest.mark.parametrize("features", [None, "poly2", "rff:8"])
+def test_weights_that_add_up_to_too_much_are_refused_with_a_map_too(features):
+    X, y = stream(300, 2)
+    model = BalancedRidgeClassifier(features=features).fit(X, y)
+    with pytest.raises(ValueError, match="add up to more than 1e\\+50"):
+        model.partial_fit(X, y, sample_weight=np.full(300, 1e49))
+    assert model.class_count_.sum() == 300

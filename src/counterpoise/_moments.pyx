@@ -81,6 +81,20 @@ def recentre(double n, const double[::1] about, double[:, :] C):
     return True
 
 
+def place_products(
+    const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
+):
+    """Products of sparse features about their means, into their places; of P the lower triangle."""
+    cdef Py_ssize_t i, j
+    cdef double value
+    with nogil:
+        for i in range(at.shape[0]):
+            for j in range(i + 1):
+                value = P[i, j] - (n * mu[i]) * mu[j]
+                C[at[i], at[j]] = value
+                C[at[j], at[i]] = value
+
+
 cdef double _add(
     double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
     Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride

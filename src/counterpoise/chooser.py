@@ -18,6 +18,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
 from counterpoise.field import LINEAR, Field
 from counterpoise.judging import Tally
+from counterpoise.learned import union
 from counterpoise.model import Solved
 from counterpoise.modelfile import Contents, ModelFileError, Saved, require
 from counterpoise.weighting import Costs
@@ -390,7 +391,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         for candidate in state.models:  # nothing is learnt, but labels are checked and declared
             candidate.memory_limit = self.memory_limit
             candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
-        everything = np.union1d(state.models[0].classes_, np.unique(target))
+        everything = union(state.models[0].classes_, np.unique(target))
+        target = target.astype(everything.dtype)
         self._require_room(len(everything), rows.shape[1], state)
         columns = 1 if len(everything) <= 2 else len(everything)
         scores = np.zeros((len(target) if scored else 0, columns))

@@ -648,6 +648,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             )
         if fixed is None:
             validate.require_moderate(self, X, chunk)
+        validate.require_light(chunk)
         return chunk
 
     def _require_forgettable(self) -> None:

@@ -14,7 +14,7 @@ from counterpoise.arrays import Labels, Vector
 from counterpoise.features import FixedMap, Warmup
 from counterpoise.model import Options, Solved
 from counterpoise.modelfile import Contents, require
-from counterpoise.moments import Moments
+from counterpoise.moments import Moments, joined
 from counterpoise.single import Single
 
 
@@ -191,4 +191,4 @@ def union(one: Labels, two: Labels) -> Labels:
     ndarray
     """
     validate.require_one_type(two, one)
-    return np.union1d(one, two) if len(one) and len(two) else np.unique(two if len(two) else one)
+    return np.unique(joined(one, two))

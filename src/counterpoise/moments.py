@@ -502,7 +502,7 @@ class Moments:
             setattr(result, name, np.concatenate([old, np.zeros((more, *old.shape[1:]))]))
         result.stream = np.append(self.stream, np.full(more, self.N.sum()))
         fresh = labels[new]
-        result.labels = np.concatenate([self.labels, fresh]) if len(self.labels) else fresh
+        result.labels = joined(self.labels, fresh)
         result._reserve(len(result.labels), len(self.anchor))
         return result
 
@@ -614,6 +614,45 @@ def _own_clocks(
         others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
         faded = np.maximum(others, 0.0) @ 2.0 ** (-later / half_life)
         result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])
+
+
+def joined(one: Labels, two: Labels) -> Labels:
+    """Labels of one, then those of two, as what they are: no two become the same by rounding.
+
+    NumPy makes fractions of whole numbers with and without a sign, and some of them then collide.
+
+    Parameters
+    ----------
+    one, two : ndarray
+        Labels.
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> joined(np.array([2**62]), np.array([2**62 + 1], dtype=np.uint64)).tolist()
+    [4611686018427387904, 4611686018427387905]
+    """
+    if not len(one) or not len(two):
+        return two if len(two) else one
+    kinds = {one.dtype.kind, two.dtype.kind}
+    if kinds == {"i", "u"}:
+        signed = all(int(a.max()) < 2**63 for a in (one, two))
+        if signed or min(int(one.min()), int(two.min())) >= 0:
+            kind = np.int64 if signed else np.uint64
+            return np.concatenate([one.astype(kind), two.astype(kind)])
+    result: Labels = np.concatenate([one, two])
+    if result.dtype.kind == "f" and kinds != {"f"}:
+        values = one.tolist() + two.tolist()
+        lost = [value for value, now in zip(values, result.tolist(), strict=True) if value != now]
+        if lost:
+            raise ValueError(
+                f"label {lost[0]} cannot stand beside the others, {result.dtype} numbers: it would "
+                "be rounded; use text for labels"
+            )
+    return result
 
 
 def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:

@@ -405,6 +405,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             anchor,
             fixed,
         )
+        validate.require_light(chunk)
         if moments is None or anchor is None:
             self._replace(chunk, all_names, columns, slots, fixed, warmup)
             return

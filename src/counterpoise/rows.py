@@ -12,8 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise._moments import gather, recentre
+from counterpoise._moments import gather, place_products, recentre
 from counterpoise.arrays import Matrix, Vector
+
+# Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
+DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
 
 
 def dense(
@@ -70,7 +73,7 @@ def sparse(
     C: Matrix,
     away: Matrix,
 ) -> float:
-    """CSR rows: columns mostly filled are treated as dense, the others as they are.
+    """CSR rows: columns mostly filled are treated as dense, the others as they are, if that pays.
 
     A column of which a share p ≤ 1/2 of the weight is not zero has n μ² ≤ p Σ ω x², so that
     Σ ω x² − n μ² loses at most one bit; only fuller columns need to be centred first.
@@ -87,6 +90,8 @@ def sparse(
     float
     """
     X, weight = X[rows], weight[rows]
+    if _filled_pays(X):
+        return dense(X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, away)
     n = float(weight.sum())
     by_entry = np.repeat(weight, np.diff(X.indptr)) * (X.data != 0)
     filled = 2.0 * np.bincount(X.indices, by_entry, minlength=X.shape[1]) > n
@@ -98,7 +103,7 @@ def sparse(
     mean[thin] = mu - anchor[thin]
     away[0, thin] = weight @ (S != 0)
     away[1, thin] = n - weight @ (S == 1)
-    C[np.ix_(thin, thin)] = _symmetric((S.T @ WS).toarray() - n * np.outer(mu, mu))
+    place_products((S.T @ WS).toarray(), n, mu, thin, C)
 
     if full.size:
         D = X[:, full].toarray()
@@ -116,7 +121,12 @@ def sparse(
     return n
 
 
-def _symmetric(A: Matrix) -> Matrix:
-    """A matrix whose triangles differ by rounding at most, made of the lower one."""
-    lower: Matrix = np.tril(A)
-    return lower + np.tril(A, -1).T
+def _filled_pays(X: Any) -> bool:
+    """Whether it is quicker to fill the zeros in, by what benchmarks/sparse.py measured.
+
+    A dense row costs d² products of a processor's full speed, a sparse one as many as it has pairs
+    of entries, at a hundredth of that speed, and all of them together some passes over the scatter.
+    """
+    m, d = X.shape
+    pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
+    return DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS

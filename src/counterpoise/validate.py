@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from counterpoise.arrays import Labels, Rows, Vector
-from counterpoise.moments import Moments, groups
+from counterpoise.moments import Moments, groups, joined
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
@@ -127,9 +127,20 @@ def require_moderate(estimator: Any, X: Rows, chunk: Moments) -> None:
     if fine:
         return
     require_finite(estimator, X)
+    require_light(chunk)
+    _refuse_large(estimator, np.nan_to_num(size, nan=np.inf).max(axis=0))
+
+
+def require_light(chunk: Moments) -> None:
+    """Raise if weights add up to more than later sums could bear.
+
+    Parameters
+    ----------
+    chunk : Moments
+        Of the rows that are about to be learnt.
+    """
     if not (chunk.N <= HEAVIEST).all():
         raise ValueError(f"sample weights add up to more than {HEAVIEST:g}; scale them down")
-    _refuse_large(estimator, np.nan_to_num(size, nan=np.inf).max(axis=0))
 
 
 def require_bounded(estimator: Any, X: Rows) -> None:
@@ -292,6 +303,10 @@ def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
         ``known`` itself if y brings no new label, else with the new ones after it, sorted.
     """
     require_one_type(y, known)
+    if len(known) and len(y) and y.dtype != known.dtype and y.dtype.kind in "iuf":
+        both = joined(known, y)
+        known = known if both.dtype == known.dtype else both[: len(known)]
+        y = both[len(known) :]
     if 0 < len(known) <= 16:
         rows_of = [np.flatnonzero(y == label) for label in known]
         if sum(map(len, rows_of)) == len(y):
@@ -300,7 +315,7 @@ def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     labels = known
     if len(new):
         check_classification_targets(y)
-        labels = np.concatenate([known, np.unique(new)]) if len(known) else np.unique(new)
+        labels = joined(known, np.unique(new))
     order = np.argsort(labels, kind="stable")
     codes = order[np.searchsorted(labels[order], y)]
     return groups(codes, len(labels)), labels
