@@ -103,6 +103,7 @@ def learn(folder, kind, source, every):
     path = "t.parquet" if kind == "parquet" else "-"  # its index is at the end: no pipe can do it
     sys.argv = ["counterpoise", "learn", path, "-m", "m", "--chunk-rows", str(CHUNK)]
     sys.argv += ["--format", kind.split("-")[0].split(".")[0], "--checkpoint-every", str(every)]
+    sys.argv += ["--ridge", "gcv", "--metrics", "m.jsonl", "--metrics-every", "150"]
     if kind != "libsvm":
         sys.argv += ["--label", "y"]
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -184,6 +185,15 @@ def cut(data, rng, kind, least):
     return place if not kind.endswith("-lines") else data.rindex(b"\n", 0, max(place, 100)) + 1
 
 
+def taken(folder):
+    """The bytes of the model and of its metrics, which go."""
+    files = [folder / "m", folder / "m.jsonl"]
+    result = [file.read_bytes() for file in files if file.exists()]
+    for file in files:
+        file.unlink(missing_ok=True)
+    return result
+
+
 def rows_of(folder):
     if not (folder / "m").exists():
         return 0
@@ -199,8 +209,7 @@ def main():
         (folder / "t.parquet").write_bytes(data)
         rest = b"" if kind == "parquet" else data
         assert pipeline(folder, kind, rest, 10**6) == 0, (folder / "said").read_text()
-        whole = (folder / "m").read_bytes()
-        (folder / "m").unlink()
+        whole = taken(folder)
         for sent in range(1, count + 1):
             number = rng.choice([signal.SIGINT, signal.SIGTERM])
 
@@ -225,9 +234,8 @@ def main():
                 sys.exit(f"{kind}, signal {sent}: {now} rows after {before}, code {code}\n{said}")
             if rng.random() < 0.5 or sent == count:
                 code = pipeline(folder, kind, rest, 10**6)
-                if code or (folder / "m").read_bytes() != whole:
+                if code or taken(folder) != whole:
                     sys.exit(f"{kind}, signal {sent}: code {code}, other bytes\n{said}")
-                (folder / "m").unlink()
                 finished += 1
         left = sorted(path.name for path in folder.iterdir())
         assert left == ["said", "t.parquet"], left

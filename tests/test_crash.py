@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pipelines import FORMATS
 
+from counterpoise.cli.learn import _Watch
 from counterpoise.learner import Learner, learn, locked
 from counterpoise.stored import stored_model
 from counterpoise.streams import source
@@ -125,6 +127,67 @@ def test_killed_at_random_moments(tmp_path):
     (tmp_path / "m").unlink()
     go_on(tmp_path)
     assert (tmp_path / "m").read_bytes() == killed
+
+
+# Metrics
+
+
+class DiedError(Exception):
+    """Stands for a process that is no more: nothing is written after it."""
+
+
+def measured(folder, every, chunks=10**9, dies=False):
+    """Learn with metrics, up to so many chunks; then stop as a signal stops, or die."""
+    seen = []
+    with locked(str(folder / "m")):
+        learner = Learner(str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64)
+        watch = _Watch(learner, str(folder / "m.jsonl"), 150)
+
+        def look(*arguments):
+            if dies and len(seen) == chunks:
+                raise DiedError
+            watch(*arguments)
+            seen.append(1)
+
+        inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
+        with suppress(DiedError):
+            learn(
+                learner, inputs, every, lambda: not dies and len(seen) >= chunks, look,
+                before_save=watch.before_save,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("every", [1, 300])
+def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every):
+    """Stopped or killed after some chunks, and gone on with: each line once, the same."""
+    write_rows(tmp_path, 1000)
+    measured(tmp_path, every)
+    files = [tmp_path / "m", tmp_path / "m.jsonl"]
+    whole = [file.read_bytes() for file in files]
+    assert whole[1].count(b"\n") == 7
+    for chunks in (1, 3, 4, 9, 16):
+        for file in files:
+            file.unlink(missing_ok=True)
+        measured(tmp_path, every, chunks, dies)
+        measured(tmp_path, every, chunks // 2, dies)
+        measured(tmp_path, every)
+        assert [file.read_bytes() for file in files] == whole
+
+
+def test_a_line_of_metrics_that_the_model_does_not_know_is_written_again(tmp_path):
+    """Killed between the last line and the last save."""
+    write_rows(tmp_path, 1000)
+    measured(tmp_path, 10**9)
+    files = [tmp_path / "m", tmp_path / "m.jsonl"]
+    whole = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    measured(tmp_path, 1, 16, dies=False)  # all is learned, and a signal came
+    assert files[0].read_bytes() != whole[0]
+    files[1].write_bytes(whole[1])
+    measured(tmp_path, 10**9)
+    assert [file.read_bytes() for file in files] == whole
 
 
 # Signals to a whole pipeline: whoever writes into it is gone too

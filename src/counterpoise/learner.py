@@ -29,6 +29,7 @@ from counterpoise.stored import (
     Model,
     Record,
     Stored,
+    Window,
     answering,
     fits,
     input_key,
@@ -69,6 +70,8 @@ class Learner:
         How columns become features.
     records : dict of str to Record
         By path, relative to the folder of the model file.
+    window : Window or None
+        What a metrics file does not say yet; it is saved with the model.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Learner:
         self.path = path
         self.model: Model | None = None
         self.records: dict[str, Record] = {}
+        self.window: Window | None = None
         self._options = dict(options)
         source = self._options.get("features")
         borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
@@ -207,7 +211,8 @@ class Learner:
     def save(self) -> None:
         """Write the model file."""
         if self.model is not None:
-            save(self.path, Stored(self.model, self.encoding, self.records, self.chunk_rows))
+            stored = Stored(self.model, self.encoding, self.records, self.chunk_rows, self.window)
+            save(self.path, stored)
 
     # Within
 
@@ -293,7 +298,7 @@ class Learner:
     ) -> None:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
-        self.chunk_rows = stored.chunk_rows
+        self.chunk_rows, self.window = stored.chunk_rows, stored.window
         before = {**asdict(self.encoding.columns), **_named(self.model.get_params(deep=False))}
         before["chunk_rows"] = self.chunk_rows
         now = {**columns, **_named(_typed(options, self.encoding.labels))}
@@ -440,6 +445,7 @@ def learn(
     stop: Callable[[], bool],
     watch: Callable[[Source, Chunk, Encoded], None],
     allow_overlap: bool = False,
+    before_save: Callable[[bool], None] = lambda last: None,
 ) -> dict[str, int]:
     """Learn what is new in several inputs, saving now and then, and at the end.
 
@@ -457,6 +463,8 @@ def learn(
         Told of each chunk before it is learnt.
     allow_overlap : bool, default=False
         Learn an input that begins like another one that was learnt.
+    before_save : callable
+        Told before each save, and at the end, whether nothing is left to be learnt.
 
     Returns
     -------
@@ -478,8 +486,11 @@ def learn(
             new[key] += chunk.rows
             unsaved += chunk.rows
             if unsaved >= checkpoint_every:
+                before_save(False)
                 learner.save()
                 unsaved = 0
-    if unsaved:
+    window = learner.window
+    before_save(not stop())
+    if unsaved or learner.window != window:
         learner.save()
     return new

@@ -59,6 +59,22 @@ class Record:
         return both > 0 and starts[both - 1] == self.starts[both - 1]
 
 
+@dataclass(frozen=True)
+class Window:
+    """Progressive scores of rows that no line of a metrics file is about yet.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that had been learnt when the last line was written.
+    counts : tuple of (label, label, int)
+        True label, predicted label, and how often since then.
+    """
+
+    rows: int
+    counts: tuple[tuple[Any, Any, int], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Stored:
     """What a file that was learnt from a stream holds.
@@ -73,12 +89,15 @@ class Stored:
         What was learnt from where.
     chunk_rows : int
         Rows learnt at a time.
+    window : Window, optional
+        What a metrics file does not say yet.
     """
 
     model: Model
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
+    window: Window | None = None
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -199,6 +218,9 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "inputs": inputs,
         "order": list(stored.records),
     }
+    if stored.window is not None:
+        counts = [list(count) for count in stored.window.counts]
+        stream["window"] = {"rows": stored.window.rows, "counts": counts}
     lists = {"features": [list(feature) for feature in stored.encoding.features]}
     return replace(stored.model._contents(), stream=stream, lists=lists)
 
@@ -248,7 +270,8 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
-    require(set(stream) == {"encoding", "chunk_rows", "inputs", "order"}, "a strange stream")
+    wanted = {"encoding", "chunk_rows", "inputs", "order"}
+    require(set(stream) - {"window"} == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists.get("features", []))
@@ -279,7 +302,12 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
-    return Stored(model, encoding, records, chunk_rows)
+    window = None
+    if "window" in stream:
+        window = _window(stream["window"], sum(record.mark.rows for record in records.values()))
+        labels = {type(label) for count in window.counts for label in count[:2]}
+        require(labels <= {int if plain["labels"] == "int" else str}, "labels of another type")
+    return Stored(model, encoding, records, chunk_rows, window)
 
 
 def fits(feature: Feature, encoding: Encoding) -> bool:
@@ -319,6 +347,15 @@ def _record(plain: dict[str, Any]) -> Record:
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
     require(plain["times"] >= 1, "a wrong record")
     return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
+
+
+def _window(plain: dict[str, Any], rows: int) -> Window:
+    """Scores since the last line of a metrics file, checked but for the type of the labels."""
+    require(set(plain) == {"rows", "counts"}, "a strange window")
+    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "a wrong window")
+    for count in plain["counts"]:
+        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "a wrong window")
+    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
 
 
 def _text(value: Any) -> str:
