@@ -136,7 +136,7 @@ def input_key(path: str, model: str) -> str:
         Never beginning with ``-``, as what stands for standard input does.
     """
     real = os.path.realpath(path)
-    if not os.path.exists(real):  # /dev/fd/63 leads to a pipe, which has another name each time
+    if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
         real = os.path.abspath(path)
     key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
     return os.path.join(".", key) if key.startswith("-") else key
