@@ -1,6 +1,6 @@
 """Pipelines into ``counterpoise learn -`` that are stopped as Ctrl-C stops them, as a program.
 
-``python pipelines.py FORMAT COUNT SEED`` makes a stream in that format and lets a producer write it
+``python pipelines.py FORMATS COUNT SEED`` makes a stream in each format; a producer writes it
 into a learner, both in a process group of their own. A signal to the group stops them, again and
 again, until COUNT signals were sent; after some of them the stream comes to its end. Each time its
 files must be those of a run that nobody disturbed. Processes are forked, for they start at once.
@@ -30,7 +30,7 @@ import counterpoise.learner
 import counterpoise.monitor
 from counterpoise.stored import stored_model
 
-ROWS, CHUNK = 1000, 64
+ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)
 FORMATS = (
     "csv", "csv-lines", "csv.gz", "csv.zst", "jsonl", "jsonl-lines", "libsvm", "arrow", "parquet",
@@ -201,8 +201,8 @@ def rows_of(folder):
     return record.mark.rows
 
 
-def main():
-    kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def disturbed(kind, count, seed):
+    """Stop a stream of that format so often; print what came of it."""
     rng, data, finished, stopped = random.Random(f"{kind} {seed}"), content(kind), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -239,8 +239,12 @@ def main():
                 finished += 1
         left = sorted(path.name for path in folder.iterdir())
         assert left == ["said", "t.parquet"], left
-    print(f"{kind}: {count} signals, {stopped} stops, {finished} times bit-identical at the end")
+    print(
+        f"{kind}: {count} signals, {stopped} stops, {finished} times bit-identical at the end",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
-    main()
+    for word in sys.argv[1].split(","):
+        disturbed(word, int(sys.argv[2]), int(sys.argv[3]))
