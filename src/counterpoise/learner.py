@@ -416,6 +416,10 @@ def shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+class BusyError(DataError):
+    """A model that another process is writing."""
+
+
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Keep others from writing a file: a lock beside it, which goes when its owner does.
@@ -431,7 +435,7 @@ def locked(path: str) -> Iterator[None]:
         lock = beside.locked(path)
         lock.__enter__()
     except beside.BusyError as error:
-        raise DataError(str(error)) from None
+        raise BusyError(str(error)) from None
     try:
         yield
     finally:
