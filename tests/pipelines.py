@@ -1,6 +1,6 @@
 """Pipelines into ``counterpoise learn -`` that are stopped as Ctrl-C stops them, as a program.
 
-``python pipelines.py FORMAT COUNT SEED`` makes a stream in that format and lets a producer write it
+``python pipelines.py FORMATS COUNT SEED`` makes a stream in each format; a producer writes it
 into a learner, both in a process group of their own. A signal to the group stops them, again and
 again, until COUNT signals were sent; after some of them the stream comes to its end. Each time its
 files must be those of a run that nobody disturbed. Processes are forked, for they start at once.
@@ -30,7 +30,7 @@ import counterpoise.learner
 import counterpoise.monitor
 from counterpoise.stored import stored_model
 
-ROWS, CHUNK = 1000, 64
+ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)
 FORMATS = (
     "csv", "csv-lines", "csv.gz", "csv.zst", "jsonl", "jsonl-lines", "libsvm", "arrow", "parquet",
@@ -103,6 +103,7 @@ def learn(folder, kind, source, every):
     path = "t.parquet" if kind == "parquet" else "-"  # its index is at the end: no pipe can do it
     sys.argv = ["counterpoise", "learn", path, "-m", "m", "--chunk-rows", str(CHUNK)]
     sys.argv += ["--format", kind.split("-")[0].split(".")[0], "--checkpoint-every", str(every)]
+    sys.argv += ["--ridge", "gcv", "--metrics", "m.jsonl", "--metrics-every", "150"]
     if kind != "libsvm":
         sys.argv += ["--label", "y"]
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -184,6 +185,15 @@ def cut(data, rng, kind, least):
     return place if not kind.endswith("-lines") else data.rindex(b"\n", 0, max(place, 100)) + 1
 
 
+def taken(folder):
+    """The bytes of the model and of its metrics, which go."""
+    files = [folder / "m", folder / "m.jsonl"]
+    result = [file.read_bytes() for file in files if file.exists()]
+    for file in files:
+        file.unlink(missing_ok=True)
+    return result
+
+
 def rows_of(folder):
     if not (folder / "m").exists():
         return 0
@@ -191,16 +201,15 @@ def rows_of(folder):
     return record.mark.rows
 
 
-def main():
-    kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def disturbed(kind, count, seed):
+    """Stop a stream of that format so often; print what came of it."""
     rng, data, finished, stopped = random.Random(f"{kind} {seed}"), content(kind), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "t.parquet").write_bytes(data)
         rest = b"" if kind == "parquet" else data
         assert pipeline(folder, kind, rest, 10**6) == 0, (folder / "said").read_text()
-        whole = (folder / "m").read_bytes()
-        (folder / "m").unlink()
+        whole = taken(folder)
         for sent in range(1, count + 1):
             number = rng.choice([signal.SIGINT, signal.SIGTERM])
 
@@ -225,14 +234,17 @@ def main():
                 sys.exit(f"{kind}, signal {sent}: {now} rows after {before}, code {code}\n{said}")
             if rng.random() < 0.5 or sent == count:
                 code = pipeline(folder, kind, rest, 10**6)
-                if code or (folder / "m").read_bytes() != whole:
+                if code or taken(folder) != whole:
                     sys.exit(f"{kind}, signal {sent}: code {code}, other bytes\n{said}")
-                (folder / "m").unlink()
                 finished += 1
         left = sorted(path.name for path in folder.iterdir())
         assert left == ["said", "t.parquet"], left
-    print(f"{kind}: {count} signals, {stopped} stops, {finished} times bit-identical at the end")
+    print(
+        f"{kind}: {count} signals, {stopped} stops, {finished} times bit-identical at the end",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
-    main()
+    for word in sys.argv[1].split(","):
+        disturbed(word, int(sys.argv[2]), int(sys.argv[3]))

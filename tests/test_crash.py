@@ -6,14 +6,18 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pipelines import FORMATS
 
+from counterpoise import modelfile
+from counterpoise.cli.learn import _Watch
 from counterpoise.learner import Learner, learn, locked
-from counterpoise.stored import stored_model
+from counterpoise.stored import contents_of, stored_model
 from counterpoise.streams import source
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]
@@ -127,6 +131,89 @@ def test_killed_at_random_moments(tmp_path):
     assert (tmp_path / "m").read_bytes() == killed
 
 
+# Metrics
+
+
+class DiedError(Exception):
+    """Stands for a process that is no more: nothing is written after it."""
+
+
+def measured(folder, every, chunks=10**9, dies=False):
+    """Learn with metrics, up to so many chunks; then stop as a signal stops, or die."""
+    seen = []
+    with locked(str(folder / "m")):
+        learner = Learner(str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64)
+        watch = _Watch(learner, str(folder / "m.jsonl"), 150)
+
+        def look(*arguments):
+            if dies and len(seen) == chunks:
+                raise DiedError
+            watch(*arguments)
+            seen.append(1)
+
+        inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
+        with suppress(DiedError):
+            learn(
+                learner, inputs, every, lambda: not dies and len(seen) >= chunks, look,
+                before_save=watch.before_save,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("every", [1, 300])
+def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every):
+    """Stopped or killed after some chunks, and gone on with: each line once, the same."""
+    write_rows(tmp_path, 1000)
+    measured(tmp_path, every)
+    files = [tmp_path / "m", tmp_path / "m.jsonl"]
+    whole = [file.read_bytes() for file in files]
+    assert whole[1].count(b"\n") == 7
+    for chunks in (1, 3, 4, 9, 16):
+        for file in files:
+            file.unlink(missing_ok=True)
+        measured(tmp_path, every, chunks, dies)
+        measured(tmp_path, every, chunks // 2, dies)
+        measured(tmp_path, every)
+        assert [file.read_bytes() for file in files] == whole
+
+
+def test_a_line_of_metrics_that_the_model_does_not_know_is_written_again(tmp_path):
+    """Killed between the last line and the last save."""
+    write_rows(tmp_path, 1000)
+    measured(tmp_path, 10**9)
+    files = [tmp_path / "m", tmp_path / "m.jsonl"]
+    whole = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    measured(tmp_path, 1, 16, dies=False)  # all is learned, and a signal came
+    assert files[0].read_bytes() != whole[0]
+    files[1].write_bytes(whole[1])
+    measured(tmp_path, 10**9)
+    assert [file.read_bytes() for file in files] == whole
+
+
+STRANGE = [
+    None, [], {"rows": 5}, {"rows": -1, "counts": []}, {"rows": 1001, "counts": []},
+    {"rows": True, "counts": []}, {"rows": 0, "counts": [[0, 1]]}, {"rows": 0, "counts": 7},
+    {"rows": 0, "counts": [["0", "1", 2]]}, {"rows": 0, "counts": [[0, 1, 0]]},
+    {"rows": 0, "counts": [[0, 1, 2.5]]},
+]  # fmt: skip
+
+
+def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
+    write_rows(tmp_path, 1000)
+    measured(tmp_path, 1, 4)
+    path = str(tmp_path / "m")
+    stored, contents = stored_model(path), modelfile.load(path)
+    assert stored.window.rows == 192
+    assert sum(count for _, _, count in stored.window.counts) == 64
+    assert modelfile.to_bytes(contents_of(stored)) == (tmp_path / "m").read_bytes()
+    for strange in STRANGE:
+        modelfile.save(path, replace(contents, stream={**contents.stream, "window": strange}))
+        with pytest.raises(modelfile.ModelFileError, match="m has"):
+            stored_model(path)
+
+
 # Signals to a whole pipeline: whoever writes into it is gone too
 
 
@@ -163,12 +250,10 @@ def test_what_is_left_of_a_broken_pipe_is_not_learned(tmp_path, cut, late):
     assert (tmp_path / "m").read_bytes() == interrupted
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_pipelines_that_are_stopped_go_on(kind):
-    """A short version of what benchmarks/crash.py does with 100 signals."""
+def test_pipelines_that_are_stopped_go_on():
+    """A short version of what benchmarks/crash.py does with 100 signals a format."""
     script = Path(__file__).with_name("pipelines.py")
-    done = subprocess.run(
-        [sys.executable, script, kind, "4", "0"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, script, ",".join(FORMATS), "2", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"{kind}: 4 signals" in done.stdout
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == list(FORMATS)

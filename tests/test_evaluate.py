@@ -338,7 +338,7 @@ def test_the_report_in_a_browser(report, tmp_path, width):
         "--allow-file-access-from-files", "--window-size=1400,1000", "--virtual-time-budget=5000",
         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "outer.html").as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "CONSOLE" not in done.stderr
     seen = json.loads(re.search(r'<pre id="out">(.*?)</pre>', done.stdout).group(1))
     assert seen["wide"] <= width

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -440,7 +439,6 @@ def test_a_stream_is_predicted_by_the_newest_file(spark, cancer, tmp_path):
     def keep(batch, number):
         seen.append(batch.select("score").toPandas()["score"].to_numpy())
         if number == 0:  # another model takes its place
-            time.sleep(0.01)
             flipped = frame.withColumn("y", 1 - functions.col("y"))
             save(fit(flipped, "y"), path)
 

@@ -21,7 +21,7 @@ LONGEST = 200  # bytes of a name that leave room for more within the 255 of most
 
 
 class BusyError(ValueError):
-    """A file that another process is writing, or that has no lock; the message says what to do."""
+    """A file that another process is writing."""
 
 
 def temporary_name(path: str) -> str:
@@ -76,10 +76,11 @@ def discard_temporary(path: str | os.PathLike[str]) -> None:
     """
     real = os.path.realpath(path)
     ours = re.compile(re.escape(os.path.basename(_name(real, ""))) + r"-[0-9a-f]{16}\.tmp")
-    for entry in os.listdir(os.path.dirname(real)):
-        if not ours.fullmatch(entry):
-            continue
-        temporary = os.path.join(os.path.dirname(real), entry)
+    found: list[str] = []
+    with suppress(OSError):  # who may not look into a folder may still write there
+        found = [name for name in os.listdir(os.path.dirname(real)) if ours.fullmatch(name)]
+    for name in found:
+        temporary = os.path.join(os.path.dirname(real), name)
         with suppress(OSError):
             descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
@@ -101,7 +102,9 @@ def locked(path: str) -> Iterator[None]:
     Raises
     ------
     BusyError
-        If another process has the lock, or something else has its name.
+        If another process has the lock.
+    FileExistsError
+        If something else has its name.
     """
     lock = _name(os.path.realpath(path), ".lock")
     while True:
@@ -116,7 +119,8 @@ def locked(path: str) -> Iterator[None]:
                 )
             if _is(lock, descriptor):  # else its owner has just removed it
                 if os.read(descriptor, len(WORD)) not in (b"", WORD):
-                    raise BusyError(f"{lock} is not a lock of ours; move it out of the way")
+                    words = "is not a lock of ours; move it out of the way"
+                    raise FileExistsError(errno.EEXIST, words, lock)
                 break
         except BaseException:
             os.close(descriptor)

@@ -34,6 +34,7 @@ from counterpoise.stored import (
     Model,
     Record,
     Stored,
+    Window,
     answering,
     fits,
     input_key,
@@ -88,6 +89,8 @@ class Learner:
         Rows that were read when a run last ended: a run that was cut short is not over.
     recent : ndarray of shape (m, problems), optional
         How the rows that were learned last stand.
+    window : Window or None
+        What a metrics file does not say yet; it is saved with the model.
     outlying : Outlying
         Values far from everything that was learned before them.
     notes : dict
@@ -117,6 +120,7 @@ class Learner:
         self.formerly: dict[str, str] = {}
         self._classes: list[Any] = []
         self._positive, self._new_class, self._new_columns = positive, new_class, new_columns
+        self.window: Window | None = None
         self._options = dict(options)
         source = self._options.get("features")
         borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
@@ -328,18 +332,17 @@ class Learner:
     def save(self) -> None:
         """Write the model file."""
         if self.model is not None:
-            save(
-                self.path,
-                Stored(
-                    self.model,
-                    self.encoding,
-                    self.records,
-                    self.chunk_rows,
-                    self.positive,
-                    self.settled,
-                    self.recent,
-                ),
+            stored = Stored(
+                self.model,
+                self.encoding,
+                self.records,
+                self.chunk_rows,
+                self.positive,
+                self.settled,
+                self.recent,
+                self.window,
             )
+            save(self.path, stored)
 
     # Within
 
@@ -504,7 +507,7 @@ class Learner:
     ) -> None:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
-        self.chunk_rows = stored.chunk_rows
+        self.chunk_rows, self.window = stored.chunk_rows, stored.window
         self.positive, self.settled = stored.positive, stored.settled
         self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
         wanted = self._changed(columns)
@@ -666,6 +669,10 @@ def shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+class BusyError(DataError):
+    """A model that another process is writing."""
+
+
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Keep others from writing a file: a lock beside it, which goes when its owner does.
@@ -681,7 +688,7 @@ def locked(path: str) -> Iterator[None]:
         lock = beside.locked(path)
         lock.__enter__()
     except beside.BusyError as error:
-        raise DataError(str(error)) from None
+        raise BusyError(str(error)) from None
     try:
         yield
     finally:
@@ -695,6 +702,7 @@ def learn(
     stop: Callable[[], bool],
     watch: Callable[[Source, Chunk, Encoded], None],
     allow_overlap: bool = False,
+    before_save: Callable[[bool], None] = lambda last: None,
 ) -> dict[str, int]:
     """Learn what is new in several inputs, saving now and then, and at the end.
 
@@ -712,6 +720,8 @@ def learn(
         Told of each chunk before it is learnt.
     allow_overlap : bool, default=False
         Learn an input that begins like another one that was learnt.
+    before_save : callable
+        Told before each save, and at the end, whether nothing is left to be learnt.
 
     Returns
     -------
@@ -735,9 +745,12 @@ def learn(
             new[key] += chunk.rows
             unsaved += chunk.rows
             if unsaved >= checkpoint_every:
+                before_save(False)
                 learner.save()
                 unsaved = 0
-    over = not stop() and learner.finish()
-    if unsaved or over:
+    window, over = learner.window, not stop()
+    before_save(over)
+    finished = over and learner.finish()
+    if unsaved or finished or learner.window != window:
         learner.save()
     return new

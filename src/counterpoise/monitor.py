@@ -12,7 +12,7 @@ import os
 from counterpoise.confusion import Confusion
 from counterpoise.encoding import Encoded
 from counterpoise.recent import progressive
-from counterpoise.stored import Model
+from counterpoise.stored import Model, Window
 from counterpoise.streams import DataError
 
 
@@ -47,14 +47,22 @@ class MetricsFile:
         Rows between two lines, rounded up to whole chunks.
     rows : int
         Rows learnt so far.
+    window : Window, optional
+        What the model file knows that the lines do not say yet. With it, lines come out as they
+        would have if nobody had disturbed the run.
     """
 
-    def __init__(self, path: str, model: str, every: int, rows: int) -> None:
+    def __init__(
+        self, path: str, model: str, every: int, rows: int, window: Window | None = None
+    ) -> None:
         self.path, self.model, self.every = path, model, every
         self.window = Confusion()
         self._written = rows
+        if window is not None:
+            self._written = window.rows
+            self.window.counts = {(true, said): n for true, said, n in window.counts}
         if os.path.exists(path):
-            self._cut(rows)
+            self._cut(self._written)
 
     def write(self, rows: int, last: bool = False) -> None:
         """Write a line if one is due.
@@ -76,6 +84,30 @@ class MetricsFile:
         finally:
             os.close(descriptor)
         self.window, self._written = Confusion(), rows
+
+    def unsaid(self, rows: int) -> Window | None:
+        """What the model file is to know, now that the lines so far are on the disk.
+
+        Parameters
+        ----------
+        rows : int
+            Rows learnt so far.
+
+        Returns
+        -------
+        Window or None
+            None if the last line is about the last row.
+        """
+        if os.path.exists(self.path):
+            descriptor = os.open(self.path, os.O_WRONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        if rows == self._written:
+            return None
+        counts = sorted((true, said, n) for (true, said), n in self.window.counts.items())
+        return Window(self._written, tuple(counts))
 
     def _cut(self, rows: int) -> None:
         """Cut lines off the end that are about rows that were not saved, and half a line."""

@@ -139,6 +139,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
     model._require_forgettable()
+    learner.window = None  # it may be about these rows
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
     source.verify(record.mark, wanted)
     params = {**model.get_params(deep=False), "features": model._learned.fixed}

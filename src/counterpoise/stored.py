@@ -27,10 +27,6 @@ KINDS: dict[str, type[Model]] = {
 
 
 MOST_RECENT = 10_000  # scores of the last rows
-LATER: dict[str, dict[str, Any]] = {  # what older files do not have
-    "stream": {"positive": None, "settled": None},
-    "columns": {"classes": [], "decimal": ".", "time_format": None},
-}
 
 
 @dataclass(frozen=True)
@@ -70,6 +66,22 @@ class Record:
         return both > 0 and starts[both - 1] == self.starts[both - 1]
 
 
+@dataclass(frozen=True)
+class Window:
+    """Progressive scores of rows that no line of a metrics file is about yet.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that had been learnt when the last line was written.
+    counts : tuple of (label, label, int)
+        True label, predicted label, and how often since then.
+    """
+
+    rows: int
+    counts: tuple[tuple[Any, Any, int], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Stored:
     """What a file that was learnt from a stream holds.
@@ -90,6 +102,8 @@ class Stored:
         Rows that were read when a run last ended.
     recent : ndarray of shape (m, problems), optional
         How the rows that were learned last stand, see :mod:`counterpoise.recent`.
+    window : Window, optional
+        What a metrics file does not say yet.
     """
 
     model: Model
@@ -99,6 +113,7 @@ class Stored:
     positive: Any = None
     settled: int = 0
     recent: Matrix | None = None
+    window: Window | None = None
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -137,7 +152,7 @@ def input_key(path: str, model: str) -> str:
         Never beginning with ``-``, as what stands for standard input does.
     """
     real = os.path.realpath(path)
-    if not os.path.exists(real):  # /dev/fd/63 leads to a pipe, which has another name each time
+    if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
         real = os.path.abspath(path)
     key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
     return os.path.join(".", key) if key.startswith("-") else key
@@ -221,6 +236,9 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "positive": stored.positive,
         "settled": stored.settled,
     }
+    if stored.window is not None:
+        counts = [list(count) for count in stored.window.counts]
+        stream["window"] = {"rows": stored.window.rows, "counts": counts}
     lists: dict[str, list[Any]] = {
         "features": [list(feature) for feature in stored.encoding.features]
     }
@@ -276,19 +294,20 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 
 def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
-    stream: dict[str, Any] = {**LATER["stream"], **(contents.stream or {})}
+    stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled"}
-    require(set(stream) == wanted, "a strange stream")
+    require(set(stream) - {"window"} == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
-    require(set(contents.lists) - {"recent"} == {"features"}, "names that are not those of its features")
+    named = set(contents.lists) - {"recent"} == {"features"}
+    require(named, "names that are not those of its features")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
     plain = stream["encoding"]
     require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
-    values = {**LATER["columns"], **plain["columns"]}
+    values = plain["columns"]
     require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
     for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
         require(isinstance(values[name], list), f"a wrong list of columns to {name}")
@@ -315,12 +334,16 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
-    settled = rows if settled is None else settled
     require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
     labels = [(type(label), label) for label in model.classes_.tolist()]
     require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
     recent = _recent(contents.lists.get("recent"), len(labels))
-    return Stored(model, encoding, records, chunk_rows, positive, settled, recent)
+    window = None
+    if "window" in stream:
+        window = _window(stream["window"], rows)
+        types = {type(label) for count in window.counts for label in count[:2]}
+        require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
+    return Stored(model, encoding, records, chunk_rows, positive, settled, recent, window)
 
 
 def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
@@ -380,6 +403,15 @@ def _record(plain: dict[str, Any]) -> Record:
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
     require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
     return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
+
+
+def _window(plain: dict[str, Any], rows: int) -> Window:
+    """Scores since the last line of a metrics file, checked but for the type of the labels."""
+    require(set(plain) == {"rows", "counts"}, "a strange window")
+    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "a wrong window")
+    for count in plain["counts"]:
+        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "a wrong window")
+    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
 
 
 def _text(value: Any) -> str:

@@ -139,9 +139,14 @@ def learn(
         ]
         with _Watch(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
-                learner, inputs, checkpoint_every, lambda: bool(stopped), watch, allow_overlap
+                learner,
+                inputs,
+                checkpoint_every,
+                lambda: bool(stopped),
+                watch,
+                allow_overlap,
+                watch.before_save,
             )
-            watch.end()
         for source, key in inputs:
             if key in new:
                 before = learner.formerly.get(key)
@@ -192,9 +197,11 @@ class _Watch:
         self.file = (
             None
             if metrics is None
-            else MetricsFile(metrics, os.path.basename(learner.path), every, learner.rows)
+            else MetricsFile(
+                metrics, os.path.basename(learner.path), every, learner.rows, learner.window
+            )
         )
-        self._rows = learner.rows
+        self._rows = self._begun = learner.rows
 
     def __enter__(self) -> _Watch:
         self.progress.__enter__()
@@ -225,9 +232,12 @@ class _Watch:
                 says += f", G-mean {self.total.g_mean():.4f}"
             self.progress.show(source.name, source.done(), says)
 
-    def end(self) -> None:
+    def before_save(self, last: bool) -> None:
         if self.file is not None:
-            self.file.write(self._rows, last=True)
+            self.file.write(self._rows, last)
+            self.learner.window = self.file.unsaid(self._rows)
+        elif self._rows > self._begun:  # nobody has scored these rows
+            self.learner.window = None
 
 
 def _told(name: str, rows: int, record: Any, before: str | None) -> str:

@@ -17,7 +17,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
 from counterpoise.encoding import Encoding
 from counterpoise.features import FixedMap, Map
-from counterpoise.learner import CHUNK_ROWS, locked, rarest
+from counterpoise.learner import CHUNK_ROWS, BusyError, locked, rarest
 from counterpoise.lifting import text_of
 from counterpoise.spark.fit import encoded, learnt, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
@@ -233,7 +233,7 @@ def _patiently(path: str) -> Iterator[None]:
         lock = locked(path)
         try:
             lock.__enter__()
-        except DataError:
+        except BusyError:
             if clock.monotonic() > until:
                 raise
             clock.sleep(0.1)
