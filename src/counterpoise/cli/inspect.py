@@ -34,7 +34,7 @@ def inspect(
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
         *([name, shown(value)] for name, value in found["options"].items()),
-        *([name, shown(value)] for name, value in found["columns"].items() if value),
+        *([name, shown(value)] for name, value in found["columns"].items() if _said(name, value)),
     ]
     show(["what", "value"], facts)
     print()
@@ -54,3 +54,8 @@ def inspect(
     what = "term" if found["options"]["features"] else "feature"
     head = [what, *(f"for {label}" for label in found["scores"])]
     show(head, [[name, *values] for name, values in names])
+
+
+def _said(name: str, value: Any) -> bool:
+    """Whether somebody has said something of the columns."""
+    return bool(value) and (name, value) != ("decimal", ".")
