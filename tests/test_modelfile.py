@@ -583,6 +583,13 @@ CRAFTED = {
     "buckets": lambda h: h["stream"]["encoding"]["columns"]["hashed"].update(b=1),
     "labels": lambda h: h["stream"]["encoding"].update(labels="text"),
     "own label": lambda h: h["stream"]["encoding"]["columns"].update(label="a"),
+    "classes": lambda h: h["stream"]["encoding"]["columns"].update(classes=[0, 1]),
+    "decimal": lambda h: h["stream"]["encoding"]["columns"].update(decimal="x"),
+    "time format": lambda h: h["stream"]["encoding"]["columns"].update(time_format="noon"),
+    "positive": lambda h: h["stream"].update(positive=7),
+    "positive type": lambda h: h["stream"].update(positive=True),
+    "settled": lambda h: h["stream"].update(settled=201),
+    "settled type": lambda h: h["stream"].update(settled=1.0),
 }
 
 
@@ -591,3 +598,33 @@ def test_streams_that_contradict_themselves_are_refused(learnt, tmp_path, case):
     (tmp_path / "m").write_bytes(resealed(learnt, lambda h, t: CRAFTED[case](h)))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [b"[]", b"[1.5]", b"[[]]", b"[[1]]", b"[[1.5],[2.5]]", b'[["x"]]', b"[[1e999]]",
+     b"[[" + b",".join([b"1.5"] * 10_001) + b"]]"],
+)  # fmt: skip
+def test_scores_that_cannot_be_are_refused(learnt, tmp_path, scores):
+    def change(header, tensors):
+        assert stored_model(str(tmp_path / "good")).recent.shape == (100, 1)
+        tensors["recent"] = np.frombuffer(scores, dtype=np.uint8)
+
+    (tmp_path / "good").write_bytes(learnt)
+    (tmp_path / "m").write_bytes(resealed(learnt, change))
+    with pytest.raises(ModelFileError):
+        stored_model(str(tmp_path / "m"))
+
+
+def test_files_from_before_there_were_guards_are_read(learnt, tmp_path):
+    def change(header, tensors):
+        del tensors["recent"]
+        for name in ("positive", "settled"):
+            del header["stream"][name]
+        for name in ("classes", "decimal", "time_format"):
+            del header["stream"]["encoding"]["columns"][name]
+
+    (tmp_path / "m").write_bytes(resealed(learnt, change))
+    old = stored_model(str(tmp_path / "m"))
+    assert (old.positive, old.settled, old.recent) == (None, 200, None)
+    assert old.encoding.columns.decimal == "."

@@ -119,6 +119,7 @@ class Learner:
         self.notes: dict[Any, str] = {}
         self.formerly: dict[str, str] = {}
         self._classes: list[Any] = []
+        self._amended = False
         self._positive, self._new_class, self._new_columns = positive, new_class, new_columns
         self.window: Window | None = None
         self._options = dict(options)
@@ -182,10 +183,10 @@ class Learner:
         Returns
         -------
         bool
-            Whether it was learnt, wholly or in part.
+            Whether it was learned, wholly or in part.
         """
-        if not self.records:
-            return False
+        if not self.records or not os.path.isfile(source.path):  # a pipe is read once
+            return key in self.records
         wanted = self.encoding.columns.wanted
         starts = source.starts(wanted)
         if key in self.records and self.records[key].begins_like(starts):
@@ -288,7 +289,8 @@ class Learner:
             taught(self.model, encoded.X, encoded.y, encoded.weight)
             self._classes, before = self.model.classes_.tolist(), self._classes
             window = self.recent if self._classes == before else None
-            self.recent = moved_on(window, found, self._classes)
+            rows = self.rows + chunk.rows
+            self.recent = moved_on(window, found, self._classes, rows)
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
@@ -307,7 +309,7 @@ class Learner:
         self.settled = self.rows
         if self.model is None or not self.model.__sklearn_is_fitted__():
             self.positive = None
-            return before != (self.settled, self.positive)
+            return self._amended or before != (self.settled, self.positive)
         counts = dict(
             zip(self.model.classes_.tolist(), self.model.class_count_.tolist(), strict=True)
         )
@@ -327,7 +329,7 @@ class Learner:
                         f"warning: {option} names the class {name!r}, and no row has it yet; the "
                         f"classes are {', '.join(by_name)}"
                     )
-        return before != (self.settled, self.positive)
+        return self._amended or before != (self.settled, self.positive)
 
     def save(self) -> None:
         """Write the model file."""
@@ -513,6 +515,7 @@ class Learner:
         wanted = self._changed(columns)
         if wanted.drop != self.encoding.columns.drop:
             columns = {**columns, "drop": wanted.drop}
+        self._amended = wanted != self.encoding.columns
         self.encoding = replace(self.encoding, columns=wanted)
         options = _named(_typed(options, self.encoding.labels))
         params = _named(self.model.get_params(deep=False))

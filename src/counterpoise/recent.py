@@ -160,9 +160,11 @@ def _every(model: Model) -> int:
 
 
 def moved_on(
-    window: Matrix | None, found: Sequence[tuple[Any, Matrix]], classes: list[Any]
+    window: Matrix | None, found: Sequence[tuple[Any, Matrix]], classes: list[Any], rows: int
 ) -> Matrix | None:
     """Add scores to a window; those of other classes than there are now do not count.
+
+    Models of few rows give wild scores: of so many rows no more than the second half is kept.
 
     Parameters
     ----------
@@ -172,6 +174,8 @@ def moved_on(
         What :func:`scored` gives.
     classes : list
         Labels that the model knows now.
+    rows : int
+        Rows that were read so far.
 
     Returns
     -------
@@ -180,10 +184,10 @@ def moved_on(
     """
     problems = 1 if len(classes) <= 2 else len(classes)
     parts = [] if window is None or window.shape[1] != problems else [window]
-    parts += [ranks for known, ranks in found if known == classes]
-    if len(classes) < 2 or not parts:
+    parts += [ranks[np.isfinite(ranks).all(axis=1)] for known, ranks in found if known == classes]
+    if len(classes) < 2 or not sum(map(len, parts)):
         return None
-    result: Matrix = np.concatenate(parts)[-most(problems) :]
+    result: Matrix = np.concatenate(parts)[-max(1, min(most(problems), rows // 2)) :]
     return result
 
 
@@ -205,5 +209,6 @@ def together(one: Matrix | None, two: Matrix | None, shares: tuple[int, int]) ->
         return two if one is None else one
     room = most(one.shape[1])
     first = min(len(one), max(room * shares[0] // max(sum(shares), 1), room - len(two)))
-    result: Matrix = np.concatenate([one[len(one) - first :], two[-(room - first) :]])
+    second = min(len(two), room - first)
+    result: Matrix = np.concatenate([one[len(one) - first :], two[len(two) - second :]])
     return result

@@ -37,7 +37,7 @@ def inspect(
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
         *([name, shown(value)] for name, value in found["options"].items()),
-        *([name, shown(value)] for name, value in found["columns"].items() if value),
+        *([name, shown(value)] for name, value in found["columns"].items() if _said(name, value)),
     ]
     show(["what", "value"], facts)
     print()
@@ -66,3 +66,8 @@ def _folded(inputs: list[list[Any]]) -> list[list[Any]]:
     between = inputs[ENDS:-ENDS]
     sums = [sum(row[j] for row in between) for j in (1, 2)]
     return [*inputs[:ENDS], [f"({len(between):,} more)", *sums], *inputs[-ENDS:]]
+
+
+def _said(name: str, value: Any) -> bool:
+    """Whether somebody has said something of the columns."""
+    return bool(value) and (name, value) != ("decimal", ".")

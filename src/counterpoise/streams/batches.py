@@ -7,6 +7,7 @@ is validated in full, its dictionaries too, before any value is looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa

@@ -170,12 +170,15 @@ class Source(Protocol):
 
     Attributes
     ----------
+    path : str
+        A file, or ``-`` for standard input.
     name : str
         What to call it in messages.
     left : bool
         Whether a last line without a line end was left for later.
     """
 
+    path: str
     name: str
     left: bool
     path: str
