@@ -20,6 +20,7 @@ cdef double LARGE = 2.0**60
 cdef int GAP = 24
 cdef int SURE = 10
 cdef int FAR = 300
+cdef int NEAR = 16
 cdef enum:
     EXPONENTS = 2400  # more than a float has
 
@@ -117,7 +118,7 @@ cdef inline double _size(int d, const double* w) noexcept nogil:
 
 
 cdef void _unit(
-    int d, const double* g, const double* size, int anchor, int* power, int* lift
+    int d, const double* g, const double* size, int anchor, int far, int* power, int* lift
 ) noexcept nogil:
     """How many powers of two each row of R, and w along it, move. See online.covariance."""
     cdef int[EXPONENTS] to
@@ -136,7 +137,7 @@ cdef void _unit(
     for e in range(anchor + 1, high + 1):
         if to[half + e]:
             place += min(GAP, e - last)
-            last, to[half + e] = e, min(FAR, place)
+            last, to[half + e] = e, place
     last, place = anchor, 0
     for e in range(anchor - 1, low - 1, -1):
         if to[half + e]:
@@ -144,7 +145,11 @@ cdef void _unit(
             last, to[half + e] = e, max(-FAR, place)
     to[half + anchor] = 0
     for j in range(d):
-        power[j], lift[j] = to[half + power[j]] - power[j], to[half + lift[j]] - lift[j]
+        if lift[j] == power[j]:
+            power[j] = lift[j] = min(far, to[half + power[j]]) - power[j]
+        else:
+            power[j] = min(far, to[half + power[j]]) - power[j]
+            lift[j] = min(FAR, to[half + lift[j]]) - lift[j]
 
 
 cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
@@ -162,7 +167,7 @@ cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
         size[j] = _size(d - j, row + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
-    _unit(d, g, size, anchor, power, lift)
+    _unit(d, g, size, anchor, NEAR, power, lift)
     for j in range(d):
         r.w[j] = ldexp(r.w[j], -anchor)
     for j in range(d):
@@ -210,7 +215,7 @@ cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
     for j in range(r.d):
         size[j] = sqrt(r.S[j])
         g[j] = r.w[j] / size[j]
-    _unit(r.d, g, size, anchor, power, lift)
+    _unit(r.d, g, size, anchor, FAR, power, lift)
     for j in range(r.d):
         r.w[j] = ldexp(r.w[j], lift[j])
         r.S[j] = ldexp(r.S[j], 2 * power[j])
