@@ -9,11 +9,12 @@ Of symmetric matrices only the lower triangle is kept up to date within the loop
 """
 
 from libc.math cimport HUGE_VAL, NAN, fabs, fmax, fmin, frexp, ldexp, sqrt
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsyr
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, drot, dsyr
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
 cdef int ONE = 1
 cdef double TINY = 1e-300
+cdef int LONG = 24    # entries from which BLAS is faster than a loop
 # Of CW's change of unit, as in counterpoise.online.covariance:
 cdef double SMALL = 2.0**-32
 cdef double LARGE = 2.0**60
@@ -73,15 +74,19 @@ cdef double root_variance(Rule* r, const double* x) noexcept nogil:
 
 
 cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
-    """Carlson's update: a factor stays a factor, so S stays positive definite whatever is rounded."""
+    """Carlson's update: a factor stays a factor, so S stays positive definite whatever is rounded.
+
+    Each step turns a row of R against Sx scaled by sqrt(c / before): a rotation, if c is positive.
+    """
     cdef double* Sx = r.work
     cdef double* f = r.work + r.d
     cdef double* row
-    cdef double before, after = 1.0, keep, take, entry
-    cdef int d = r.d, i, j
+    cdef double before, after = 1.0, keep, take, give, scale, entry
+    cdef int d = r.d, i, j, left
     if 1.0 + c * v <= 0.0:  # only a row that is taken away can do this
         r.w[0] = NAN
         return
+    scale = sqrt(fabs(c))
     for i in range(d):
         Sx[i] = 0.0
     for j in range(d - 1, -1, -1):
@@ -89,12 +94,19 @@ cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nog
             continue
         before = after
         after = before + c * f[j] * f[j]
-        keep, take = sqrt(before / after), c * f[j] / sqrt(before * after)
-        row = r.S + j * d
-        for i in range(j, d):
+        keep, give = sqrt(before / after), scale * f[j] / sqrt(after)
+        row, left = r.S + j * d + j, d - j
+        if c > 0.0 and left > LONG:
+            drot(&left, Sx + j, &ONE, row, &ONE, &keep, &give)
+            continue
+        take = give if c > 0.0 else -give
+        for i in range(left):
             entry = row[i]
-            row[i] = keep * entry - take * Sx[i]
-            Sx[i] += f[j] * entry
+            row[i] = keep * entry - take * Sx[j + i]
+            Sx[j + i] = keep * Sx[j + i] + give * entry
+    if scale > 0.0:
+        for i in range(d):
+            Sx[i] *= sqrt(after) / scale
 
 
 cdef void root_respread(Rule* r, const double* x, double c, double v) noexcept nogil:
