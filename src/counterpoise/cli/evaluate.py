@@ -92,10 +92,9 @@ def evaluate(
         )
     if report is not None:
         known = stored.model.classes_.tolist()
-        rows_of = [float((y == label).sum()) for label in known]
-        seen = [pair for pair in zip(known, rows_of, strict=True) if pair[1] > 0.0]
-        names = map(list, zip(*(seen or [(known[0], 0.0)]), strict=True))
-        chosen = opt.chosen(positive, *names, stored.positive)
+        seen = [label for label in known if (y == label).any()] or known[:1]
+        rows_of = [float((y == label).sum()) for label in seen]
+        chosen = opt.chosen(positive, seen, rows_of, stored.positive)
         title = f"{model} on {', '.join(files)}"
         text = evaluation(title, result, y, result.terms or [], chosen)
         write_whole(report, text.encode(), "the report")
