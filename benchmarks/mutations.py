@@ -441,9 +441,9 @@ def _report(counts):
         report.machine("numpy", "pyarrow", "safetensors"),
         "Each command (`learn` into a new and into an old model, `predict`, `evaluate`; for model "
         "files also `inspect`, `forget`, `merge`, `export`) ran in a process of its own with "
-        f"{MEMORY >> 30} GB of address space and {SECONDS} seconds of the processor. One text input "
-        "in ten was gzip or zstd, one input in six came through standard input, three model files "
-        "in four had a right checksum. *Refused* is one message and exit code 2 or 1; *torn* is a "
+        f"{MEMORY >> 30} GB of address space and {SECONDS} seconds of the processor. One text in "
+        "ten was gzip or zstd, one input in six came through standard input, three model files in "
+        "four had a right checksum. *Refused* is one message and exit code 2 or 1; *torn* is a "
         "model file that is not whole, or changed though the command failed, or a temporary file "
         "left behind.",
         report.table(["format", "commands", *columns], lines),
