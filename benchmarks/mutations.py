@@ -44,7 +44,8 @@ from counterpoise.cli import main as command_line
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MEMORY = 2 << 30  # bytes of address space that a command may have
-SECONDS = 10.0  # that it may take
+SECONDS = 10  # of the processor that it may take
+PATIENCE = 600.0  # seconds until one that does nothing is taken to hang, on however slow a machine
 BAD = ("signal", "traceback", "hang", "torn")
 
 
@@ -59,7 +60,7 @@ def run(arguments, folder, stdin=None):
         _command(arguments, folder, stdin)
     handle = os.pidfd_open(child)
     try:
-        if not select.select([handle], [], [], SECONDS)[0]:
+        if not select.select([handle], [], [], PATIENCE)[0]:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None, (folder / "stderr").read_text(errors="replace")
@@ -75,6 +76,7 @@ def _command(arguments, folder, stdin):
     try:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
         pa.set_cpu_count(1)
         os.chdir(folder)
         for number, name, flags in (
@@ -100,7 +102,7 @@ def _command(arguments, folder, stdin):
 
 def verdict(code, words, before, folder):
     """What became of a command; ``before`` is the bytes of each file that is or may be a model."""
-    if code is None:
+    if code in (None, -signal.SIGXCPU):
         return "hang"
     if code < 0:
         return "signal"
@@ -397,20 +399,21 @@ def main():
         counts |= {
             k: collections.Counter(c) for k, c in json.loads(options.log.read_text()).items()
         }
-    for last in range(ROUND, options.count + ROUND, ROUND):
-        for kind in kinds:
-            done = counts[kind].total()
-            cases = range(options.first + done, options.first + min(last, options.count))
-            if not cases:
-                continue
-            with tempfile.TemporaryDirectory(dir=memory) as name:
-                sound = prepared(Path(name))
-                counts[kind] += prove(kind, Path(name), *sound, cases, options.show)
-            print(f"{time.monotonic() - start:.0f} s", kind, dict(counts[kind]), flush=True)
-            if options.log:
-                options.log.write_text(json.dumps(counts))
-        if not (options.check or options.show):
-            _report(counts)
+    with tempfile.TemporaryDirectory(dir=memory) as name:
+        folder = Path(name)
+        sound = prepared(folder)
+        for last in range(ROUND, options.count + ROUND, ROUND):
+            for kind in kinds:
+                done = counts[kind].total()
+                cases = range(options.first + done, options.first + min(last, options.count))
+                if not cases:
+                    continue
+                counts[kind] += prove(kind, folder, *sound, cases, options.show)
+                print(f"{time.monotonic() - start:.0f} s", kind, dict(counts[kind]), flush=True)
+                if options.log:
+                    options.log.write_text(json.dumps(counts))
+    if not (options.check or options.show):
+        _report(counts)
     sys.exit(1 if any(c[bad] for c in counts.values() for bad in BAD) else 0)
 
 
@@ -438,11 +441,11 @@ def _report(counts):
         report.machine("numpy", "pyarrow", "safetensors"),
         "Each command (`learn` into a new and into an old model, `predict`, `evaluate`; for model "
         "files also `inspect`, `forget`, `merge`, `export`) ran in a process of its own with "
-        f"{MEMORY >> 30} GB of address space and {SECONDS:.0f} seconds. One text input in ten was "
-        "gzip or zstd, one input in six came through standard input, three model files in four "
-        "had a right checksum. *Refused* is one message and exit code 2 or 1; *torn* is a model "
-        "file that is not whole, or changed though the command failed, or a temporary file left "
-        "behind.",
+        f"{MEMORY >> 30} GB of address space and {SECONDS} seconds of the processor. One text in "
+        "ten was gzip or zstd, one input in six came through standard input, three model files in "
+        "four had a right checksum. *Refused* is one message and exit code 2 or 1; *torn* is a "
+        "model file that is not whole, or changed though the command failed, or a temporary file "
+        "left behind.",
         report.table(["format", "commands", *columns], lines),
     )
 
