@@ -348,7 +348,7 @@ def test_labels_that_would_be_rounded_are_refused():
     X = np.random.default_rng(0).standard_normal((4, 2))
     model = BalancedRidgeClassifier().fit(X, [0, 1, 2**53 + 1, 2**53 + 1])
     before = image(model)
-    with pytest.raises(ValueError, match="label 9007199254740993 .* use text"):
+    with pytest.raises(ValueError, match=r"label 9007199254740993 .* use text"):
         model.partial_fit(X, [0.5, 0.5, 0.5, 1.0])
     assert image(model) == before
 
@@ -357,6 +357,6 @@ def test_labels_that_would_be_rounded_are_refused():
 def test_weights_that_add_up_to_too_much_are_refused_with_a_map_too(features):
     X, y = stream(300, 2)
     model = BalancedRidgeClassifier(features=features).fit(X, y)
-    with pytest.raises(ValueError, match="add up to more than 1e\\+50"):
+    with pytest.raises(ValueError, match=r"add up to more than 1e\+50"):
         model.partial_fit(X, y, sample_weight=np.full(300, 1e49))
     assert model.class_count_.sum() == 300
