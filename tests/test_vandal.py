@@ -344,6 +344,14 @@ def test_labels_with_and_without_a_sign_stay_apart(types, tmp_path):
     assert model.class_count_.tolist() == [2.0] * 20
 
 
+def test_labels_with_and_without_a_sign_stay_apart_in_a_warm_up():
+    X, base = np.random.default_rng(0).standard_normal((80, 2)), 2**62
+    model = BalancedRidgeClassifier(features="poly2").partial_fit(X[:40], base + np.arange(40) % 3)
+    model.partial_fit(X[40:], (base + 1 + np.arange(40) % 3).astype(np.uint64))
+    assert model.classes_.tolist() == [base + k for k in range(4)]
+    assert model.class_count_.sum() == 80
+
+
 def test_labels_that_would_be_rounded_are_refused():
     X = np.random.default_rng(0).standard_normal((4, 2))
     model = BalancedRidgeClassifier().fit(X, [0, 1, 2**53 + 1, 2**53 + 1])

@@ -31,8 +31,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
     those that a batch solver, after a batch scaler, would find on the rows that remain, equal to
-    rounding (about 1e-12) whatever the order and the chunks; the same chunks in the same order
-    give bit-identical weights.
+    rounding whatever the order and the chunks (some 1e-12, and more where features are nearly
+    copies of each other); the same chunks in the same order give bit-identical weights.
 
     Parameters
     ----------
@@ -471,8 +471,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies.
 
-        Where :meth:`predict_proba` says "more like a fraud than like a payment", this says how
-        likely a fraud is. On rare classes the two differ a lot.
+        Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
+        likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
+        of a class is the one that it had while its rows are remembered.
 
         Parameters
         ----------

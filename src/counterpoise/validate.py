@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,8 @@ from sklearn.utils.validation import validate_data
 
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.moments import Moments, groups, joined
+
+E = TypeVar("E")
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
@@ -445,7 +447,7 @@ def require_y(estimator: Any, y: Any) -> None:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[Any]:
+def all_or_nothing(estimator: E) -> Iterator[E]:
     """A draft of an estimator, all of whose attributes become its own at the end of the block.
 
     If the block raises, the estimator was never touched; there is nothing to undo. Whenever a
