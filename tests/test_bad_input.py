@@ -1,15 +1,18 @@
 """Bad input: one clear error, and the model stays bit-identical to what it was."""
 
+import datetime
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from samples import stream
 from sklearn.exceptions import NotFittedError
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 
 X, y = stream(60, 3)
 NAN, INF = X.copy(), X.copy()
@@ -53,7 +56,7 @@ def model(request):
         (np.where(np.arange(3) == 1, 1e200, X), "feature 1 holds values beyond 1e\\+100"),
         (X[:, 0], "Expected 2D array"),
         (X[:59], "inconsistent numbers of samples"),
-        (np.array([["a", "b", "c"]] * 60), "could not convert|dtype"),
+        (np.array([["a", "b", "c"]] * 60), "not a number|dtype"),
     ],
 )
 def test_rows(model, learn, rows, message):
@@ -226,3 +229,84 @@ def test_asking_before_learning():
         assert not hasattr(model, name)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+NUMBERS = np.random.default_rng(0).standard_normal(40)
+LABELS = np.arange(40) % 2
+TEXT, DAYS = ["Aachen"] * 40, [datetime.date(2020, 1, 1)] * 40
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*OneHot"),
+        (pl.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*OneHot"),
+        ([[1.0, 2.0], [1.0, "x"]] * 20, "feature 1 is 'x' at row 1, not a number"),
+        (pd.DataFrame({"when": pd.to_datetime(DAYS)}), "column 'when' holds datetime64.*seconds"),
+        (pd.DataFrame({"a": NUMBERS, "when": DAYS}), "column 'when' is '2020-01-01' at row 0"),
+        (pl.DataFrame({"a": NUMBERS, "when": DAYS}), "column 'when' holds Date.*seconds"),
+        (np.array(DAYS, dtype="M8[D]")[:, None], "X holds datetime64.*seconds"),
+        (pl.DataFrame({"a": NUMBERS}).lazy(), "LazyFrame, which holds no rows yet.*collect"),
+    ],
+    ids=[
+        "pandas text",
+        "polars text",
+        "lists",
+        "dates",
+        "objects",
+        "polars dates",
+        "array",
+        "lazy",
+    ],
+)
+def test_what_is_no_number_is_named(frame, message):
+    model = BalancedRidgeClassifier()
+    with pytest.raises((TypeError, ValueError), match=message):
+        model.partial_fit(frame, LABELS)
+    assert "n_features_in_" not in model.__dict__
+
+
+def test_an_empty_chunk_teaches_nothing():
+    X = np.column_stack([NUMBERS, NUMBERS**2])
+    for model in (
+        BalancedRidgeClassifier(),
+        BalancedRidgeClassifier(features="poly2"),
+        ChoosingClassifier(candidates=("linear",)),
+    ):
+        model.partial_fit(X[:0], LABELS[:0]).partial_fit(X, LABELS)
+        before = model.decision_function(X)
+        model.partial_fit(X[:0], LABELS[:0])
+        np.testing.assert_array_equal(model.decision_function(X), before)
+        with pytest.raises(ValueError, match="3 features"):
+            model.partial_fit(np.empty((0, 3)), LABELS[:0])
+        with pytest.raises(ValueError, match="0 sample"):
+            model.fit(X[:0], LABELS[:0])
+    one = BalancedRidgeClassifier().fit(X, LABELS)
+    assert one.forget(X[:0], LABELS[:0]).class_count_.tolist() == [20.0, 20.0]
+
+
+def test_many_classes_in_a_small_chunk_are_no_cause_for_a_warning():
+    rng, letters = np.random.default_rng(0), np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    model = BalancedRidgeClassifier()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(5):
+            model.partial_fit(rng.standard_normal((30, 2)), letters[rng.integers(0, 26, 30)])
+        model.partial_fit(rng.standard_normal((30, 2)), np.repeat("a", 30), classes=letters)
+    assert len(model.classes_) == 26
+    with pytest.raises(ValueError, match="continuous"):
+        BalancedRidgeClassifier().partial_fit(rng.standard_normal((30, 2)), rng.random(30))
+
+
+@pytest.mark.parametrize("options", [{"ridge": "gcv"}, {"features": "poly2"}, {}])
+def test_single_rows_of_a_model_that_was_fitted_on_a_frame_need_no_names(options):
+    frame = pd.DataFrame({"a": NUMBERS, "b": NUMBERS**2})
+    model = BalancedRidgeClassifier(**options).fit(frame, LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_one([0.5, 0.25])
+        model.learn_one([0.5, 0.25], 1)
+        model.learn_one([0.5, 0.25], 7)
+        model.predict(frame)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.class_count_.tolist() == [20.0, 21.0, 1.0]

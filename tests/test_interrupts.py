@@ -1,4 +1,4 @@
-"""Signals into calls that succeed and calls that fail: a model is as before or as after, bit by bit.
+"""Signals into calls that succeed or fail: a model is as before or as after, bit by bit.
 
 ``benchmarks/interrupts.py`` sends 10,000 of them.
 """

@@ -126,15 +126,15 @@ def test_a_heavy_row_forgotten_never_takes_its_class_along(heavy, weight):
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weights)
     model.partial_fit(row, [1], sample_weight=[heavy])
     before = model.coef_, model.class_count_
-    refused = False
+    refused = ""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model.forget(row, [1], sample_weight=[heavy])
         except ValueError as error:
-            assert "three correct digits" in str(error)
-            refused = True
+            refused = str(error)
     if refused:
+        assert "three correct digits" in refused
         assert heavy >= 1e13
         np.testing.assert_array_equal(model.coef_, before[0])
         np.testing.assert_array_equal(model.class_count_, before[1])

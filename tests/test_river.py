@@ -1,6 +1,7 @@
 """The river face: river's own checks, and the same model as the scikit-learn face."""
 
 import copy
+import datetime
 import pickle
 from collections import Counter, OrderedDict
 
@@ -451,3 +452,16 @@ def test_what_is_unlearnt_leaves_no_name():
     assert model.predict_one({"a": 1.0}) is None
     model.learn_one({"c": 1.0}, "z")
     assert model.predict_one({"c": 1.0}) == "z"
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (None, "leave it out, .*StatImputer"),
+        (datetime.datetime(2020, 1, 1), r"timestamp\(\)"),
+        ("text", "OneHotEncoder"),
+    ],
+)
+def test_the_remedy_goes_with_the_value(value, remedy):
+    with pytest.raises(ValueError, match=f"feature 'f' is .*not a number; .*{remedy}"):
+        BalancedRidgeClassifier().learn_one({"f": value}, 1)

@@ -344,11 +344,19 @@ def test_labels_with_and_without_a_sign_stay_apart(types, tmp_path):
     assert model.class_count_.tolist() == [2.0] * 20
 
 
+def test_labels_with_and_without_a_sign_stay_apart_in_a_warm_up():
+    X, base = np.random.default_rng(0).standard_normal((80, 2)), 2**62
+    model = BalancedRidgeClassifier(features="poly2").partial_fit(X[:40], base + np.arange(40) % 3)
+    model.partial_fit(X[40:], (base + 1 + np.arange(40) % 3).astype(np.uint64))
+    assert model.classes_.tolist() == [base + k for k in range(4)]
+    assert model.class_count_.sum() == 80
+
+
 def test_labels_that_would_be_rounded_are_refused():
     X = np.random.default_rng(0).standard_normal((4, 2))
     model = BalancedRidgeClassifier().fit(X, [0, 1, 2**53 + 1, 2**53 + 1])
     before = image(model)
-    with pytest.raises(ValueError, match="label 9007199254740993 .* use text"):
+    with pytest.raises(ValueError, match=r"label 9007199254740993 .* use text"):
         model.partial_fit(X, [0.5, 0.5, 0.5, 1.0])
     assert image(model) == before
 
@@ -357,6 +365,6 @@ def test_labels_that_would_be_rounded_are_refused():
 def test_weights_that_add_up_to_too_much_are_refused_with_a_map_too(features):
     X, y = stream(300, 2)
     model = BalancedRidgeClassifier(features=features).fit(X, y)
-    with pytest.raises(ValueError, match="add up to more than 1e\\+50"):
+    with pytest.raises(ValueError, match=r"add up to more than 1e\+50"):
         model.partial_fit(X, y, sample_weight=np.full(300, 1e49))
     assert model.class_count_.sum() == 300

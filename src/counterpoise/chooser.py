@@ -149,7 +149,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft._learn(X, y, classes)
+            draft._learn(X, y, classes, empty=True)
         return self
 
     def progressive_scores(
@@ -373,7 +373,12 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         return Field(models, self._names(), [None] * len(models), tally, costs)
 
     def _learn(
-        self, X: Any, y: Any, classes: ArrayLike | None, scored: bool = False
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        scored: bool = False,
+        empty: bool = False,
     ) -> NDArray[np.float64]:
         """Check rows, and learn them into a copy of the field, which then takes its place.
 
@@ -382,7 +387,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self._check()
         first = "_field" not in self.__dict__
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=first)
+        rows, target = validate.rows(self, X, y, reset=first, least=0 if empty else 1)
+        if not len(target):
+            return np.zeros((0, 1))
         validate.require_bounded(self, rows)
         if not first:
             self._require_same_learning()

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import lifting, model, packing, probability, progressive, validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
@@ -32,8 +31,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
     those that a batch solver, after a batch scaler, would find on the rows that remain, equal to
-    rounding (about 1e-12) whatever the order and the chunks; the same chunks in the same order
-    give bit-identical weights.
+    rounding whatever the order and the chunks (some 1e-12, and more where features are nearly
+    copies of each other); the same chunks in the same order give bit-identical weights.
 
     Parameters
     ----------
@@ -168,7 +167,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
+            The rows; of none at all nothing is learnt.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -181,7 +180,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft._commit(draft._take(X, y, classes, sample_weight))
+            draft._commit(draft._take(X, y, classes, sample_weight, least=0))
         return self
 
     def forget(
@@ -209,7 +208,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             the model stays as it was.
         """
         self._require_forgettable()
-        rows, labels = validate.rows(self, X, y)
+        rows, labels = validate.rows(self, X, y, least=0)
         chunk = self._moments_of(*self._weighed(rows, labels, sample_weight), self._learned.fixed)
         self._forget(chunk, self._terms())
         return self
@@ -361,7 +360,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         slot = None if single is None else single.slots.get(y)
         mapped = None if slot is None else self._learned.row(row)
         if single is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
-            self.partial_fit(row[None], np.array([y]), sample_weight=[w])
+            with validate.all_or_nothing(self) as draft:
+                names = draft.__dict__.pop("feature_names_in_", None)
+                draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
+                if names is not None:
+                    draft.feature_names_in_ = names
             return
         single.version = self._learned.version = self._learned.version + 1
         single.events.learn_array(mapped, single.slots[y], w)
@@ -382,7 +385,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         single, row = self._single(), np.asarray(x)
         mapped = None if single is None else self._learned.row(row)
         best = None if single is None or mapped is None else single.best(mapped)
-        return self.predict(row[None])[0] if best is None else best
+        return validate.nameless(self).predict(row[None])[0] if best is None else best
 
     def _single(self) -> Single | None:
         """What was learnt, open to single rows; None where only whole chunks will do."""
@@ -468,8 +471,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies.
 
-        Where :meth:`predict_proba` says "more like a fraud than like a payment", this says how
-        likely a fraud is. On rare classes the two differ a lot.
+        Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
+        likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
+        of a class is the one that it had while its rows are remembered.
 
         Parameters
         ----------
@@ -537,10 +541,15 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         lifting.map_in(self.features)
 
     def _take(
-        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        least: int = 1,
     ) -> Chunk:
         """Rows ready to be learnt; changes nothing that was learnt."""
-        rows, target, declared = self._enter(X, y, classes)
+        rows, target, declared = self._enter(X, y, classes, least=least)
         return self._chunk(rows, target, sample_weight, declared)
 
     def _chunk(
@@ -572,13 +581,18 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return 0 if learned.warmup is None else WARMUP - len(learned.warmup.X)
 
     def _enter(
-        self, X: Any, y: Any, classes: ArrayLike | None, accept_sparse: bool = True
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        accept_sparse: bool = True,
+        least: int = 1,
     ) -> tuple[Rows, Labels, Labels]:
         """Rows and labels, checked, and labels declared so far."""
         self._check()
         first, fitted = "_learned" not in self.__dict__, self.__sklearn_is_fitted__()
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=not fitted, accept_sparse=accept_sparse)
+        rows, target = validate.rows(self, X, y, not fitted, accept_sparse, least)
         given = self._given()
         if fitted:
             self._require_same_learning()
@@ -595,7 +609,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if classes is not None:
             more = np.unique(np.asarray(classes))
             assert_all_finite(more, input_name="classes")
-            check_classification_targets(more)
+            validate.require_labels(more)
             declared = union(declared, more)
         validate.require_one_type(target, declared)
         return rows, target, declared

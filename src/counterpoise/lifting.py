@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
 from counterpoise.features.fixed import SLICE
-from counterpoise.moments import Moments
+from counterpoise.moments import Moments, joined
 from counterpoise.validate import LARGEST
 
 
@@ -93,7 +94,9 @@ def warmed(
     """
     rows = Warmup(X, y, np.ones(len(y)) if weight is None else weight)
     if before is not None:
-        rows = before.followed(rows.X, rows.y, rows.weight)
+        labels = joined(before.y, y)
+        before = replace(before, y=labels[: len(before.y)])
+        rows = before.followed(rows.X, labels[len(before.y) :], rows.weight)
     if not len(rows.X):
         return rows, None, None
     return rows, rows.fixed(map_of(features)), None if rows.over else rows

@@ -298,8 +298,8 @@ def without(
 def _too_few_digits(feature: str) -> ValueError:
     return ValueError(
         f"forgetting this would leave {feature} with less than three correct digits: it varied or "
-        "weighed so much more than what remains, or was never learnt; fit a new model on the rows that "
-        "remain. Nothing was forgotten"
+        "weighed so much more than what remains, or was never learnt; fit a new model on the rows "
+        "that remain. Nothing was forgotten"
     )
 
 

@@ -382,7 +382,7 @@ class Moments:
         n, mean, peak = self.n[seen, None], self.mean[seen], self.peak[seen]
         if self.removed[:, 0].any():
             off, begun = self.removed[seen, 0], self.removed[seen, 1]
-            spread = np.array([self._spread(k) for k in seen])
+            spread = np.array([self._spread(k) for k in seen.tolist()])
             gone = np.abs((self.anchor - begun) + mean)
             peak = peak + off * (2.0 * gone + np.sqrt(spread / n))
         C_jj = np.einsum("kjj->kj", self.C[seen])

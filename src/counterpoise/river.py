@@ -264,7 +264,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return self._probabilities(x, stream=False)
 
     def stream_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
-        """Probability of each label under the stream's own frequencies.
+        """Probability of each label under the stream's own frequencies, faded with half_life.
 
         Parameters
         ----------

@@ -129,4 +129,4 @@ def _filled_pays(X: Any) -> bool:
     """
     m, d = X.shape
     pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
-    return DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS
+    return bool(DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS)

@@ -295,8 +295,9 @@ class Path:
         -------
         score : ndarray of shape (r,)
         blur : ndarray of shape (r,)
-            Differences of scores that mean nothing: rounding of the loss, far from it on the safe
-            side. With fewer rows than features loss and freedom both vanish, and it is all there is.
+            Differences of scores that mean nothing: the rounding of the loss, and far on the safe
+            side of it. With fewer rows than features loss and freedom both vanish, and nothing
+            else is left.
         """
         system, moments = self.system, self.system.moments
         t, w = self._at(b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,12 +20,19 @@ from sklearn.utils.validation import validate_data
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.moments import Moments, groups, joined
 
+E = TypeVar("E")
+
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
 
 
 def rows(
-    estimator: Any, X: Any, y: Any = None, reset: bool = False, accept_sparse: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    reset: bool = False,
+    accept_sparse: bool = True,
+    least: int = 1,
 ) -> Any:
     """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite.
 
@@ -41,6 +48,8 @@ def rows(
         Take the width and the names from X instead of comparing.
     accept_sparse : bool, default=True
         Whether a CSR matrix will do.
+    least : int, default=1
+        How many rows there must be.
 
     Returns
     -------
@@ -49,16 +58,80 @@ def rows(
     if not reset and _is_plain(estimator, X, y):
         return X if y is None else (X, y)
     target = {} if y is None else {"y": y}
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if accept_sparse else False,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite=False,
-        **target,
-    )
+    _refuse_dates(X)
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if accept_sparse else False,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+            **target,
+        )
+    except (TypeError, ValueError):
+        _name_culprit(X)
+        raise
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise if X holds dates, which NumPy would take for numbers, or no rows yet."""
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
+    types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
+    names = list(getattr(X, "columns", [None]))
+    for name, kind in zip(names, types, strict=False):
+        if str(kind).lower().startswith(("date", "time", "duration")):
+            raise ValueError(_no_number(name, f"holds {kind} values", dated=True))
+
+
+def _name_culprit(X: Any) -> None:
+    """Raise if a value of X is text or a date, naming its column and row; else do nothing."""
+    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        columns = [(name, X[name]) for name in X.columns]
+    else:
+        table = np.asarray(X, dtype=object)
+        if table.ndim != 2:
+            return
+        columns = list(enumerate(table.T))
+    for name, column in columns:
+        for row, value in enumerate(column):
+            dated = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                if dated or isinstance(value, (str, bytes)):
+                    what = f"is {str(value)!r} at row {row}, not a number"
+                    raise ValueError(_no_number(name, what, dated)) from None
+
+
+def _no_number(name: Any, what: str, dated: bool) -> str:
+    column = f"column {name!r}" if isinstance(name, str) else f"feature {name}"
+    remedy = "encode text first, for example with sklearn.preprocessing.OneHotEncoder"
+    if dated:
+        remedy = "turn dates into numbers first, for example seconds since 1970"
+    return f"{'X' if name is None else column} {what}; {remedy}"
+
+
+def nameless(estimator: Any) -> Any:
+    """The same estimator for rows that are arrays, whose features need no names.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        An estimator.
+
+    Returns
+    -------
+    BaseEstimator
+        One that shares all that was learnt.
+    """
+    result = object.__new__(type(estimator))
+    result.__dict__.update(estimator.__dict__)
+    result.__dict__.pop("feature_names_in_", None)
+    return result
 
 
 def _is_plain(estimator: Any, X: Any, y: Any) -> bool:
@@ -153,7 +226,7 @@ def require_bounded(estimator: Any, X: Rows) -> None:
     X : ndarray or CSR matrix of shape (n, d)
         The rows.
     """
-    if X.max() <= LARGEST and X.min() >= -LARGEST:
+    if not X.shape[0] or (X.max() <= LARGEST and X.min() >= -LARGEST):
         return
     require_finite(estimator, X)
     size = np.abs(X).max(axis=0)
@@ -257,10 +330,13 @@ def number(name: Any, value: Any) -> float:
     try:
         result = float(value)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"feature {name!r} is {value!r}, not a number; encode it first, for example with "
-            "river.preprocessing.OneHotEncoder"
-        ) from None
+        remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
+        if value is None:
+            remedy = "leave it out, which means 0, or fill it in first, for example with "
+            remedy += "river.preprocessing.StatImputer"
+        elif hasattr(value, "isoformat"):
+            remedy = "turn dates into numbers first, for example with their timestamp()"
+        raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None
     except OverflowError:
         result = float("inf")
     if abs(result) <= LARGEST:
@@ -314,11 +390,22 @@ def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     new = y if not len(known) else y[~np.isin(y, known)]
     labels = known
     if len(new):
-        check_classification_targets(y)
+        require_labels(new)
         labels = joined(known, np.unique(new))
     order = np.argsort(labels, kind="stable")
     codes = order[np.searchsorted(labels[order], y)]
     return groups(codes, len(labels)), labels
+
+
+def require_labels(y: Labels) -> None:
+    """Raise, in scikit-learn's words, if these are measurements and not labels.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        The labels. Many different ones among a few rows are nothing to warn about in a stream.
+    """
+    check_classification_targets(np.repeat(np.unique(y), 2))
 
 
 def require_one_type(y: Labels, known: Labels) -> None:
@@ -360,7 +447,7 @@ def require_y(estimator: Any, y: Any) -> None:
 
 
 @contextmanager
-def all_or_nothing(estimator: Any) -> Iterator[Any]:
+def all_or_nothing(estimator: E) -> Iterator[E]:
     """A draft of an estimator, all of whose attributes become its own at the end of the block.
 
     If the block raises, the estimator was never touched; there is nothing to undo. Whenever a

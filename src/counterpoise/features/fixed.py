@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.features.maps import Map
 from counterpoise.features.names import map_of
-from counterpoise.moments import joined
 
 WARMUP = 256  # rows whose scaling is kept
 FAR = 10.0  # standard deviations; what is farther away counts as that far
@@ -156,7 +155,7 @@ class Warmup:
         before[:, : self.X.shape[1]] = self.X
         return Warmup(
             np.concatenate([before, X]),
-            joined(self.y, y),
+            np.concatenate([self.y, y]),
             np.concatenate([self.weight, weight]),
         )
 
