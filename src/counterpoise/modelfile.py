@@ -113,9 +113,11 @@ def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
             while left:
                 left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
+            os.close(os.dup(descriptor))  # whatever closing has to say; the file stays held
             os.replace(temporary, path)
         finally:
-            os.close(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)

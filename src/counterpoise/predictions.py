@@ -347,6 +347,7 @@ class Sink:
             if whole and self._temporary and self.path is not None:
                 self._file.flush()
                 os.fsync(self._file.fileno())
+                os.close(os.dup(self._file.fileno()))  # whatever closing has to say
                 os.replace(self._temporary, self.path)
                 self._temporary = ""
                 sync(os.path.dirname(self.path))
