@@ -378,12 +378,12 @@ def disguised(rows=60):
 
 
 NOTATIONS = {
-    "comma": (lambda x: f"{x:.2f}".replace(".", ","), ["--decimal", ","], "--decimal ,"),
+    "comma": (lambda x: f"{x:.2f}".replace(".", ","), ["--decimal", ","], "--decimal ','"),
     "money": (lambda x: f"${x:,.2f}", ["--numeric", "x"], "--numeric x"),
     "euro": (
         lambda x: f"{x:,.2f} €".translate(str.maketrans(",.", ".,")),
         ["--numeric", "x", "--decimal", ","],
-        "--decimal , --numeric x",
+        "--decimal ',' --numeric x",
     ),
     "cent": (lambda x: f"{x:.2f}%", ["--numeric", "x"], "--numeric x"),
 }
@@ -440,7 +440,7 @@ def test_a_real_set_with_decimal_commas_is_read_or_refused(run):
     frame.to_csv("t.csv", index=False, sep=";", decimal=",")
     read = ["--label", "y", "-m", MODEL]
     done = run("learn", "t.csv", *read, "--delimiter", ";", code=2)
-    assert "read them with --decimal ," in done.err
+    assert "read them with --decimal ','" in done.err
     run("learn", "t.csv", *read, "--delimiter", ";", "--decimal", ",")
     run("learn", "plain.csv", "--label", "y", "-m", "plain.st")
     one = run("evaluate", MODEL, "t.csv", "--delimiter", ";").out
@@ -455,7 +455,7 @@ def test_few_of_them_are_categories_with_a_word(run):
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL)
     assert (
         "warning: t.csv: column 'size' holds '12,5' and its like, taken as categories; read them "
-        "with --decimal ,, or say --categorical size" in done.err
+        "with --decimal ',', or say --categorical size" in done.err
     )
     os.unlink(MODEL)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--categorical", "size")

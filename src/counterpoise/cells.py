@@ -79,7 +79,7 @@ def disguise(values: Iterable[str], plain: bool) -> Disguise:
     --------
     >>> from counterpoise.cells import disguise
     >>> disguise(["12,5", "7,25"], True)
-    Disguise(found=2, whole=True, example='12,5', option='--decimal ,')
+    Disguise(found=2, whole=True, example='12,5', option="--decimal ','")
     """
     found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
     total = 0
@@ -105,7 +105,7 @@ def disguise(values: Iterable[str], plain: bool) -> Disguise:
     if found["date"]:
         option = f"--time {{}} --time-format {_format(found['date'])!r}"
     elif found["comma"]:
-        option = "--decimal ,"
+        option = "--decimal ','"
         if any(not SIMPLE.fullmatch(text) for text in found["comma"]):
             option += " --numeric {}"
     else:

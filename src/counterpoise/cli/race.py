@@ -29,6 +29,8 @@ def race(
     time: opt.Time = None,
     hash: opt.Hash = None,  # noqa: A002
     missing: opt.Missing = None,
+    decimal: opt.Decimal = None,
+    time_format: opt.TimeFormat = None,
     delay: Annotated[int, typer.Option(help="Labels arrive this many rows late.", metavar="N")] = 0,
     positive: opt.Positive = None,
     report: Annotated[
@@ -75,7 +77,10 @@ def race(
     if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
         raise opt.bad("--report", f"the folder of {report} does not exist")
     reading = opt.reading(format, delimiter, no_header)
-    columns = opt.columns(label, None, drop, keep, numeric, categorical, time, hash, None, missing)
+    columns = opt.columns(
+        label, None, drop, keep, numeric, categorical, time, hash, None, missing,
+        None, decimal, time_format,
+    )  # fmt: skip
 
     import numpy as np
 
