@@ -130,14 +130,13 @@ def main():
     report.write(
         "noisy",
         "Long noisy streams",
-        f"G-mean by tenth of a stream of {ROWS:,} rows (fewer where a row is named to cost too "
-        "much), each scored before it was learned, and the eigenvalues of the covariance of the "
+        f"G-mean by tenth of a stream of {ROWS:,} rows (fewer where the name says so), each "
+        "scored before it was learned, and the eigenvalues of the covariance of the "
         "weights in the end, relative to each other. A fifth of the rows are positive, then one "
         "label in ten is turned round. *Collinear*: one feature is there twice, and five say which "
         "of five kinds a row is and so add up to the constant. Defaults, features as they come, "
         f"seeded chunks of {CHUNK:,} rows. First-order rules and ours, which solves anew from "
-        "sums, carry no covariance. A G-mean near 0 is a rule that calls nearly every row "
-        "negative, which is right as often as it can be: these rules do not weigh classes.",
+        "sums, carry no covariance.",
         *parts,
         report.machine("numpy", "scipy"),
     )
