@@ -181,7 +181,6 @@ class Source(Protocol):
     path: str
     name: str
     left: bool
-    path: str
 
     def chunks(
         self,
