@@ -209,9 +209,9 @@ def test_weights_that_are_all_zero():
 def test_too_many_features_for_the_memory():
     wide = sp.csr_array((4, 20_000))
     model = BalancedRidgeClassifier()
-    message = "6.4 GB of moments.*memory_limit=2e\\+09 bytes.*FeatureHasher.*diagonal covariance"
+    message = "12.8 GB for moments.*memory_limit=2e\\+09 bytes.*FeatureHasher.*diagonal covariance"
     refuses(lambda: model.fit(wide, [0, 0, 1, 1]), message, model)
-    small = BalancedRidgeClassifier(memory_limit=200.0)
+    small = BalancedRidgeClassifier(memory_limit=400.0)
     small.fit(X, y)
     refuses(lambda: small.partial_fit(X, y + 2), "classes of 3 features need", small)
 

@@ -250,7 +250,7 @@ def test_two_columns_of_one_name_are_found_among_many(tmp_path):
 
 @pytest.mark.parametrize("kind", ["numbers", "categories", "libsvm"])
 def test_memory_is_reckoned_before_it_is_spent(tmp_path, kind):
-    options = {"memory_limit": 8.0 * 50**2}
+    options = {"memory_limit": 16.0 * 50**2}
     name, label = ("t.libsvm", "label") if kind == "libsvm" else ("t.csv", "y")
     if kind == "numbers":
         rows = ",".join(f"c{j}" for j in range(51)) + ",y\n" + "1," * 51 + "0\n"

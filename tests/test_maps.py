@@ -223,7 +223,7 @@ def test_forgetting_all_leaves_the_map(name):
         (Union([Union([Polynomial()])]), "cannot be part"),
         (RandomFourier(10, width="wide"), "width must be"),
         (RandomFourier(10, seed=-1), "seed must be"),
-        ("poly9", "need .* GB of moments, more than memory_limit"),
+        ("poly9", "need .* GB for moments, more than memory_limit"),
     ],
 )
 def test_maps_that_are_none_are_refused(features, says):

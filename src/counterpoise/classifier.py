@@ -59,7 +59,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         A row fades to half its weight while its own class receives this much weight. The rare
         class is not forgotten because the common one keeps coming.
     memory_limit : float, default=2e9
-        Bytes that the moments of all classes may take.
+        Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     features : str, Map or FixedMap, optional
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400" or
         an object of :mod:`counterpoise.features`. Rows are standardised for it by the first 256

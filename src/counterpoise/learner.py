@@ -349,9 +349,9 @@ class Learner:
     # Within
 
     def _room(self) -> float:
-        """Features of which the moments of one class have room."""
+        """Features of which the moments of one class, and those of a chunk, have room."""
         limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
-        return math.sqrt((limit if self.model is None else self.model.memory_limit) / 8.0)
+        return math.sqrt((limit if self.model is None else self.model.memory_limit) / 16.0)
 
     def _named(self) -> dict[str, list[str]]:
         """Classes that options name, by option."""

@@ -103,18 +103,18 @@ def warmed(
 
 
 def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
-    """Raise if moments would take too much memory.
+    """Raise if learning would take too much memory: the moments, and as much for those of a chunk.
 
     Parameters
     ----------
     c, d : int
         Classes, and features or terms.
     limit : float
-        Bytes that they may take.
+        Bytes that learning may take.
     mapped : bool
         Whether they are terms of a map.
     """
-    size = 8.0 * c * d * d
+    size = 2 * 8.0 * c * d * d
     if size <= limit:
         return
     what = "terms" if mapped else "features"
@@ -124,7 +124,7 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     if mapped:
         remedy = "take a map with fewer terms, such as rm2 or rff:400, or raise memory_limit"
     raise ValueError(
-        f"{c} classes of {d} {what} need {size / 1e9:.3g} GB of moments, more than "
+        f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than "
         f"memory_limit={limit:g} bytes; {remedy}"
     )
 

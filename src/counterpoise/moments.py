@@ -32,6 +32,7 @@ REFUSED = 1e-3  # an estimated relative error at which a removal is refused
 ROUNDED = 0.25  # what rounding to the nearest leaves on average, in units of eps
 WHOLE = 2.0**53  # whole numbers below this add up without rounding
 FEW = 3  # rows of a chunk whose means need no anchor of their own
+BLOCK = 256  # rows of a scatter that are removed at a time
 OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
 
 
@@ -332,7 +333,9 @@ class Moments:
         mean_a, C_a = self.mean[k].copy(), self.C[k].diagonal().copy()
         self.mean[k] -= apart * (n_b / n)
         delta = mean_b - self.mean[k]
-        self.C[k] -= other.C[j] + np.outer(delta, delta) * (n * (n_b / n_a))
+        for i in range(0, len(delta), BLOCK):  # not all of it at once, which would take its room
+            rows = slice(i, i + BLOCK)
+            self.C[k, rows] -= other.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
         C_jj = self.C[k].diagonal()
         impossible = C_jj < -GONE * self.peak[k]
         if impossible.any():

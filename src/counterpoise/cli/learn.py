@@ -69,7 +69,7 @@ def learn(
         float | None, typer.Option(help="Rows of a class until one has faded to half.")
     ] = None,
     memory_limit: Annotated[
-        float | None, typer.Option(help="Bytes that the moments may take.", metavar="BYTES")
+        float | None, typer.Option(help="Bytes that learning may take.", metavar="BYTES")
     ] = None,
     features: opt.Features = None,
     checkpoint_every: Annotated[
