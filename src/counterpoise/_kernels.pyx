@@ -9,17 +9,19 @@ Of symmetric matrices only the lower triangle is kept up to date within the loop
 """
 
 from libc.math cimport HUGE_VAL, NAN, fabs, fmax, fmin, frexp, ldexp, sqrt
-from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, dsyr
+from scipy.linalg.cython_blas cimport daxpy, ddot, dgemm, dgemv, dger, drot, dsyr
 from scipy.linalg.cython_lapack cimport dgesv, dpotrf, dpotrs
 
 cdef int ONE = 1
 cdef double TINY = 1e-300
+cdef int LONG = 24    # entries from which BLAS is faster than a loop
 # Of CW's change of unit, as in counterpoise.online.covariance:
 cdef double SMALL = 2.0**-32
 cdef double LARGE = 2.0**60
 cdef int GAP = 24
 cdef int SURE = 10
 cdef int FAR = 300
+cdef int NEAR = 16
 cdef enum:
     EXPONENTS = 2400  # more than a float has
 
@@ -72,15 +74,19 @@ cdef double root_variance(Rule* r, const double* x) noexcept nogil:
 
 
 cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nogil:
-    """Carlson's update: a factor stays a factor, so S stays positive definite whatever is rounded."""
+    """Carlson's update: a factor stays a factor, so S stays positive definite whatever is rounded.
+
+    Each step turns a row of R against Sx scaled by sqrt(c / before): a rotation, if c is positive.
+    """
     cdef double* Sx = r.work
     cdef double* f = r.work + r.d
     cdef double* row
-    cdef double before, after = 1.0, keep, take, entry
-    cdef int d = r.d, i, j
+    cdef double before, after = 1.0, keep, take, give, scale, entry
+    cdef int d = r.d, i, j, left
     if 1.0 + c * v <= 0.0:  # only a row that is taken away can do this
         r.w[0] = NAN
         return
+    scale = sqrt(fabs(c))
     for i in range(d):
         Sx[i] = 0.0
     for j in range(d - 1, -1, -1):
@@ -88,12 +94,19 @@ cdef void root_shrink(Rule* r, const double* x, double c, double v) noexcept nog
             continue
         before = after
         after = before + c * f[j] * f[j]
-        keep, take = sqrt(before / after), c * f[j] / sqrt(before * after)
-        row = r.S + j * d
-        for i in range(j, d):
+        keep, give = sqrt(before / after), scale * f[j] / sqrt(after)
+        row, left = r.S + j * d + j, d - j
+        if c > 0.0 and left > LONG:
+            drot(&left, Sx + j, &ONE, row, &ONE, &keep, &give)
+            continue
+        take = give if c > 0.0 else -give
+        for i in range(left):
             entry = row[i]
-            row[i] = keep * entry - take * Sx[i]
-            Sx[i] += f[j] * entry
+            row[i] = keep * entry - take * Sx[j + i]
+            Sx[j + i] = keep * Sx[j + i] + give * entry
+    if scale > 0.0:
+        for i in range(d):
+            Sx[i] *= sqrt(after) / scale
 
 
 cdef void root_respread(Rule* r, const double* x, double c, double v) noexcept nogil:
@@ -117,7 +130,7 @@ cdef inline double _size(int d, const double* w) noexcept nogil:
 
 
 cdef void _unit(
-    int d, const double* g, const double* size, int anchor, int* power, int* lift
+    int d, const double* g, const double* size, int anchor, int far, int* power, int* lift
 ) noexcept nogil:
     """How many powers of two each row of R, and w along it, move. See online.covariance."""
     cdef int[EXPONENTS] to
@@ -136,7 +149,7 @@ cdef void _unit(
     for e in range(anchor + 1, high + 1):
         if to[half + e]:
             place += min(GAP, e - last)
-            last, to[half + e] = e, min(FAR, place)
+            last, to[half + e] = e, place
     last, place = anchor, 0
     for e in range(anchor - 1, low - 1, -1):
         if to[half + e]:
@@ -144,7 +157,11 @@ cdef void _unit(
             last, to[half + e] = e, max(-FAR, place)
     to[half + anchor] = 0
     for j in range(d):
-        power[j], lift[j] = to[half + power[j]] - power[j], to[half + lift[j]] - lift[j]
+        if lift[j] == power[j]:
+            power[j] = lift[j] = min(far, to[half + power[j]]) - power[j]
+        else:
+            power[j] = min(far, to[half + power[j]]) - power[j]
+            lift[j] = min(FAR, to[half + lift[j]]) - lift[j]
 
 
 cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
@@ -162,7 +179,7 @@ cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
         size[j] = _size(d - j, row + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
-    _unit(d, g, size, anchor, power, lift)
+    _unit(d, g, size, anchor, NEAR, power, lift)
     for j in range(d):
         r.w[j] = ldexp(r.w[j], -anchor)
     for j in range(d):
@@ -210,7 +227,7 @@ cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
     for j in range(r.d):
         size[j] = sqrt(r.S[j])
         g[j] = r.w[j] / size[j]
-    _unit(r.d, g, size, anchor, power, lift)
+    _unit(r.d, g, size, anchor, FAR, power, lift)
     for j in range(r.d):
         r.w[j] = ldexp(r.w[j], lift[j])
         r.S[j] = ldexp(r.S[j], 2 * power[j])

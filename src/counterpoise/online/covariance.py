@@ -20,7 +20,8 @@ from counterpoise.arrays import Vector
 
 GAP = 24  # powers of two between sizes that outweigh each other, as far as they are kept apart
 SURE = 10  # exponent of weight over deviation that is still in proportion
-FAR = 300  # largest exponent after a change of unit
+NEAR = 16  # largest exponent of rows of R after a change of unit: noise grows with its square,
+FAR = 300  # and of a diagonal, and of w
 
 
 def start(d: int, a: float, covariance: str) -> NDArray[np.float64]:
@@ -157,10 +158,12 @@ def rescale(S: NDArray[np.float64], w: Vector, anchor: int) -> None:
     of_part = np.where(np.abs(g) < 2.0**SURE, of_row, np.frexp(np.abs(g) * size)[1])
     levels = sorted({anchor, *of_row.tolist(), *of_part.tolist()})
     places = np.cumsum([0, *np.minimum(GAP, np.diff(levels))])
-    places = np.clip(places - places[levels.index(anchor)], -FAR, FAR)
-    to = dict(zip(levels, places.tolist(), strict=True))
-    power = np.array([to[e] - e for e in of_row.tolist()])
+    places -= places[levels.index(anchor)]
+    to = dict(zip(levels, np.clip(places, -FAR, FAR).tolist(), strict=True))
+    near = NEAR if S.ndim == 2 else FAR
+    power = np.array([min(near, to[e]) - e for e in of_row.tolist()])
     lift = np.array([to[e] - e for e in of_part.tolist()])
+    lift[of_part == of_row] = power[of_part == of_row]
     w *= 2.0**-anchor
     for j in np.flatnonzero(lift != -anchor):
         w += (2.0 ** lift[j] - 2.0**-anchor) * g[j] * R[j]
