@@ -1,7 +1,7 @@
 """The paper's methods under its protocol: one constant feature, order 1, b = 1e-4, one pass.
 
-Where the paper says nothing about a parameter it has LIBOL's default; ACOG and AR-RLS are the
-readings that docs/algorithms.md describes.
+Where the paper says nothing about a parameter it has the rule's default, which is LIBOL's where
+LIBOL has one. docs/algorithms.md gives the reason of ACOG's, and the reading that AR-RLS is.
 """
 
 from __future__ import annotations

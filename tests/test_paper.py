@@ -277,10 +277,17 @@ def test_legends_and_ticks_of_figure_2_stand_apart_and_inside(name):
 def test_a_diagram_of_differences_has_a_title_and_a_ruler():
     rng = np.random.default_rng(0)
     found = compare(rng.random((30, 8)) + np.arange(8) / 8, TABLE_3, "high")
-    axes = plots.critical_difference(found, "what was compared").axes[0]
+    longest = max(figure3.TITLES.values(), key=len)
+    made = plots.critical_difference(found, longest)
+    axes = made.axes[0]
+    made.draw_without_rendering()
+    for text in (axes.title, *axes.texts):
+        box = text.get_window_extent()
+        assert made.bbox.x0 <= box.x0
+        assert box.x1 <= made.bbox.x1
     ruler = next(line for line in axes.lines if line.get_label() == "ruler")
     assert np.ptp(ruler.get_xdata()) == pytest.approx(found.difference)
-    assert "what was compared" in axes.get_title()
+    assert longest in axes.get_title()
     texts = " ".join(text.get_text() for text in axes.texts)
     assert all(f"{name} " in f"{texts} " for name in TABLE_3)
     assert f"{found.difference:.3f}" in texts

@@ -374,8 +374,8 @@ def critical_difference(found: Comparison, title: str = "") -> Figure:
         axes.plot([average[name]] * 2 + [side], [0, y, y], color=colour, linewidth=1.1)
         text = f"{name}  {average[name]:.2f}" if first else f"{average[name]:.2f}  {name}"
         axes.text(side + (-0.06 if first else 0.06), y, text, ha=align, va="center", fontsize=9)
-    words = f"{title}: average ranks, 1 is best" if title else "average ranks, 1 is best"
-    axes.set_title(words, fontsize=10)
+    words = "average ranks, 1 is best"
+    axes.set_title(f"{title}\n{words}" if title else words, fontsize=10)
     return made
 
 
