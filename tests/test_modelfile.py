@@ -614,17 +614,3 @@ def test_scores_that_cannot_be_are_refused(learnt, tmp_path, scores):
     (tmp_path / "m").write_bytes(resealed(learnt, change))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
-
-
-def test_files_from_before_there_were_guards_are_read(learnt, tmp_path):
-    def change(header, tensors):
-        del tensors["recent"]
-        for name in ("positive", "settled"):
-            del header["stream"][name]
-        for name in ("classes", "decimal", "time_format"):
-            del header["stream"]["encoding"]["columns"][name]
-
-    (tmp_path / "m").write_bytes(resealed(learnt, change))
-    old = stored_model(str(tmp_path / "m"))
-    assert (old.positive, old.settled, old.recent) == (None, 200, None)
-    assert old.encoding.columns.decimal == "."
