@@ -94,7 +94,8 @@ def evaluate(
         known = stored.model.classes_.tolist()
         seen = [label for label in known if (y == label).any()] or known[:1]
         rows_of = [float((y == label).sum()) for label in seen]
-        chosen = opt.chosen(positive, seen, rows_of, stored.positive)
+        usual = stored.positive if stored.positive in seen else None
+        chosen = opt.chosen(positive, seen, rows_of, usual)
         title = f"{model} on {', '.join(files)}"
         text = evaluation(title, result, y, result.terms or [], chosen)
         write_whole(report, text.encode(), "the report")
