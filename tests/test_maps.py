@@ -544,3 +544,17 @@ def test_far_single_rows_are_answered_as_in_chunks():
     assert one.predict_one([1000.0]) == one.predict([[1000.0]])[0]
     with pytest.raises(ValueError, match="terms of poly110 overflow"):
         one.learn_one([1000.0], 1)
+
+
+def test_a_model_that_has_forgotten_all_may_learn_rows_of_another_width():
+    rng = np.random.default_rng(0)
+    wide, narrow, y = (
+        rng.standard_normal((300, 3)),
+        rng.standard_normal((300, 1)),
+        np.arange(300) % 2,
+    )
+    one = BalancedRidgeClassifier(features="rm2").partial_fit(wide, y).forget(wide, y)
+    one.partial_fit(narrow, y)
+    np.testing.assert_array_equal(
+        one.coef_, BalancedRidgeClassifier(features="rm2").fit(narrow, y).coef_
+    )

@@ -614,3 +614,15 @@ def test_scores_that_cannot_be_are_refused(learnt, tmp_path, scores):
     (tmp_path / "m").write_bytes(resealed(learnt, change))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
+
+
+def test_light_rows_that_fade_and_limits_that_shrink_can_be_loaded(tmp_path):
+    X, y = [[1.0, 2.0], [3.0, 1.0]], [0, 1]
+    for half_life, omega in ((10.0, 0.5), (1e6, 1e-9)):
+        model = BalancedRidgeClassifier(half_life=half_life)
+        model.partial_fit(X, y, sample_weight=[omega, omega]).save(tmp_path / "m")
+        again = BalancedRidgeClassifier.load(tmp_path / "m")
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+    small = BalancedRidgeClassifier().fit(X, y).set_params(memory_limit=10.0)
+    small.save(tmp_path / "m")
+    assert BalancedRidgeClassifier.load(tmp_path / "m").memory_limit == 10.0

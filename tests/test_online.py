@@ -527,3 +527,14 @@ def test_a_signal_ends_a_long_loop():
 
 def _interrupt(*_):
     raise InterruptedError
+
+
+def test_no_rows_teach_nothing():
+    X, y = noisy(30, 3)
+    rule = AROW().partial_fit(X[:0], y[:0])
+    assert not hasattr(rule, "classes_")
+    rule.fit(X, y)
+    before = rule.coef_
+    np.testing.assert_array_equal(rule.partial_fit(X[:0], y[:0]).coef_, before)
+    with pytest.raises(ValueError, match="features"):
+        rule.partial_fit(X[:0, :2], y[:0])

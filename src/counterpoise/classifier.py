@@ -363,7 +363,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
                 draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
-                if names is not None:
+                if names is not None and len(names) == draft.n_features_in_:
                     draft.feature_names_in_ = names
             return
         single.version = self._learned.version = self._learned.version + 1
@@ -596,11 +596,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         given = self._given()
         if fitted:
             self._require_same_learning()
-        elif not first and self._learned.learnt_with != self._learning():
+        elif not first and not self._learned.fits(self._learning(), rows.shape[1]):
             # Nothing is left of what was learnt, so that nothing need be kept of its map.
             learned = self._learned
             self._learned = Learned(learned.moments, learned.declared, self._learning(), given)
-        if first and given is not None and rows.shape[1] != len(given.mean):
+        if not fitted and given is not None and rows.shape[1] != len(given.mean):
             raise ValueError(
                 f"features is a map fixed for {len(given.mean)} features, but X has "
                 f"{rows.shape[1]} features"

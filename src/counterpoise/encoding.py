@@ -143,8 +143,8 @@ class Encoding:
         for name in self._texts(chunk, kinds):
             dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
             if kinds[name] == "text":
-                remedy = f"spread them over buckets with --hash {name}=256, or leave the column "
-                remedy += f"out with --drop {quote(name)}"
+                remedy = f"spread them over buckets with --hash {quote(name + '=256')}, or leave "
+                remedy += f"the column out with --drop {quote(name)}"
                 values = [feature.value for feature in found[0]]
                 _require_short(
                     chunk, f"category of column {name!r}", values, found[1], remedy, kept
@@ -508,18 +508,18 @@ class Encoding:
             if name not in self.columns.categorical:
                 look = cells.disguise(found, chunk.cells)
                 text = f"column {name!r} holds {look.example!r} and its like"
-                option = f"read them with {look.option.format(name)}"
+                option = f"read them with {look.option.format(quote(name))}"
                 if look.found > ALIKE:
                     raise chunk.error(
                         0,
                         f"{text}: {look.found} categories by the end of this chunk look like "
                         f"numbers or dates, and no more than {ALIKE} may; {option}, take them as "
-                        f"categories with --categorical {name}, or leave the column out with "
-                        f"--drop {quote(name)}",
+                        f"categories with --categorical {quote(name)}, or leave the column out "
+                        f"with --drop {quote(name)}",
                     )
                 if look.found and look.whole:
                     notes[name] = (
-                        f"{text}, taken as categories; {option}, or say --categorical {name}"
+                        f"{text}, taken as categories; {option}, or say --categorical {quote(name)}"
                     )
             if len(found) > MOST:
                 raise chunk.error(

@@ -85,6 +85,11 @@ class Learned:
         state = {"moments": grown, "declared": chunk.declared, "version": self.version + 1}
         grown.take_in(chunk.moments, half_life, self, state)
 
+    def fits(self, learning: tuple[Any, ...], inputs: int) -> bool:
+        """Whether rows so wide, learnt with these options, can go through the map as it is."""
+        same = self.fixed is None or len(self.fixed.mean) == inputs
+        return same and self.learnt_with == learning
+
     def classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
         moments = self.moments

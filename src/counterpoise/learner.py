@@ -170,7 +170,9 @@ class Learner:
             return f"- {stdin_name}" if stdin_name else "-"
         return input_key(path, self.path)
 
-    def identify(self, source: Source, key: str) -> bool:
+    def identify(
+        self, source: Source, key: str, present: Mapping[str, Source] | None = None
+    ) -> bool:
         """Find the record of an input by its content, and let it have the path that it has now.
 
         Parameters
@@ -179,6 +181,8 @@ class Learner:
             The input, a file.
         key : str
             Its path, as :meth:`key` gives it.
+        present : mapping, optional
+            Inputs of the same command by path: they keep their records.
 
         Returns
         -------
@@ -198,6 +202,13 @@ class Learner:
                 source.verify(record.mark, wanted)
             except DataError:
                 continue  # it only begins like that one
+            mine = (present or {}).get(other)
+            if mine is not None and os.path.isfile(mine.path):
+                left = mine.left
+                still = record.begins_like(mine.starts(wanted))
+                mine.left = left
+                if still:
+                    continue  # that one is here too, under its own name
             displaced = other if not other.startswith("-") else f"{key} before"
             swap = {other: key, key: displaced}
             self.records = {swap.get(name, name): one for name, one in self.records.items()}
@@ -417,7 +428,15 @@ class Learner:
         columns = dict.fromkeys((*self._next.kinds, *(f.column for f in self._next.features)))
         new = [name for name in columns if not self.encoding.knows(name)]
         before = any(one.mark.rows for name, one in self.records.items() if name != key)
-        if not (chunk.table and before):
+        if not before or chunk.entries is not None:
+            return
+        if not chunk.table:  # rows need not have every field, but one with another name is told of
+            if new:
+                listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
+                self.notes.setdefault(
+                    ("fields", chunk.source),
+                    f"{chunk.source}: new fields, 0 in all rows before: {listed}",
+                )
             return
         if new and not self._new_columns:
             self._require_schema(chunk, new[0], "has", "which the files before do not have")
@@ -733,12 +752,14 @@ def learn(
     """
     new: dict[str, int] = {}
     unsaved, threads = 0, ThreadpoolController().select(user_api="blas")
+    inputs = list(inputs)
+    present = {key: source for source, key in inputs}
     for source, key in inputs:
         if stop():
             break
         new[key] = 0
         if not (allow_overlap or key.startswith("-")):
-            learner.identify(source, key)
+            learner.identify(source, key, present)
         for chunk in learner.chunks(source, key, stop):
             encoded = learner.encode(chunk, key, allow_overlap)
             watch(source, chunk, encoded)

@@ -17,7 +17,7 @@ from counterpoise.moments import EPS, Moments
 from counterpoise.validate import LARGEST
 
 MOST = 1e60  # of a count: chunks of 1e50 may add up
-ROOM = 2e9  # bytes that moments may take in a file that has no class yet
+ROOM = 2e9  # bytes that moments usually may take
 LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the longest
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
@@ -103,7 +103,10 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     moments.stream[:] = total
     if fading:
         moments.stream = arrays["stream"]
-        few, many = moments.n * (1 - 1e-9), total * (1 + 1e-9)
+        rate = np.log(2.0) / contents.options["half_life"]
+        # A row of weight ω enters with (1 − γ^ω)/(1 − γ), which is more than ω if ω is below 1.
+        most = rate / -np.expm1(-rate)
+        few, many = moments.n * (1 - 1e-9), total * most * (1 + 1e-9)
         fits = (moments.stream >= few) & (moments.stream <= many)
         require(bool(fits.all()), "an impossible weight of the stream")
     return moments
@@ -116,12 +119,12 @@ def _triangle(d: int) -> Iterator[slice]:
 
 
 def _require_room(c: int, d: int, limit: Any) -> None:
-    """Raise if the moments take more memory than the file itself allows.
+    """Raise if the moments take more memory than the file itself allows, or than is usual.
 
-    Without a class they take nothing yet, and the file may say what it likes: then ours counts.
+    Without a class they take nothing yet, and the file may say what it likes: the usual counts.
     """
     require(isinstance(limit, (int, float)), "no memory_limit")
-    limit = float(limit) if c else min(float(limit), ROOM)
+    limit = max(float(limit), ROOM) if c else min(float(limit), ROOM)
     size = 8.0 * max(c, 1) * d * d
     if size > limit:
         raise ModelFileError(

@@ -72,9 +72,7 @@ def _positive(
     """The class that alerts are about: the one asked for, or that of both."""
     by_name = {str(label): label for label in classes}
     if wanted is not None:
-        if wanted not in by_name:
-            raise DataError(f"--positive is {wanted!r}, which is not one of {', '.join(by_name)}")
-        return by_name[wanted]
+        return by_name.get(wanted)  # it may come with the next model
     both = [stored.positive for stored in (one, two) if stored.positive is not None]
     if len(both) == 2 and both[0] != both[1]:
         raise DataError(
@@ -139,6 +137,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
     model._require_forgettable()
+    known = model.classes_.tolist()
     learner.window = None  # it may be about these rows
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
     source.verify(record.mark, wanted)
@@ -161,7 +160,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         moments = _repeated(gone._learned.moments, record.times)
         model._forget(moments, model._terms(names))
     del learner.records[key]
-    learner.recent = None  # some of these scores may be those of the rows that are gone
+    if model.classes_.tolist() != known:
+        learner.recent = None
     learner.finish()
     return record.mark.rows
 

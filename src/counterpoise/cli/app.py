@@ -140,7 +140,7 @@ def say(text: str) -> None:
     text : str
         The words.
     """
-    if not words.quiet:
+    if not words.quiet or text.startswith("warning:"):
         words.tell(text)
 
 

@@ -41,7 +41,7 @@ def forget(
                 rows = forget_input(learner, source, learner.key(path), progress.chunk)
                 told.append(f"{source.name}: {rows:,} rows forgotten")
         learner.save()
-        for line in told:
+        for line in [*told, *learner.notes.values()]:
             say(line)
     if learner.model is not None:
         say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")

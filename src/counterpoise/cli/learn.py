@@ -248,6 +248,8 @@ def _told(name: str, rows: int, record: Any, before: str | None) -> str:
     )
     if not rows and record is None:
         return f"{name} has no rows"
+    if record is None:
+        return f"{name}: {rows:,} rows"
     known = f" (known as {before})" if before else ""
     if not rows:
         return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before{known}"

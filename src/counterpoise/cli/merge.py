@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -28,14 +29,24 @@ def merge(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
-    from counterpoise.learner import locked
+    from counterpoise.learner import locked, rarest
     from counterpoise.shards import merged, moved
     from counterpoise.stored import save, stored_model
+    from counterpoise.streams import DataError
 
     with locked(output):
         whole = moved(stored_model(models[0]), models[0], output)
         for path in models[1:]:
             other = moved(stored_model(path), path, output)
             whole = merged(whole, other, (models[0], path), allow_overlap, positive)
+        counts = dict(
+            zip(whole.model.classes_.tolist(), whole.model.class_count_.tolist(), strict=True)
+        )
+        if whole.positive is None and positive is not None:
+            raise DataError(
+                f"--positive is {positive!r}, which is not one of {', '.join(map(str, counts))}"
+            )
+        if whole.positive is None and len(counts) > 1:
+            whole = replace(whole, positive=rarest(counts))
         save(output, whole)
     say(f"{output}: {counts_of(whole.model)}")

@@ -240,7 +240,11 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         with validate.all_or_nothing(self) as draft:
-            draft._learn(*draft._take(X, y, classes, sample_weight))
+            if getattr(X, "shape", ())[:1] == (0,):  # nothing to learn, but it may not fit
+                first = "_state" not in draft.__dict__
+                validate.rows(draft, X, y, reset=first, accept_sparse=False, least=0)
+            else:
+                draft._learn(*draft._take(X, y, classes, sample_weight))
         return self
 
     def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:

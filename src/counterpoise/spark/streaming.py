@@ -167,7 +167,7 @@ class ModelSink:
             return before, dropped
         if before is None:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
-        return replace(before, model=model, encoding=encoding, recent=None), dropped
+        return replace(before, model=model, encoding=encoding, recent=None, window=None), dropped
 
     def _require_same(self, before: Stored) -> None:
         """Raise if the file was learnt with other options."""

@@ -16,7 +16,7 @@ ORDER = b"\xef\xbb\xbf"  # the byte order mark
 LONGEST = 1 << 26  # bytes of one element
 # An object without nested values at once; else one bracket or text after the other.
 FLAT = re.compile(rb'\{(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+\}', re.DOTALL)
-TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]|[}\]]|,', re.DOTALL)
+TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]|[}\]]|,|"', re.DOTALL)
 
 
 class Elements:
@@ -122,6 +122,8 @@ def _end(data: bytes, at: int) -> int | None:
     depth = 0
     for token in TOKEN.finditer(data, at):
         sign = token.group()
+        if sign == b'"':  # a text that goes on
+            return None
         if depth == 0 and sign in (b",", b"]", b"}"):
             return token.start()
         if sign in (b"{", b"["):

@@ -232,6 +232,10 @@ class _Cutter:
             if self.live and found and self._at == len(self._piece):
                 break
         data = b"".join(parts)
+        if self.live and found and self.records.unfinished:  # the rest of a record is to come
+            whole = self.dialect.records().take(data, 0, found)[0]
+            data, self._piece, self._at = data[:whole], data[whole:], 0
+            self.records = self.dialect.records()
         if found < wanted and self.records.unfinished and not (self.live and found):
             whole = self.dialect.records().take(data, 0, found)[0] if found else 0
             # A field that goes on over lines has begun and not ended: that is no line.

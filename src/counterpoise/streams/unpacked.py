@@ -21,6 +21,7 @@ MEMORY = 1 << 28  # bytes that an xz file may ask for; xz -9 asks for a quarter 
 BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")  # text may begin with BZh, too
 XZ = b"\xfd7zXZ\x00"
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others expand a block at once
 STARTS = (b"BZh91AY&SY", XZ, *ZIP)  # as long as the longest of their kind
 
 
@@ -131,6 +132,8 @@ class Zipped:
         try:
             self._archive = zipfile.ZipFile(path)
             files = [one for one in self._archive.infolist() if not _beside(one)]
+            if len(files) == 1 and files[0].compress_type not in BOUNDED:
+                raise NotImplementedError("it is not packed by deflate; unpack it first")
             if len(files) == 1:
                 self._file = self._archive.open(files[0])
         except (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError) as error:
