@@ -26,8 +26,10 @@ class ConfidenceWeighted(OnlineRule):
     The deviation form knows w only up to a positive factor: (u w, u²Σ) decides and learns as (w, Σ)
     does. On noisy streams both shrink without end, so once the variance of a row of length 1 falls
     below 2⁻³², w is multiplied by a power of two and Σ by its square, which is exact. Scores,
-    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it. A
-    diagonal Σ shrinks faster than any power beside w, so of it only what outweighs what is kept.
+    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it, if
+    columns are of about the same size: with some a thousand times as large as others part of them
+    do, so scale such columns first. A diagonal Σ shrinks faster than any power beside w, so of it
+    only what outweighs what is kept.
 
     Parameters
     ----------
