@@ -11,9 +11,9 @@ from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.beside import created, discard_temporary, temporary_name
-from counterpoise.learner import locked
-from counterpoise.modelfile import write_whole
-from counterpoise.stored import stored_model
+from counterpoise.jobs.learn import locked
+from counterpoise.jobs.store import stored_model
+from counterpoise.modelfile.container import write_whole
 from counterpoise.streams import DataError, expanded
 
 COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]

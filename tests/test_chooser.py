@@ -8,13 +8,14 @@ import pytest
 import scipy.sparse as sp
 from samples import assert_close, assert_same_model, data_set, stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, model
-from counterpoise.chooser import CANDIDATES, LINEAR, RIDGES
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.choosing.classifier import CANDIDATES, LINEAR, RIDGES
+from counterpoise.choosing.judge import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.evaluate.protocol import fold, judge
+from counterpoise.exact import model
+from counterpoise.exact.model import Options, solved
 from counterpoise.features import WARMUP, fixed_by
-from counterpoise.judging import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
-from counterpoise.model import Options, solved
-from counterpoise.modelfile import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 SMALL = {"candidates": (LINEAR, "interactions", "rff:20"), "ridges": (10.0, 1.0, 0.1)}
 

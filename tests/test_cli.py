@@ -23,7 +23,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.stored import stored_model
+from counterpoise.jobs.store import stored_model
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"
@@ -560,7 +560,7 @@ def test_rows_that_were_all_dropped_may_bring_a_column(run):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
     """Columns not in the order of the alphabet, with something new in each chunk."""
-    from counterpoise.learner import Learner, learn
+    from counterpoise.jobs.learn import Learner, learn
     from counterpoise.streams import source
 
     rows = [{"zeta": f"z{i}", "town": f"t{i % 5}", "amount": i, "country": f"c{i // 2}",
@@ -916,7 +916,7 @@ def spoilt(text, rng):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learnt(tmp_path, ending, seed):
     """2,000 in all, 50 a test: one message, or a model that predicts; never anything else."""
-    from counterpoise.learner import Learner, learn
+    from counterpoise.jobs.learn import Learner, learn
     from counterpoise.streams import DataError, source
 
     rng = np.random.default_rng(seed)

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from pipelines import FORMATS
 
-from counterpoise import modelfile
 from counterpoise.cli.learn import _Watch
-from counterpoise.learner import Learner, learn, locked
-from counterpoise.stored import contents_of, stored_model
+from counterpoise.jobs.learn import Learner, learn, locked
+from counterpoise.jobs.store import contents_of, stored_model
+from counterpoise.modelfile import container as modelfile
 from counterpoise.streams import source
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]

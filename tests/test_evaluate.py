@@ -34,7 +34,7 @@ from counterpoise.evaluate.race import (
     winner,
 )
 from counterpoise.evaluate.report import page
-from counterpoise.evaluate.stream import made_up
+from counterpoise.jobs.evaluate import made_up
 
 
 def guesses(classes, seed=0, rows=400):

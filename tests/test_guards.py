@@ -16,8 +16,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.learner import Learner, learn
-from counterpoise.stored import stored_model
+from counterpoise.jobs.learn import Learner, learn
+from counterpoise.jobs.store import stored_model
 from counterpoise.streams import source
 from counterpoise.streams.array import Elements
 
@@ -486,7 +486,7 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
 
 
 def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
-    from counterpoise.recent import most
+    from counterpoise.jobs.recent import most
 
     frame = payments(700)
     frame.to_csv("t.csv", index=False)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from counterpoise.columns import Columns
-from counterpoise.encoding import Encoding
-from counterpoise.learner import Learner, learn
+from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.jobs.learn import Learner, learn
 from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages, source, text
 from counterpoise.streams.chunk import CHUNK_BYTES
 

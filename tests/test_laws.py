@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from samples import assert_close, assert_same_model, labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
-from counterpoise import rows as class_rows
-from counterpoise.moments import EPS
+from counterpoise.exact import gather as class_rows
+from counterpoise.exact.moments import EPS
 
 widths = st.integers(1, 5)
 

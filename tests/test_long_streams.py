@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_online import RULES, begun
 
 from counterpoise.evaluate.protocol import g_mean
-from counterpoise.modelfile import ModelFileError
+from counterpoise.modelfile.container import ModelFileError
 from counterpoise.online import (
     ACOG,
     AROW,

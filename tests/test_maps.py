@@ -26,7 +26,7 @@ from counterpoise.features import (
     fixed_by,
     map_of,
 )
-from counterpoise.modelfile import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 MAPS = [
     "poly2", "poly3", "interactions", "rm2", "rm3", "rff:40", "rff:42,width=0.5/1.0/2.0,seed=3",

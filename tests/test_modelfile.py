@@ -22,11 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
-from counterpoise import BalancedRidgeClassifier, Moments, modelfile, online
-from counterpoise.learner import Learner, learn
-from counterpoise.modelfile import KEY, ModelFileError, from_bytes, to_bytes
-from counterpoise.shards import _repeated
-from counterpoise.stored import stored_model
+from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise.jobs.learn import Learner, learn
+from counterpoise.jobs.merge import _repeated
+from counterpoise.jobs.store import stored_model
+from counterpoise.modelfile import container as modelfile
+from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
 from counterpoise.streams import source
 
 RULES = [getattr(online, name) for name in online.__all__]
@@ -400,8 +401,8 @@ HOSTILE = {
 }
 LOAD = """
 import resource, sys
-from counterpoise.modelfile import ModelFileError
-from counterpoise.stored import stored_model
+from counterpoise.modelfile.container import ModelFileError
+from counterpoise.jobs.store import stored_model
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

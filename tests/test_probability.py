@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.probability import EDGE, odds, probabilities
+from counterpoise.exact.probability import EDGE, odds, probabilities
 
 
 @given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True))

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import data_set, stream
 
-from counterpoise import BalancedRidgeClassifier, progressive
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact import progressive
 
 OPTIONS = [
     {},

@@ -14,7 +14,7 @@ from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.stored import stored_model
+from counterpoise.jobs.store import stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 

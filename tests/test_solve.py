@@ -6,9 +6,9 @@ from samples import assert_close, stream
 from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise import BalancedRidgeClassifier, Moments
-from counterpoise.scaling import affine
-from counterpoise.solve import Path, System, choose_ridge, solve
-from counterpoise.weighting import targets, totals
+from counterpoise.exact.scaling import affine
+from counterpoise.exact.solve import Path, System, choose_ridge, solve
+from counterpoise.exact.weighting import targets, totals
 
 INTERCEPTS = ["penalized", "free", "none"]
 

@@ -29,10 +29,11 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
-from counterpoise import BalancedRidgeClassifier, modelfile
+from counterpoise import BalancedRidgeClassifier
 from counterpoise.features import fixed
+from counterpoise.jobs.store import stored_model
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
-from counterpoise.stored import stored_model
 from counterpoise.streams import DataError
 
 # One worker for all: they share a session.
@@ -391,7 +392,9 @@ def some_files(folder, count, rows=40, first=0):
         )
         temporary = folder / f"_{k:03}.json"
         part.to_json(temporary, orient="records", lines=True)
-        os.utime(temporary, (1_700_000_000 + k,) * 2)  # Spark takes files in the order of their time
+        os.utime(
+            temporary, (1_700_000_000 + k,) * 2
+        )  # Spark sorts by it
         temporary.rename(folder / f"{k:03}.json")
         made.append(part)
     return pd.concat(made)

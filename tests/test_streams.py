@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from counterpoise.columns import Columns
-from counterpoise.encoding import Encoding
+from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.encoding import Encoding
 from counterpoise.streams import DataError, Mark, expanded, source
 from counterpoise.streams.array import Elements
 from counterpoise.streams.chunk import Chunk
@@ -563,7 +563,7 @@ def test_learning_many_rows_takes_constant_memory(tmp_path):
     """A small version of the benchmark: 37 MB of text in less than 150 MB above the imports."""
     code = """
 import sys
-from counterpoise.learner import Learner, learn
+from counterpoise.jobs.learn import Learner, learn
 from counterpoise.streams import source
 def kilobytes(field):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(field))
