@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "counterpoise"
 MODULES = sorted(
     ".".join(("counterpoise", *path.relative_to(SOURCES).with_suffix("").parts))

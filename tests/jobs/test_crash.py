@@ -252,7 +252,7 @@ def test_what_is_left_of_a_broken_pipe_is_not_learned(tmp_path, cut, late):
 
 def test_pipelines_that_are_stopped_go_on():
     """A short version of what benchmarks/crash.py does with 100 signals a format."""
-    script = Path(__file__).with_name("pipelines.py")
+    script = Path(__file__).parents[1] / "pipelines.py"
     command = [sys.executable, script, ",".join(FORMATS), "2", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from test_online import RULES, begun
+from rules import RULES, begun
 
 from counterpoise.evaluate.protocol import g_mean
 from counterpoise.modelfile.container import ModelFileError

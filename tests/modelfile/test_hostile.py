@@ -18,7 +18,7 @@ from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages,
 from counterpoise.streams.chunk import CHUNK_BYTES
 
 MAIN = "from counterpoise.cli import main; main()"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def everything(name):

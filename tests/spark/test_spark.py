@@ -392,9 +392,7 @@ def some_files(folder, count, rows=40, first=0):
         )
         temporary = folder / f"_{k:03}.json"
         part.to_json(temporary, orient="records", lines=True)
-        os.utime(
-            temporary, (1_700_000_000 + k,) * 2
-        )  # Spark sorts by it
+        os.utime(temporary, (1_700_000_000 + k,) * 2)  # Spark sorts by it
         temporary.rename(folder / f"{k:03}.json")
         made.append(part)
     return pd.concat(made)
@@ -626,7 +624,7 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     )
     for name in ("payments", "labelled", "incoming"):
         spark.createDataFrame(table).write.parquet(str(tmp_path / name))
-    page = Path(__file__).parent.parent / "docs" / "spark.md"
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
     assert len(blocks) >= 4
     names = {}

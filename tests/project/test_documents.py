@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
