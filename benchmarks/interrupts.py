@@ -14,7 +14,7 @@ import report
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 sys.path.insert(0, str(TESTS / "classifier"))
-from test_interrupts import CALLS, strike
+from test_interrupts import CALLS, strike  # noqa: E402
 
 
 def main():
