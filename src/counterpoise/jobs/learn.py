@@ -1,8 +1,8 @@
 """Learning into a file, each row exactly once, whatever happens on the way.
 
 A model file says of each input how many of its rows were learned and what their hash was. Chunks
-end where the rows say, never where somebody stopped, so that a run that was killed and started again
-ends with the bytes of one that was not.
+end where the rows say, never where somebody stopped, so that a run that was killed and started
+again ends with the bytes of one that was not.
 """
 
 from __future__ import annotations
