@@ -437,16 +437,19 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _params(self) -> Params:
         """The parameters, checked, and what they mean."""
-        several = isinstance(self.candidates, Sequence | np.ndarray)
-        if not several or isinstance(self.candidates, str) or not len(self.candidates):
+        if (
+            not _several(self.candidates)
+            or isinstance(self.candidates, str)
+            or not len(self.candidates)
+        ):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
         each = tuple(self.candidates)
-        texts = tuple(text_of(one) if isinstance(one, Map) else None for one in each)
+        texts = [text_of(one) if isinstance(one, Map) else None for one in each]
         ridges, costs = self.ridges, self.costs
-        kept = tuple(ridges) if isinstance(ridges, Sequence | np.ndarray) else ridges
+        kept = tuple(ridges) if _several(ridges) else ridges
         given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
         held: Params | None = self.__dict__.get("_held")
         if held is None or held.given != given:
@@ -596,6 +599,14 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise NotFittedError(
                 f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
+
+
+def _several(given: Any) -> bool:
+    """Whether this is a sequence of something, and not text."""
+    known = type(given) in (tuple, list)
+    return (known or isinstance(given, Sequence | np.ndarray)) and bool(
+        len(given) and not isinstance(given, str)
+    )
 
 
 def _map(candidate: Any) -> Map | None:

@@ -289,7 +289,7 @@ class Moments:
     ) -> tuple[Any, ...]:
         """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
-        keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
+        keep = None if half_life is None else 2.0 ** (-other.N / half_life)
         return self._slots(other.labels), keep, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
