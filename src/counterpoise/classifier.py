@@ -15,9 +15,8 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.exact import stepwise
-from counterpoise.exact.classes import Classes, declared, flat, grouped, union
+from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
-from counterpoise.exact.limits import require_room
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -249,14 +248,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "features=model.features_, one of counterpoise.features.fixed_by, or --features "
                 "FILE in a shell"
             )
-        labels = union(mine.moments.labels, theirs.moments.labels)
-        d = len(mine.moments.anchor)
-        require_room(len(labels), d, self.memory_limit, self.features is not None)
+        state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
-        result.state_ = mine.merged(theirs)
+        result.state_ = state
         return result
 
     def _require_same_options(self, other: BalancedRidgeClassifier) -> None:

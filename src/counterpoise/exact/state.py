@@ -8,6 +8,7 @@ nothing else changes moments.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -274,8 +275,10 @@ class State:
         """
         return self._with(moments=without(self.moments, chunk, options, name_of))
 
-    def merged(self, other: State) -> State:
-        """What was learned here, followed by what was learned there."""
+    def merged(self, other: State, limit: float) -> State:
+        """What was learned here, followed by what was learned there, in so many bytes."""
+        labels = union(self.moments.labels, other.moments.labels)
+        require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
         return self._with(moments=moments, declared=union(self.declared, other.declared))
 
@@ -319,6 +322,18 @@ class State:
 
     def _with(self, **changes: Any) -> State:
         return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)
+
+    # Between our own processes
+
+    def to_bytes(self) -> bytes:
+        """All of it, for another process of our own: a pickle, not for files or strangers."""
+        return pickle.dumps(self, protocol=5)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> State:
+        """What :meth:`to_bytes` has made, trusted."""
+        state: State = pickle.loads(data)
+        return state
 
     # Looking
 
