@@ -138,7 +138,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
+            The rows; of none at all nothing is learned but ``classes``.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -385,19 +385,23 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Returns scores of the best of each moment, if they are wanted.
         """
         self._check()
-        first = "_field" not in self.__dict__
+        fitted = self.__sklearn_is_fitted__()
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=first, least=0 if empty else 1)
-        if not len(target):
+        rows, target = validate.rows(self, X, y, reset=not fitted, least=0 if empty else 1)
+        if not len(target) and classes is None:
             return np.zeros((0, 1))
         validate.require_bounded(self, rows)
-        if not first:
+        if fitted:
             self._require_same_learning()
-        state = self._begin() if first else copy.deepcopy(self._field)
+        elif "_field" in self.__dict__:  # nothing but classes that were declared
+            declared = self.classes_
+            classes = declared if classes is None else union(declared, np.unique(classes))
+        state = copy.deepcopy(self._field) if fitted else self._begin()
         self._require_room(len(np.unique(target)), rows.shape[1], state)
         for candidate in state.models:  # nothing is learnt, but labels are checked and declared
             candidate.memory_limit = self.memory_limit
-            candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
+            nothing = np.zeros(len(target[:1]))
+            candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=nothing)
         everything = union(state.models[0].classes_, np.unique(target))
         target = target.astype(everything.dtype)
         self._require_room(len(everything), rows.shape[1], state)
