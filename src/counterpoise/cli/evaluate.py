@@ -92,7 +92,7 @@ def evaluate(
         )
     if report is not None:
         known = stored.model.classes_.tolist()
-        seen = [label for label in known if (y == label).any()] or known[:1]
+        seen = [label for label in known if (y == label).any()]
         rows_of = [float((y == label).sum()) for label in seen]
         usual = stored.positive if stored.positive in seen else None
         chosen = opt.chosen(positive, seen, rows_of, usual)
