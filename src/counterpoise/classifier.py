@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 
 from counterpoise import lifting, model, packing, probability, progressive, validate
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.features import WARMUP, FixedMap, Map
 from counterpoise.learned import Chunk, Learned, union
 from counterpoise.model import Options, Solved
@@ -715,6 +715,25 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 draft.features = learned.fixed
             learned.learnt_with = draft._learning()
             draft._learned, draft.n_features_in_ = learned, len(names)
+
+    def _leave_out(self, gone: Flags) -> NDArray[np.intp]:
+        """Let features go that are 0 in every row; return the places of those that stay.
+
+        Those by whose scaling a map was fixed stay with it, and one stays while there are rows.
+        """
+        fixed = self._learned.fixed
+        stay = ~gone if fixed is None else ~(gone & fixed.late)
+        if not stay.any() and self.__sklearn_is_fitted__():
+            stay[0] = True
+        at = np.flatnonzero(stay)
+        if len(at) < len(stay):
+            learned = self._learned.only(at)
+            with validate.all_or_nothing(self) as draft:
+                if self._given() is not None:
+                    draft.features = learned.fixed
+                learned.learnt_with = draft._learning()
+                draft._learned, draft.n_features_in_ = learned, len(at)
+        return at
 
     def _spread(self) -> Vector:
         """Standard deviation of each feature over everything learnt, 1 where it is constant."""

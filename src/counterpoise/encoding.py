@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.utils import murmurhash3_32
 
 from counterpoise import cells
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Counts, Flags, Labels, Matrix, Rows, Vector
 from counterpoise.columns import Columns, Feature
 from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.validate import HEAVIEST, LARGEST
@@ -51,6 +51,11 @@ class Encoded(NamedTuple):
         Rows that were left out because they have none of the columns of the model.
     notes : dict of str to str
         What somebody should be told, by subject.
+    held : ndarray of shape (d,)
+        When learning: rows that have a value for each feature, be it 0. A feature that no row
+        holds any more is not one.
+    lacking : tuple of str
+        When predicting: columns that a table does not have, and need not have.
     """
 
     X: Rows
@@ -61,6 +66,8 @@ class Encoded(NamedTuple):
     strange: tuple[str, ...] = ()
     bare: int = 0
     notes: Mapping[str, str] = {}
+    held: Counts = np.zeros(0, dtype=np.int64)
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +173,26 @@ class Encoding:
             grown = replace(self, kinds=kinds, features=features, labels=label_kind)
             notes = self._require_few(chunk, new, grown)
         X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
+        held = grown._held(chunk, kept, numeric, dictionaries, missing, numbered)
         weight = None if weight is None else weight[kept]
-        return Encoded(X, y[kept], weight, kept, {}, notes=notes), grown
+        return Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held), grown
+
+    def only(self, at: Any) -> Encoding:
+        """What is known of some of the features, and of no other column.
+
+        Parameters
+        ----------
+        at : ndarray of int
+            Their places, in order.
+
+        Returns
+        -------
+        Encoding
+        """
+        features = tuple(self.features[j] for j in at.tolist())
+        columns = {feature.column for feature in features}
+        kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
+        return replace(self, kinds=kinds, features=features)
 
     def lacking(self, chunk: Chunk) -> list[str]:
         """Columns that were learnt, and that a table does not have.
@@ -200,7 +225,9 @@ class Encoding:
         names = chunk.offered or chunk.names
         return [c for c in names if self.columns.feature(c) and not self.knows(c)]
 
-    def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
+    def predict(
+        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+    ) -> Encoded:
         """Encode rows that are to be predicted: categories that were never learnt are zero.
 
         Parameters
@@ -210,6 +237,9 @@ class Encoding:
         apart : collection of str, optional
             Columns that the model need not know; None if it need not know any, so that rows that
             have none of its own are left out.
+        optional : collection of str
+            Columns that some of the learned rows did not have: a table may lack them, if it has
+            others, and they are 0 as they were in these rows.
 
         Returns
         -------
@@ -217,9 +247,12 @@ class Encoding:
             Without labels and weights.
         """
         lacking = self.lacking(chunk)
-        if lacking:
+        needed = [name for name in lacking if name not in optional]
+        if lacking and not needed and len(lacking) == len({f.column for f in self.features}):
+            needed = lacking
+        if needed:
             raise DataError(
-                f"{chunk.source} lacks column {lacking[0]!r}, which the model has learnt; it has "
+                f"{chunk.source} lacks column {needed[0]!r}, which the model has learnt; it has "
                 f"{_listed(chunk.offered)}"
             )
         strange = [name for name in self.strangers(chunk) if name not in (apart or ())]
@@ -247,16 +280,19 @@ class Encoding:
         }
         numbered = self._numbered(chunk, kept)
         X, unknown = self._rows(chunk, kept, numeric, dictionaries, missing, numbered)
-        return Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
+        found = Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
+        return found._replace(lacking=tuple(lacking))
 
-    def judge(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
+    def judge(
+        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+    ) -> Encoded:
         """Encode rows that are to be predicted, with their labels.
 
         Parameters
         ----------
         chunk : Chunk
             The rows.
-        apart : collection of str, optional
+        apart, optional : collection of str
             As for :meth:`predict`.
 
         Returns
@@ -272,7 +308,7 @@ class Encoding:
         _, y, gone = self._labels(chunk)
         if gone.any():
             raise chunk.error(int(gone.argmax()), f"label {label!r} is missing; leave the row out")
-        encoded = self.predict(chunk, apart)
+        encoded = self.predict(chunk, apart, optional)
         return encoded._replace(y=y[encoded.kept])
 
     # Within
@@ -564,10 +600,44 @@ class Encoding:
             for name, gone in missing.items():
                 j = self._index.get(Feature(name, "missing"))
                 if j is not None:
-                    indices.append(np.where(gone, j, -1))
-                    data.append(gone.astype(np.float64))
+                    indices.append(np.where(gone[kept], j, -1))
+                    data.append(gone[kept].astype(np.float64))
         result = _sparse(indices, data, n, len(self.features))
         return (result if numbered is None else result + self._entries(numbered, n)), unknown
+
+    def _held(
+        self,
+        chunk: Chunk,
+        kept: Flags,
+        numeric: dict[str, Vector],
+        dictionaries: dict[str, tuple[list[Feature], Any]],
+        missing: dict[str, Flags],
+        numbered: tuple[list[Feature], Any, Any] | None,
+    ) -> Counts:
+        """Rows that have a value for each feature."""
+        held = np.zeros(len(self.features), dtype=np.int64)
+        rows = int(kept.sum())
+        for name in numeric:
+            there = [~flags[name] for flags in (missing, chunk.absent) if name in flags]
+            held[self._index[Feature(name, "number")]] = (
+                int(np.logical_and.reduce([kept, *there]).sum()) if there else rows
+            )
+        for features, codes in dictionaries.values():
+            places = np.array([self._index[feature] for feature in features], dtype=np.intp)
+            counts = np.bincount(codes[codes >= 0], minlength=len(places))
+            np.add.at(held, places, counts)  # several values may share a bucket
+        if self.columns.missing == "indicate":
+            for name, gone in missing.items():
+                if gone.any():
+                    held[self._index[Feature(name, "missing")]] = int((gone & kept).sum())
+        if numbered is not None:
+            features, columns, X = numbered
+            at = np.searchsorted(columns, X.indices)
+            at = at[np.append(columns, -1)[at] == X.indices]
+            counts = np.bincount(at, minlength=len(features))
+            places = np.array([self._index[feature] for feature in features], dtype=np.intp)
+            held[places] += counts
+        return held
 
     def _entries(self, numbered: tuple[list[Feature], Any, Any], n: int) -> Any:
         features, columns, X = numbered

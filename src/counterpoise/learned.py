@@ -127,6 +127,14 @@ class Learned:
         moments = self.moments.placed(moved, d)
         return Learned(moments, self.declared, self.learnt_with, fixed, warmup)
 
+    def only(self, at: NDArray[np.intp]) -> Learned:
+        """The same for rows without some features, which were 0 in every row."""
+        fixed, terms = self.fixed, at
+        if fixed is not None:
+            fixed, terms = fixed.only(at)
+        moments = of_features(self.moments, terms)
+        return Learned(moments, self.declared, self.learnt_with, fixed)
+
     # Files
 
     def contents(self, estimator: Any, given: bool) -> Contents:
@@ -181,6 +189,32 @@ class Learned:
             return cls(moments, declared, ())
         fixed, warmup = mapfile.map_from(mapped, contents.facts["map"], features, moments)
         return cls(moments, declared, (), fixed, warmup)
+
+
+def of_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
+    """Moments of some of the features.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of all of them.
+    at : ndarray of int
+        Their places, in order.
+
+    Returns
+    -------
+    Moments
+    """
+    result = Moments(moments.labels.copy(), moments.anchor[at], bool(moments.low.size))
+    for name in Moments.__slots__:
+        value = getattr(moments, name)
+        if name in ("n", "N", "stream"):
+            setattr(result, name, value.copy())
+        elif name == "C":
+            result.C[:] = value[:, at[:, None], at]
+        elif name not in ("labels", "_store") and value.size:
+            setattr(result, name, np.ascontiguousarray(value[..., at]))
+    return result
 
 
 def union(one: Labels, two: Labels) -> Labels:

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise import beside
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Counts, Matrix
 from counterpoise.chooser import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.columns import Columns
@@ -43,11 +43,12 @@ from counterpoise.stored import (
     stored_model,
     taught,
 )
-from counterpoise.streams import Chunk, DataError, Source
+from counterpoise.streams import Chunk, DataError, Mark, Source
 from counterpoise.streams.ahead import ahead
 from counterpoise.streams.raw import lasting
 
 CHUNK_ROWS = 8192
+SURELY = 16  # rows that are the same in two files not by chance
 SETTLED = 1000  # rows after which a new label is more likely a mistake
 PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
@@ -91,6 +92,10 @@ class Learner:
         How the rows that were learned last stand.
     window : Window or None
         What a metrics file does not say yet; it is saved with the model.
+    held : ndarray of shape (d,), optional
+        Learned rows that have a value for each feature; None if somebody has not counted.
+    forgotten : int
+        Rows that were read and forgotten since.
     outlying : Outlying
         Values far from everything that was learned before them.
     notes : dict
@@ -115,6 +120,8 @@ class Learner:
         self.positive: Any = None
         self.settled = 0
         self.recent: Matrix | None = None
+        self.held: Counts | None = np.zeros(0, dtype=np.int64)
+        self.forgotten = 0
         self.outlying = Outlying()
         self.notes: dict[Any, str] = {}
         self.formerly: dict[str, str] = {}
@@ -150,6 +157,11 @@ class Learner:
     def rows(self) -> int:
         """Rows read so far, those dropped included."""
         return sum(record.mark.rows for record in self.records.values())
+
+    @property
+    def ever(self) -> int:
+        """Rows that were ever read, those forgotten included: a number that never falls."""
+        return self.rows + self.forgotten
 
     def key(self, path: str, stdin_name: str | None = None) -> str:
         """What an input is called in the records.
@@ -209,12 +221,29 @@ class Learner:
                 mine.left = left
                 if still:
                     continue  # that one is here too, under its own name
+            elif present is not None and self._chance(source, other, record):
+                continue
             displaced = other if not other.startswith("-") else f"{key} before"
             swap = {other: key, key: displaced}
             self.records = {swap.get(name, name): one for name, one in self.records.items()}
             self.formerly[key] = other
             return True
         return key in self.records
+
+    def _chance(self, source: Source, other: str, record: Record) -> bool:
+        """Whether an input may begin with the few rows of another by chance: both are there."""
+        path = os.path.join(os.path.dirname(os.path.realpath(self.path)), other)
+        apart = os.path.isfile(path) and not os.path.samefile(path, source.path)
+        if record.mark.rows >= SURELY or not record.mark.size or not apart:
+            return False
+        with open(path, "rb") as one, open(source.path, "rb") as two:
+            if one.read(record.mark.size) != two.read(record.mark.size):
+                return False  # it is that one, moved, and another has its name now
+        left, columns, rows = source.left, self.encoding.columns, record.mark.rows
+        kinds = columns.read({**columns.told, **self.encoding.kinds})
+        first = next(iter(source.chunks(rows + 1, Mark(), kinds, columns.wanted)), None)
+        source.left = left
+        return first is not None and first.rows > rows  # or it is a copy
 
     def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
         """Read what is new in an input.
@@ -302,6 +331,10 @@ class Learner:
             window = self.recent if self._classes == before else None
             rows = self.rows + chunk.rows
             self.recent = moved_on(window, found, self._classes, rows)
+        if self.held is not None:
+            more = encoded.held.copy()
+            more[: len(self.held)] += self.held
+            self.held = more
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
@@ -354,10 +387,18 @@ class Learner:
                 self.settled,
                 self.recent,
                 self.window,
+                self._all_held(),
+                self.forgotten,
             )
             save(self.path, stored)
 
     # Within
+
+    def _all_held(self) -> Counts | None:
+        """What is held of every feature, also of those that a borrowed map begins with."""
+        if self.held is None:
+            return None
+        return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
 
     def _room(self) -> float:
         """Features of which the moments of one class, and those of a chunk, have room."""
@@ -529,6 +570,7 @@ class Learner:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window
+        self.held, self.forgotten = stored.held, stored.forgotten
         self.positive, self.settled = stored.positive, stored.settled
         self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
         wanted = self._changed(columns)

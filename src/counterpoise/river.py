@@ -21,8 +21,9 @@ except ImportError as error:
 from counterpoise import lifting, model, probability, progressive, validate
 from counterpoise._events import Events
 from counterpoise._progressive import Scorer
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
+from counterpoise.learned import of_features
 from counterpoise.model import Options, Solved
 from counterpoise.moments import Moments, groups
 from counterpoise.validate import HEAVIEST
@@ -160,6 +161,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learnt.
 
+        A feature that is 0 in all events that are left is not kept, nor is its name. With a map
+        of the features names stay until nothing is left.
+
         Parameters
         ----------
         x
@@ -178,7 +182,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             raise _bad_weight(w)
         if self._warmup is not None:
             raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
-        strange = [name for name in x if name not in self._columns]
+        # A feature that no event is left with is forgotten too, and absent means 0.
+        strange = [n for n, v in x.items() if n not in self._columns and validate.number(n, v)]
         if self._moments is None or y not in self._slots or strange:
             raise ValueError(
                 f"cannot unlearn an event of label {y!r}"
@@ -206,7 +211,14 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         )
         slots = {label: k for k, label in enumerate(moments.labels.tolist())}
         if slots:
-            self._replace(moments, self._names, self._columns, slots, self._fixed)
+            names, columns = self._names, self._columns
+            held: Flags = moments.away[:, 0].max(axis=0) > 0.0
+            if self._fixed is None and names and not held.all():
+                names = [name for name, is_held in zip(names, held, strict=True) if is_held]
+                columns = {name: j for j, name in enumerate(names)}
+                held[0] |= not names  # a row has one feature at least, if without a name
+                moments = of_features(moments, np.flatnonzero(held))
+            self._replace(moments, names, columns, slots, self._fixed)
         else:  # nothing is left, not even a name
             self._replace(None, [], {}, {})
 

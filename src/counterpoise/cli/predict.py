@@ -99,7 +99,9 @@ def predict(
     finally:
         sink.close(whole)
     for name in predictor.strange:
-        say(f"warning: column {name!r} is unknown to the model and was left out")
+        say(f"warning: column {name!r} is unknown to the model and was not used")
+    for name in predictor.lacking:
+        say(f"column {name!r} is not there, and 0 as in the rows that were learned without it")
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
         say(f"{rows} have none of the columns of the model and no prediction")

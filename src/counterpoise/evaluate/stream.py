@@ -17,7 +17,7 @@ from counterpoise.encoding import Encoding
 from counterpoise.evaluate.metrics import measure
 from counterpoise.learner import CHUNK_ROWS
 from counterpoise.lifting import text_of
-from counterpoise.stored import Model, Stored, answering
+from counterpoise.stored import Model, Stored, answering, sometimes
 from counterpoise.streams import DataError, Mark, Source
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ def judged(
     """
     from counterpoise.evaluate.race import Result  # not for whoever only inspects a model
 
-    encoding, model = stored.encoding, stored.model
+    encoding, model, optional = stored.encoding, stored.model, sometimes(stored)
     true, predicted, scores, skipped = [], [], [], 0
     for source in sources:
         wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
-            encoded = encoding.judge(chunk, None if ignore_unknown else ())
+            encoded = encoding.judge(chunk, None if ignore_unknown else (), optional)
             skipped += int((~encoded.kept).sum())
             if encoded.X.shape[0]:
                 f, solved = model._scores(encoded.X)
@@ -157,6 +157,14 @@ def judged(
     if not true:
         raise DataError("there is no row to judge by")
     y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
+    known = model.classes_.tolist()
+    if not np.isin(y, known).any():
+        found = ", ".join(map(repr, np.unique(y).tolist()[:5]))
+        raise DataError(
+            f"no label in column {encoding.columns.label!r} is one that the model knows: they are "
+            f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
+            "rows first"
+        )
     metrics = measure(y, guess, f, model.classes_)
     terms, weights, _ = weighed(stored)
     flat = f.ravel() if f.shape[1] == 1 else f
