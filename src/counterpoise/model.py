@@ -117,14 +117,22 @@ class Solved:
         return f
 
     def _affine(self, X: Rows) -> Matrix:
-        solution = self.solution
-        base = solution.coef @ solution.anchor
-        if sp.issparse(X) or np.abs(base).max() < 1e3:
-            f: Matrix = X @ solution.coef.T + (solution.offset - base)
+        coef, anchor, offset = self.solution.coef, self.solution.anchor, self.solution.offset
+        base = coef * anchor
+        if np.abs(base).sum(axis=1).max() < 1e3:
+            f: Matrix = X @ coef.T + (offset - coef @ anchor)
             return f
         # Far from zero the products would cancel; the differences do not.
-        far: Matrix = (X - solution.anchor) @ solution.coef.T
-        return far + solution.offset
+        if not sp.issparse(X):
+            f = (X - anchor) @ coef.T
+            return f + offset
+        is_far = np.abs(base).max(axis=0) >= 1.0
+        near, far = np.where(is_far, 0.0, coef), np.flatnonzero(is_far)
+        f = X @ near.T + (offset - near @ anchor)
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE][:, far].toarray() - anchor[far]
+            f[start : start + SLICE] += part @ coef[:, far].T
+        return f
 
     def best(self, f: Matrix) -> NDArray[np.intp]:
         """Position of the predicted class of each row of scores."""
