@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.learned import of_features
 from counterpoise.stored import sometimes, stored_model
 
 MODEL = "m.st"
@@ -88,7 +89,7 @@ def test_a_column_that_only_forgotten_rows_had_is_gone_from_the_file(run):
 
 def test_a_field_that_only_forgotten_rows_had_is_gone_from_the_file(run):
     written("one.jsonl", ["Ulm"])
-    written("two.jsonl", ["Ulm"], seed=1, secret=[{"a": 1.5}.get("a")] * 40)
+    written("two.jsonl", ["Ulm"], seed=1, secret=1.5)
     teach(run, "one.st", "one.jsonl")
     teach(run, MODEL, "two.jsonl", "one.jsonl")
     run("forget", MODEL, "two.jsonl")
@@ -156,6 +157,20 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     assert b"Secretville" in Path(MODEL).read_bytes()
     run("forget", "first.st", "first.csv")  # its map stays, and the features that it scales
     assert len(stored_model("first.st").encoding.features) == 4
+
+
+@pytest.mark.parametrize("extremes", [False, True])
+def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)), rng.integers(0, 4, 60)
+    at = np.array([0, 2, 3])
+    found = of_features(Moments.of(X, y, extremes=extremes), at)
+    alone = Moments.of(X[:, at], y, extremes=extremes)
+    for name in Moments.__slots__:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(alone, name), rtol=1e-12, atol=1e-12
+        )
+    np.testing.assert_array_equal((found + alone).n, 2 * alone.n)
 
 
 def test_merged_models_know_who_holds_what(run):

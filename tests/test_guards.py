@@ -714,7 +714,9 @@ def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     told = "column 'device' is not there, and 0 as in the rows that were learned without it"
     assert done.err.count(told) == 1
-    assert "rows\t100" in run("evaluate", MODEL, "old.csv").out
+    done = run("evaluate", MODEL, "old.csv")
+    assert "rows\t100" in done.out
+    assert done.err.count(told) == 1
     frame[["device", "fraud"]].to_csv("part.csv", index=False)
     for command in ("predict", "evaluate"):  # every row had an amount
         done = run(command, MODEL, "part.csv", code=2)

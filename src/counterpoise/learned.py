@@ -206,14 +206,17 @@ def of_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
     Moments
     """
     result = Moments(moments.labels.copy(), moments.anchor[at], bool(moments.low.size))
+    d = len(moments.anchor)
+    result.C[:] = moments.C[:, at[:, None], at]
+    if moments.low.size:
+        result.low, result.high = moments.low[at], moments.high[at]
     for name in Moments.__slots__:
-        value = getattr(moments, name)
-        if name in ("n", "N", "stream"):
-            setattr(result, name, value.copy())
-        elif name == "C":
-            result.C[:] = value[:, at[:, None], at]
-        elif name not in ("labels", "_store") and value.size:
-            setattr(result, name, np.ascontiguousarray(value[..., at]))
+        if name in ("labels", "anchor", "low", "high", "C", "_store"):
+            continue
+        value = getattr(moments, name)  # of each class: a number, or one a feature, those last
+        first = value.shape[-1] - d
+        last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
+        setattr(result, name, np.array(last))
     return result
 
 

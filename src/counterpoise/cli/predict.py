@@ -10,6 +10,7 @@ import typer
 
 from counterpoise.cli import options as opt
 
+ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
 OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
 
 
@@ -101,7 +102,7 @@ def predict(
     for name in predictor.strange:
         say(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:
-        say(f"column {name!r} is not there, and 0 as in the rows that were learned without it")
+        say(ABSENT.format(name))
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
         say(f"{rows} have none of the columns of the model and no prediction")

@@ -116,7 +116,7 @@ def made_up(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str
 
 def judged(
     stored: Stored, sources: Iterable[Source], watch: Watcher, ignore_unknown: bool = False
-) -> tuple[Result, Labels, int]:
+) -> tuple[Result, Labels, int, list[str]]:
     """Compare predictions with labels.
 
     Parameters
@@ -138,16 +138,19 @@ def judged(
         True labels.
     skipped : int
         Rows left out because values are missing.
+    lacking : list of str
+        Columns that tables did not have, and that were 0 as in some of the learned rows.
     """
     from counterpoise.evaluate.race import Result  # not for whoever only inspects a model
 
     encoding, model, optional = stored.encoding, stored.model, sometimes(stored)
-    true, predicted, scores, skipped = [], [], [], 0
+    true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
     for source in sources:
         wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
             encoded = encoding.judge(chunk, None if ignore_unknown else (), optional)
             skipped += int((~encoded.kept).sum())
+            lacking |= dict.fromkeys(encoded.lacking)
             if encoded.X.shape[0]:
                 f, solved = model._scores(encoded.X)
                 true.append(encoded.y)
@@ -168,7 +171,8 @@ def judged(
     metrics = measure(y, guess, f, model.classes_)
     terms, weights, _ = weighed(stored)
     flat = f.ravel() if f.shape[1] == 1 else f
-    return Result("the model", guess, flat, 0, metrics, float("nan"), weights, terms), y, skipped
+    result = Result("the model", guess, flat, 0, metrics, float("nan"), weights, terms)
+    return result, y, skipped, list(lacking)
 
 
 def unique(names: Iterable[str]) -> list[str]:
