@@ -7,9 +7,9 @@ from statistics import NormalDist
 from typing import Any
 
 from counterpoise import validate
-from counterpoise._kernels import CW as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import CW as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300
