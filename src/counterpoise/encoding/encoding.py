@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from sklearn.utils import murmurhash3_32
 
-from counterpoise.arrays import Counts, Flags, Labels, Matrix, Rows, Vector
-from counterpoise.encoding import cells
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
+from counterpoise.encoding import cells, matrix
 from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.matrix import Parts, rows_of
 from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.validate import HEAVIEST, LARGEST
 
@@ -95,10 +95,6 @@ class Encoding:
     def _index(self) -> dict[Feature, int]:
         return {feature: j for j, feature in enumerate(self.features)}
 
-    @cached_property
-    def _dense(self) -> bool:
-        return all(f.kind == "number" for f in self.features)
-
     # Learning
 
     def learn(
@@ -172,8 +168,9 @@ class Encoding:
             features = self.features + tuple(new)
             grown = replace(self, kinds=kinds, features=features, labels=label_kind)
             notes = self._require_few(chunk, new, grown)
-        X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
-        held = grown._held(chunk, kept, numeric, dictionaries, missing, numbered)
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        X, _ = rows_of(parts, grown._index)
+        held = matrix.held(parts, grown._index)
         weight = None if weight is None else weight[kept]
         return Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held), grown
 
@@ -279,7 +276,8 @@ class Encoding:
             for name in self._texts(chunk, self.kinds)
         }
         numbered = self._numbered(chunk, kept)
-        X, unknown = self._rows(chunk, kept, numeric, dictionaries, missing, numbered)
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        X, unknown = rows_of(parts, self._index)
         found = Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
         return found._replace(lacking=tuple(lacking))
 
@@ -566,90 +564,21 @@ class Encoding:
                 )
         return notes
 
-    def _rows(
+    def _parts(
         self,
         chunk: Chunk,
         kept: Flags,
         numeric: dict[str, Vector],
-        dictionaries: dict[str, tuple[list[Feature], Any]],
+        texts: dict[str, tuple[list[Feature], Any]],
         missing: dict[str, Flags],
         numbered: tuple[list[Feature], Any, Any] | None,
-    ) -> tuple[Rows, dict[str, int]]:
-        """Rows of features, dense if all are numbers; cells of unknown categories, by column."""
-        whole = bool(kept.all())
-        n = chunk.rows if whole else int(kept.sum())
-        at: dict[int, Vector] = {}
-        for name, x in numeric.items():
-            j = self._index.get(Feature(name, "number"))
-            if j is not None:
-                at[j] = x if whole else x[kept]
-        if self._dense and numbered is None:
-            return _dense(at, n, len(self.features)), {}
-        unknown: dict[str, int] = {}
-        indices: list[Any] = [np.full(n, j) for j in at]
-        data: list[Any] = list(at.values())
-        for name, (features, codes) in dictionaries.items():
-            known = np.array([self._index.get(f, -1) for f in features] + [-1])
-            column = known[codes]
-            strange = int(((column < 0) & (codes >= 0)).sum())
-            if strange:
-                unknown[name] = strange
-            indices.append(column)
-            data.append((column >= 0).astype(np.float64))
-        if self.columns.missing == "indicate":
-            for name, gone in missing.items():
-                j = self._index.get(Feature(name, "missing"))
-                if j is not None:
-                    indices.append(np.where(gone[kept], j, -1))
-                    data.append(gone[kept].astype(np.float64))
-        result = _sparse(indices, data, n, len(self.features))
-        return (result if numbered is None else result + self._entries(numbered, n)), unknown
-
-    def _held(
-        self,
-        chunk: Chunk,
-        kept: Flags,
-        numeric: dict[str, Vector],
-        dictionaries: dict[str, tuple[list[Feature], Any]],
-        missing: dict[str, Flags],
-        numbered: tuple[list[Feature], Any, Any] | None,
-    ) -> Counts:
-        """Rows that have a value for each feature."""
-        held = np.zeros(len(self.features), dtype=np.int64)
-        rows = int(kept.sum())
-        for name in numeric:
-            there = [~flags[name] for flags in (missing, chunk.absent) if name in flags]
-            held[self._index[Feature(name, "number")]] = (
-                int(np.logical_and.reduce([kept, *there]).sum()) if there else rows
-            )
-        for features, codes in dictionaries.values():
-            places = np.array([self._index[feature] for feature in features], dtype=np.intp)
-            counts = np.bincount(codes[codes >= 0], minlength=len(places))
-            np.add.at(held, places, counts)  # several values may share a bucket
-        if self.columns.missing == "indicate":
-            for name, gone in missing.items():
-                if gone.any():
-                    held[self._index[Feature(name, "missing")]] = int((gone & kept).sum())
-        if numbered is not None:
-            features, columns, X = numbered
-            at = np.searchsorted(columns, X.indices)
-            at = at[np.append(columns, -1)[at] == X.indices]
-            counts = np.bincount(at, minlength=len(features))
-            places = np.array([self._index[feature] for feature in features], dtype=np.intp)
-            held[places] += counts
-        return held
-
-    def _entries(self, numbered: tuple[list[Feature], Any, Any], n: int) -> Any:
-        features, columns, X = numbered
-        place = np.array([self._index.get(f, -1) for f in features] + [-1])
-        at = np.searchsorted(columns, X.indices)
-        found = np.append(columns, -1)[at] == X.indices
-        column = np.where(found, place[at], -1)
-        row = np.repeat(np.arange(n), np.diff(X.indptr))
-        known = column >= 0
-        return sp.csr_array(
-            (X.data[known], (row[known], column[known])), shape=(n, len(self.features))
-        )
+    ) -> Parts:
+        """What was read of a chunk."""
+        without = {name: flags for name, flags in chunk.absent.items() if name in numeric}
+        for name, gone in missing.items():
+            without[name] = gone | without[name] if name in without else gone
+        indicated = missing if self.columns.missing == "indicate" else {}
+        return Parts(kept, numeric, texts, indicated, without, numbered)
 
     # As plain values, for the model file
 
@@ -685,26 +614,6 @@ def _require_short(
                 row if kept is None else int(np.flatnonzero(kept)[row]),
                 f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}; {remedy}",
             )
-
-
-def _dense(at: dict[int, Vector], n: int, d: int) -> Matrix:
-    """Columns side by side; one that is not there is zero."""
-    if not d:
-        return np.zeros((n, 0))
-    zero = np.zeros(n)
-    return np.column_stack([at.get(j, zero) for j in range(d)])
-
-
-def _sparse(indices: list[Any], data: list[Any], n: int, d: int) -> Any:
-    """CSR matrix of columns given as an index (−1 for none) and a value for each row."""
-    if not indices:
-        return sp.csr_array((n, d))
-    index, value = np.column_stack(indices), np.column_stack(data)
-    order = np.argsort(index, axis=1, kind="stable")
-    index, value = np.take_along_axis(index, order, 1), np.take_along_axis(value, order, 1)
-    there = index >= 0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return sp.csr_array((value[there], index[there], indptr), shape=(n, d))
 
 
 def _ordered(chunk: Chunk) -> list[str]:

@@ -27,6 +27,7 @@ from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import MOST, Encoded, Encoding
 from counterpoise.exact.lifting import text_of
 from counterpoise.features import FixedMap
+from counterpoise.jobs.known import recognised
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
 from counterpoise.jobs.store import (
@@ -43,12 +44,11 @@ from counterpoise.jobs.store import (
     taught,
 )
 from counterpoise.modelfile.packing import options_of, plain_options
-from counterpoise.streams import Chunk, DataError, Mark, Source
+from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
 
 CHUNK_ROWS = 8192
-SURELY = 16  # rows that are the same in two files not by chance
 SETTLED = 1000  # rows after which a new label is more likely a mistake
 PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
@@ -201,49 +201,14 @@ class Learner:
         bool
             Whether it was learned, wholly or in part.
         """
-        if not self.records or not os.path.isfile(source.path):  # a pipe is read once
-            return key in self.records
-        wanted = self.encoding.columns.wanted
-        starts = source.starts(wanted)
-        if key in self.records and self.records[key].begins_like(starts):
-            return True
-        for other, record in self.records.items():
-            if not record.begins_like(starts):
-                continue
-            try:
-                source.verify(record.mark, wanted)
-            except DataError:
-                continue  # it only begins like that one
-            mine = (present or {}).get(other)
-            if mine is not None and os.path.isfile(mine.path):
-                left = mine.left
-                still = record.begins_like(mine.starts(wanted))
-                mine.left = left
-                if still:
-                    continue  # that one is here too, under its own name
-            elif present is not None and self._chance(source, other, record):
-                continue
+        folder = os.path.dirname(os.path.realpath(self.path))
+        other = recognised(source, key, self.records, self.encoding, folder, present)
+        if other is not None and other != key:
             displaced = other if not other.startswith("-") else f"{key} before"
             swap = {other: key, key: displaced}
             self.records = {swap.get(name, name): one for name, one in self.records.items()}
             self.formerly[key] = other
-            return True
-        return key in self.records
-
-    def _chance(self, source: Source, other: str, record: Record) -> bool:
-        """Whether an input may begin with the few rows of another by chance: both are there."""
-        path = os.path.join(os.path.dirname(os.path.realpath(self.path)), other)
-        apart = os.path.isfile(path) and not os.path.samefile(path, source.path)
-        if record.mark.rows >= SURELY or not record.mark.size or not apart:
-            return False
-        with open(path, "rb") as one, open(source.path, "rb") as two:
-            if one.read(record.mark.size) != two.read(record.mark.size):
-                return False  # it is that one, moved, and another has its name now
-        left, columns, rows = source.left, self.encoding.columns, record.mark.rows
-        kinds = columns.read({**columns.told, **self.encoding.kinds})
-        first = next(iter(source.chunks(rows + 1, Mark(), kinds, columns.wanted)), None)
-        source.left = left
-        return first is not None and first.rows > rows  # or it is a copy
+        return other is not None
 
     def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
         """Read what is new in an input.
