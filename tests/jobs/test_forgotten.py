@@ -187,3 +187,25 @@ def test_merged_models_know_who_holds_what(run):
     run("forget", "twice.st", "one.csv")
     assert BalancedRidgeClassifier.load("twice.st").n_features_in_ == 0
     assert sometimes(stored_model(MODEL)) == frozenset()
+
+
+def test_rows_without_any_feature_keep_one(run):
+    Path("one.jsonl").write_text('{"secret": 1.5, "b": 2, "target": "y"}\n' * 3)
+    Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
+    teach(run, MODEL, "one.jsonl", "two.jsonl")
+    run("forget", MODEL, "one.jsonl")
+    left = stored_model(MODEL)
+    assert len(left.encoding.features) == 1
+    assert left.model.class_count_.tolist() == [1.0, 1.0]
+    assert not left.model.coef_.any()
+    assert "nothing is left" in run("forget", MODEL, "two.jsonl").err
+    assert b"secret" not in Path(MODEL).read_bytes()
+
+
+def test_several_files_are_forgotten_at_once(run):
+    for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
+        written(f"{k}.csv", ["Trier", town], seed=k)
+    teach(run, MODEL, "0.csv", "1.csv", "2.csv")
+    teach(run, "one.st", "1.csv")
+    run("forget", MODEL, "0.csv", "2.csv")
+    assert_same(MODEL, "one.st")
