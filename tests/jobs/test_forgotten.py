@@ -171,6 +171,8 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
             getattr(found, name), getattr(alone, name), rtol=1e-12, atol=1e-12
         )
     np.testing.assert_array_equal((found + alone).n, 2 * alone.n)
+    arrays = [getattr(found, name) for name in Moments.__slots__]
+    assert all(array.flags.c_contiguous for array in arrays)  # kernels want that
 
 
 def test_merged_models_know_who_holds_what(run):

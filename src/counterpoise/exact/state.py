@@ -219,7 +219,7 @@ def of_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
         value = getattr(moments, name)  # of each class: a number, or one a feature, those last
         first = value.shape[-1] - d
         last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
-        setattr(result, name, np.array(last))
+        setattr(result, name, np.array(last, order="C"))
     return result
 
 
