@@ -36,11 +36,11 @@ import counterpoise.cli.progress
 import counterpoise.jobs.evaluate
 import counterpoise.jobs.export
 import counterpoise.jobs.learn
-import counterpoise.jobs.merge
 import counterpoise.jobs.metrics
 import counterpoise.jobs.predict
-from counterpoise.cli import main as command_line
+import counterpoise.jobs.merge
 from counterpoise.modelfile import container as modelfile
+from counterpoise.cli import main as command_line
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MEMORY = 2 << 30  # bytes of address space that a command may have

@@ -7,6 +7,7 @@ import report
 from threadpoolctl import threadpool_limits
 
 from counterpoise import BalancedRidgeClassifier
+
 from counterpoise.exact import progressive
 from counterpoise.online import RLS
 

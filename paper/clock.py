@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate.protocol import Fold
+
 from counterpoise.exact import progressive
+from counterpoise.evaluate.protocol import Fold
 from counterpoise.exact.model import Options
 from counterpoise.exact.moments import Moments
 

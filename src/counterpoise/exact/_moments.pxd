@@ -1,8 +1,11 @@
+from libc.stdint cimport uint64_t
+
+
 cdef extern from "loops.h" nogil:
     void rank_one(const double* r, Py_ssize_t d, double* C, Py_ssize_t stride)
 
 
-cdef struct Learnt:
+cdef struct Learned:
     Py_ssize_t c
     Py_ssize_t d
     Py_ssize_t stride       # of a row of C
@@ -10,16 +13,19 @@ cdef struct Learnt:
     double* anchor
     double* delta           # workspace
     double* n
+    double* rest
+    double* lightest
     double* N
     double* stream
     double* mean
     double* C
     double* peak
     double* away
+    uint64_t* marks
     double* low             # NULL unless extremes are kept
     double* high
 
 
 cdef void learn_row(
-    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+    Learned* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil
