@@ -37,6 +37,10 @@ def predictions(run, file):
 def onnx_outputs(frame):
     """Labels and scores of m.onnx; what is missing is NaN, or no text."""
     onnx.checker.check_model("m.onnx", full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load("m.onnx")).graph
+    types = {value.type.tensor_type.elem_type for value in inferred.value_info}
+    types |= {tensor.data_type for tensor in inferred.initializer}
+    assert onnx.TensorProto.FLOAT not in types  # nothing is rounded to single precision
     session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
     kinds = {entry.name: entry.type for entry in session.get_inputs()}
     names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])

@@ -52,11 +52,12 @@ def affine(stored: Stored) -> Affine:
     model = answering(stored)
     seen = model.class_count_ > 0
     if seen.sum() < 2:
-        raise DataError("the model has learnt one class only; there is nothing to decide")
+        raise DataError("the model has learned one class only; there is nothing to decide")
     fixed = model.features_
-    row = (
-        contents_of(replace(stored, model=model)).arrays["anchor"] if fixed is None else fixed.mean
-    )
+    if fixed is None:
+        row = contents_of(replace(stored, model=model)).arrays["anchor"]
+    else:
+        row = fixed.mean
     offset = np.ravel(model.decision_function(row[None]))
     centre = row if fixed is None else fixed.transform(row[None])[0]
     return Affine(model.classes_, seen, fixed, centre, model.coef_, offset)
