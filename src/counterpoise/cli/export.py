@@ -45,10 +45,10 @@ def export(
     import json
 
     from counterpoise.cli.app import say
-    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.jobs.store import require_learned, stored_model
     from counterpoise.modelfile.container import write_whole
 
-    stored = require_learnt(stored_model(model), model)
+    stored = require_learned(stored_model(model), model)
     if kind == "json":
         from counterpoise.jobs.export.json import coefficients
 

@@ -20,9 +20,10 @@ def place_products(
 def places(moments: Any) -> NDArray[Any] | None: ...
 def add(
     slot: NDArray[Any],
-    keep: NDArray[Any],
+    keep: NDArray[Any] | None,
     b: Any,
     a: Any,
     holder: Any = None,
     state: dict[str, Any] | None = None,
 ) -> None: ...
+def add_all(changes: list[tuple[Any, ...]], holder: Any, state: dict[str, Any]) -> None: ...
