@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from counterpoise.arrays import Matrix
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.exact.scores import Scores
 from counterpoise.features import (
     FixedMap,
     Interactions,
@@ -31,7 +32,7 @@ from counterpoise.features import (
 )
 from counterpoise.features.fixed import FAR
 from counterpoise.features.polynomial import recipe
-from counterpoise.jobs.export.affine import Affine, affine
+from counterpoise.jobs.export import deciding
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 from counterpoise.version import VERSION
@@ -63,7 +64,7 @@ def graph(stored: Stored) -> bytes:
         import onnx  # noqa: F401
     except ImportError as error:
         raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
-    scores = affine(stored)
+    scores = deciding(stored)
     made = Graph()
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
@@ -71,7 +72,7 @@ def graph(stored: Stored) -> bytes:
     if scores.fixed is not None:
         X = _terms(made, X, scores.fixed)
     _decide(made, X, scores)
-    return made.finish({"columns": names, "classes": scores.classes.tolist()})
+    return made.finish({"columns": names, "classes": scores.classes.labels.tolist()})
 
 
 class Graph:
@@ -309,22 +310,22 @@ def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 # From terms to labels
 
 
-def _decide(made: Graph, X: str, scores: Affine) -> None:
+def _decide(made: Graph, X: str, scores: Scores) -> None:
     """Scores, and the label of the largest."""
-    classes, seen, problems = scores.classes, np.flatnonzero(scores.seen), len(scores.coef)
-    near = made.node("Sub", X, made.constant(scores.centre))
-    product = made.node("MatMul", near, made.constant(scores.coef.T))
-    out = made.output("score", np.dtype(float), ["n", problems])
-    f = made.node("Add", product, made.constant(scores.offset), name=out)
-    if problems == 1:
+    classes, solution = scores.classes, scores.solution
+    labels, seen = classes.labels, np.flatnonzero(classes.seen)
+    near = made.node("Sub", X, made.constant(solution.anchor))
+    product = made.node("MatMul", near, made.constant(solution.coef.T))
+    out = made.output("score", np.dtype(float), ["n", classes.problems])
+    f = made.node("Add", product, made.constant(solution.offset), name=out)
+    if classes.problems == 1:
         ahead = made.node("Greater", f, made.constant(0.0))
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
         best = made.node("Reshape", code, made.constant(np.array([-1], dtype=np.int64)))
     else:
-        some = f if len(seen) == problems else made.taken(f, seen)
+        some = f if len(seen) == len(labels) else made.taken(f, seen)
         best = made.node("ArgMax", some, axis=1, keepdims=0)
-        classes = classes[seen]
-    whole = classes.dtype.kind in "iu"
-    labels = classes.astype(np.int64 if whole else str)
+        labels = labels[seen]
+    labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
     out = made.output("label", labels.dtype, ["n"])
     made.node("Gather", made.constant(labels), best, name=out)

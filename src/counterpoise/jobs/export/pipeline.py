@@ -14,8 +14,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.exact.classes import flat, winners
 from counterpoise.features import FixedMap
-from counterpoise.jobs.export.affine import affine
+from counterpoise.jobs.export import deciding
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 
@@ -29,20 +30,20 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         The labels.
     seen : ndarray of shape (c,)
         Whether a label may be predicted.
-    centre : ndarray of shape (d,)
+    anchor : ndarray of shape (d,)
         A row amid those that were learned.
     coef : ndarray of shape (1, d) or (c, d)
         Weights.
     offset : ndarray of shape (1,) or (c,)
-        Scores of the centre.
+        Scores of the anchor.
     """
 
     def __init__(
-        self, classes: Labels, seen: Flags, centre: Vector, coef: Matrix, offset: Vector
+        self, classes: Labels, seen: Flags, anchor: Vector, coef: Matrix, offset: Vector
     ) -> None:
         self.classes = classes
         self.seen = seen
-        self.centre = centre
+        self.anchor = anchor
         self.coef = coef
         self.offset = offset
 
@@ -77,9 +78,8 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        near = np.asarray(X, dtype=np.float64) - self.centre
-        f: Matrix = near @ self.coef.T + self.offset
-        return f.ravel() if f.shape[1] == 1 else f
+        near = np.asarray(X, dtype=np.float64) - self.anchor
+        return flat(near @ self.coef.T + self.offset)
 
     def predict(self, X: Any) -> Labels:
         """Labels of rows.
@@ -93,10 +93,8 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        f = self.decision_function(X)
-        if f.ndim > 1:
-            f = np.where(self.seen, f, -np.inf)
-        labels: Labels = self.classes[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)]
+        f = self.decision_function(X).reshape(-1, len(self.coef))
+        labels: Labels = self.classes[winners(f, self.seen)]
         return labels
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -163,7 +161,7 @@ def fitted(stored: Stored) -> Pipeline:
     except ImportError as error:
         raise DataError("a pipeline for data frames needs pandas: pip install pandas") from error
 
-    features, scores = stored.encoding.features, affine(stored)
+    features, scores = stored.encoding.features, deciding(stored)
     strange = [f for f in features if f.kind not in ("number", "category")]
     if strange:
         raise DataError(
@@ -184,5 +182,6 @@ def fitted(stored: Stored) -> Pipeline:
         order += at
     columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
-    scorer = LinearScorer(scores.classes, scores.seen, scores.centre, scores.coef, scores.offset)
+    classes, found = scores.classes, scores.solution
+    scorer = LinearScorer(classes.labels, classes.seen, found.anchor, found.coef, found.offset)
     return Pipeline([("columns", columns), ("map", step), ("classifier", scorer)])
