@@ -461,3 +461,23 @@ def test_two_threads_may_look_at_one_model(make):
         for look in looks[12:]:
             assert look.result() == before
     assert content(one) == before
+
+
+@pytest.mark.parametrize("before", [0, 300])
+def test_classes_can_be_declared_without_a_row(before):
+    X, y = crossed(600)
+    chosen = chooser()
+    if before:
+        chosen.partial_fit(X[:before], y[:before])
+    chosen.partial_fit(X[:0], y[:0], classes=[0, 1, 2])
+    assert chosen.classes_.tolist() == [0, 1, 2]
+    chosen.partial_fit(X[:0], y[:0], classes=[3])
+    assert chosen.classes_.tolist() == [0, 1, 2, 3]
+    assert chosen.__sklearn_is_fitted__() == bool(before)
+    assert chosen.partial_fit(X[:0], y[:0]).classes_.tolist() == [0, 1, 2, 3]
+    chosen.partial_fit(X[before:], y[before:])
+    at_once = chooser().partial_fit(X, y, classes=[0, 1, 2, 3])
+    assert chosen.classes_.tolist() == at_once.classes_.tolist()
+    np.testing.assert_allclose(chosen.predict_proba(X), at_once.predict_proba(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="text"):
+        chooser().partial_fit(X[:0], y[:0], classes=[0, 1]).partial_fit(X, y.astype(str))

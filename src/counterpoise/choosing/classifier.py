@@ -156,7 +156,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
+            The rows; of none at all nothing is learned but ``classes``.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -510,15 +510,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         empty: bool = False,
     ) -> NDArray[np.float64]:
         """Check rows, and learn them. Returns scores of the best of each moment, if asked for."""
-        params, first = self._params(), "candidates_" not in self.__dict__
+        params, fitted = self._params(), self.__sklearn_is_fitted__()
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=first, least=0 if empty else 1)
+        rows, target = validate.rows(self, X, y, reset=not fitted, least=0 if empty else 1)
         validate.require_bounded(self, rows)
-        if first:
-            before = self._begin(params, rows.shape[1], target[:0])
-        else:
+        if fitted:
             self._require_same_learning(params)
             before = self.candidates_
+        else:  # nothing, or nothing but classes that were declared
+            nobody = self.classes_ if "candidates_" in self.__dict__ else target[:0]
+            before = self._begin(params, rows.shape[1], nobody)
         state = before.states[0]
         known = declared(state.declared, classes)
         validate.require_one_type(target, known)

@@ -320,6 +320,15 @@ class State:
             plan=plan, moments=self.moments.placed(moved, d), fixed=fixed, warmup=warmup, names=kept
         )
 
+    def only(self, at: NDArray[np.intp]) -> State:
+        """The same for rows without some features, which were 0 in every row."""
+        fixed, terms = self.fixed, at
+        if fixed is not None:
+            fixed, terms = fixed.only(at)
+        plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
+        names = None if self.names is None else [self.names[j] for j in at.tolist()]
+        return self._with(plan=plan, moments=self.moments.only(terms), fixed=fixed, names=names)
+
     def _with(self, **changes: Any) -> State:
         return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)
 
