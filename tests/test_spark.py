@@ -391,7 +391,9 @@ def some_files(folder, count, rows=40, first=0):
         )
         temporary = folder / f"_{k:03}.json"
         part.to_json(temporary, orient="records", lines=True)
-        os.utime(temporary, (1_700_000_000 + k,) * 2)  # Spark takes files in the order of their time
+        os.utime(
+            temporary, (1_700_000_000 + k,) * 2
+        )  # Spark takes files in the order of their time
         temporary.rename(folder / f"{k:03}.json")
         made.append(part)
     return pd.concat(made)
