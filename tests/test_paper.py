@@ -161,26 +161,64 @@ def test_kept_results_depend_on_all_code_that_ran():
     sources = {path.resolve() for path in jobs.deciding(root)}
     ran = [Path(file).resolve() for file in json.loads(done.stdout)]
     assert len(ran) > 20
+    compiled = {path.stem: path for path in sources if path.suffix == ".pyx"}
     for file in ran:
-        if file.suffix == ".py":
-            assert file in sources, file
-        else:  # a compiled module: its source
-            assert root / f"{file.name.split('.')[0]}.pyx" in sources, file
+        assert file in sources or file.name.split(".")[0] in compiled, file
+
+
+def test_whatever_may_decide_is_in_the_fingerprint():
+    root = Path(online.__file__).parents[1]
+    known = {path.relative_to(root).as_posix() for path in jobs.deciding(root)}
+    apart = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.suffix in {".py", ".pyx", ".pxd", ".h"}
+    } - known
+    # What is left out is named, and all of it exists: a file that moves does not fall through.
+    assert all((root / one).exists() for one in jobs.APART)
+    assert {one.split("/")[0] if one not in jobs.APART else one for one in apart} == {*jobs.APART}
 
 
 def test_a_new_file_or_an_import_changes_the_fingerprint(tmp_path):
     (tmp_path / "features").mkdir()
-    (tmp_path / "cli").mkdir()
-    for name in ("a.py", "features/new.py", "cli/app.py", "_b.pyx"):
+    (tmp_path / "cli" / "parts").mkdir(parents=True)
+    for name in ("a.py", "features/new.py", "cli/app.py", "cli/parts/b.py", "_b.pyx", "clip.py"):
         (tmp_path / name).write_text("")
     found = [path.relative_to(tmp_path).as_posix() for path in jobs.deciding(tmp_path)]
-    assert found == ["_b.pyx", "a.py", "features/new.py"]
+    assert found == ["_b.pyx", "a.py", "clip.py", "features/new.py"]
+    (tmp_path / "_b.pyx").rename(tmp_path / "features" / "_b.pyx")  # wherever it lies
+    found = [path.relative_to(tmp_path).as_posix() for path in jobs.deciding(tmp_path)]
+    assert found == ["a.py", "clip.py", "features/_b.pyx", "features/new.py"]
     (tmp_path / "work.py").write_text("from . import one\nfrom .two import x\nimport os\n")
     (tmp_path / "one.py").write_text("from .three import y\n")
     for name in ("two", "three", "unused"):
         (tmp_path / f"{name}.py").write_text("")
     found = [path.name for path in jobs.imported(tmp_path / "work.py")]
     assert found == ["one.py", "three.py", "two.py", "work.py"]
+
+
+def test_a_change_anywhere_computes_anew(tmp_path):
+    root, work = tmp_path / "package", tmp_path / "paper" / "work.py"
+    (root / "online").mkdir(parents=True)
+    (root / "cli").mkdir()
+    work.parent.mkdir()
+    files = [root / "a.py", root / "online" / "_kernels.pyx", work, work.parent / "beside.py"]
+    for path in [*files, root / "cli" / "app.py"]:
+        path.write_text("")
+    work.write_text("from .beside import x\n")
+
+    def now():
+        jobs.fingerprint.cache_clear()
+        return jobs.fingerprint(root, work)
+
+    seen = {now()}
+    for path in files:
+        path.write_text(path.read_text() + "# changed\n")
+        assert now() not in seen, path
+        seen.add(now())
+    before = now()
+    (root / "cli" / "app.py").write_text("# changed\n")
+    assert now() == before
 
 
 @pytest.mark.parametrize("method", [m for m in TABLE_4 if m != "IR-RLS"])
