@@ -16,7 +16,7 @@ from counterpoise.online import covariance as cov
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300
-SMALL = 2.0**-32  # variance of a row of length 1 below which weights change their unit,
+SMALL = 2.0**-32  # variance of a typical row below which weights change their unit,
 LARGE = 2.0**60  # and a weight above which they do
 
 
@@ -30,15 +30,15 @@ class ConfidenceWeighted(OnlineRule):
     does. On noisy streams both shrink without end, so once the variance of a typical row falls
     below 2⁻³², w is multiplied by a power of two and Σ by its square, which is exact. Scores,
     ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it, and
-    are those of arithmetic without bounds. The exceptions: of a column that is 0 for hundreds of
-    rows while the rest shrinks, and of a diagonal Σ, which shrinks faster than any power beside w,
-    only what outweighs what is kept.
+    are those of arithmetic without bounds. Two exceptions: directions that no row touches
+    meanwhile keep a variance 2³² times that of the rest and no more, and a diagonal Σ shrinks
+    faster than any power beside w, so of it only what outweighs what is kept.
 
-    When that is done and what is kept hangs on each value beside the typical size of its column, so
-    not on units: with columns in other units, and the Σ before the first row in the same ones,
-    decisions are the same, bit for bit where the units differ by powers of two. CW itself is
-    another model if units change and its first Σ, a I in whatever units there are, does not; scale
-    columns first if one should not have more say than another at the start.
+    For this each value is taken beside the typical size of its column, so units do not matter: with
+    columns in other units, and the first Σ in the same ones, scores are bit-identical if the
+    units differ by powers of two, and decisions equal to rounding if they do not (of a diagonal Σ
+    they may differ). The first Σ as defined is a I in whatever units the columns have, so columns
+    of larger values have more say at first; scale them if they should not.
 
     Parameters
     ----------
