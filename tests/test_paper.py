@@ -13,7 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paper import bayes, clock, confounds, figure1, figure2, figure3, jobs, table4, tables, tuned
+from paper import (
+    bayes,
+    clock,
+    confounds,
+    figure1,
+    figure2,
+    figure3,
+    jobs,
+    orders,
+    table4,
+    tables,
+    tuned,
+)
 from paper.along import steps
 from paper.jobs import QUICK
 from paper.methods import FAMILY, METHODS, TABLE_3, TABLE_4
@@ -395,6 +407,25 @@ def test_the_tracked_folds_are_those_that_are_run_here(quick):
             assert float(row[method]) == pytest.approx(float(old[method]), abs=0.03)
             same.append(row[method] == old[method])
     assert np.mean(same) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "methods"), [("monks-3", 10, orders.STOCHASTIC), ("ijcnn1", 1, ["CW"])]
+)
+def test_the_tracked_orders_are_those_that_are_run_here(name, runs, methods):
+    data_set(name)
+    found = {}
+    for seed in range(runs):
+        for _, order, method, *judged in orders.stochastic_g_means(name, seed, methods):
+            found.setdefault((str(order), method), []).append(judged)
+    seen = 0
+    for r in rows(ROOT / "paper/results/orders_online.csv"):
+        if r["set"] == name and r["method"] in methods:
+            mean = np.mean(found[r["order"], r["method"]], axis=0)
+            tracked = [float(r["held-out"]), float(r["progressive"])]
+            assert mean == pytest.approx(tracked, abs=0.03), r  # of another BLAS, as above
+            seen += 1
+    assert seen == 3 * len(methods)
 
 
 def test_the_same_seeds_give_the_same_tables_bit_for_bit(quick, tmp_path):
