@@ -2,9 +2,8 @@
 
 A piece is a function of this package and its arguments; its result is what JSON can hold. It is
 kept under a name made from its arguments and from all code that may decide about it: counterpoise
-as a whole, wherever its files lie, but for the folders and files of ``APART``, and, of this
-package, the function's file and every file that it imports. A change of any of them computes the
-piece anew.
+as a whole, wherever its files lie, but for the folders of ``APART``, and, of this package, the
+function's file and every file that it imports. A change of any of them computes the piece anew.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from counterpoise.evaluate.protocol import RUNS
 from counterpoise.modelfile import write_whole
 
 ROOT = Path(__file__).parent
-# What reads commands, talks to Spark or draws: no number of a table passes through it.
-APART = ("cli", "spark", "evaluate/plots.py", "evaluate/report.py")
+APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it
 # Of an installed package, which has no sources of its compiled modules, these themselves.
 SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h", "meson.build", "*.so", "*.pyd")
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
