@@ -212,7 +212,7 @@ def main():
         "(`RandomOverSampler`). SVC (RBF, balanced) chooses "
         f"C from {GRID['svc__C']} and gamma from {GRID['svc__gamma']} over the number of features "
         "by 5-fold cross-validation for G-mean, 81 fits a fold; HistGradientBoosting is balanced "
-        "and otherwise as it comes. Seconds are of one core. The best of a row is bold; - was not "
+        "and otherwise as it comes. The best of a row is bold; - was not "
         "run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "l", *LEARNERS], rows),
         "Sets on which the chooser is better, and worse, of those that were run:",
