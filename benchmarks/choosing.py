@@ -19,7 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, datasets, modelfile
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, datasets
+from counterpoise.modelfile import container as modelfile
 
 SETS = ("cod-rna", "ijcnn1", "skin-nonskin")
 FIRST = 256  # rows that batch learners wait for

@@ -29,7 +29,7 @@ learn(learner, [(source(path), "t")], 1_000_000, lambda: False, lambda *_: None)
 MEASURED = """
 import json, os, sys, time
 import pyarrow.csv, pyarrow.parquet
-from counterpoise.learner import Learner, learn
+from counterpoise.jobs.learn import Learner, learn
 from counterpoise.streams import source
 def megabytes(field):
     # Not ru_maxrss, which remembers the process that this one was forked from.

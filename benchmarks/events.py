@@ -8,7 +8,7 @@ import psutil
 import report
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.moments import Moments
+from counterpoise.exact.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 EVENTS, D = 1_000_000, 20

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import report
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from test_interrupts import CALLS, strike
+TESTS = Path(__file__).parent.parent / "tests"
+sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "classifier"))
+from test_interrupts import CALLS, strike  # noqa: E402
 
 
 def main():

@@ -30,17 +30,17 @@ import pyarrow.ipc
 import pyarrow.parquet
 import typer
 
-import counterpoise.chooser
+import counterpoise.choosing.classifier
 import counterpoise.cli.app
 import counterpoise.cli.progress
-import counterpoise.evaluate.stream
-import counterpoise.export
-import counterpoise.learner
-import counterpoise.monitor
-import counterpoise.predictions
-import counterpoise.shards
-from counterpoise import modelfile
+import counterpoise.jobs.evaluate
+import counterpoise.jobs.export
+import counterpoise.jobs.learn
+import counterpoise.jobs.merge
+import counterpoise.jobs.metrics
+import counterpoise.jobs.predict
 from counterpoise.cli import main as command_line
+from counterpoise.modelfile import container as modelfile
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MEMORY = 2 << 30  # bytes of address space that a command may have

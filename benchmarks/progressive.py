@@ -6,7 +6,8 @@ import numpy as np
 import report
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, progressive
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact import progressive
 from counterpoise.online import RLS
 
 WIDTHS, ROUNDS = (8, 22, 40, 72, 110, 166, 512), 3

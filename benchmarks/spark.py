@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from report import machine, table, write
 
-from counterpoise import modelfile
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
 
 ROUNDS = 3

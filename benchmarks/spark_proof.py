@@ -15,9 +15,10 @@ import pyarrow.parquet
 from report import machine, table, write
 from spark import rows, session
 
-from counterpoise import BalancedRidgeClassifier, datasets, modelfile
+from counterpoise import BalancedRidgeClassifier, datasets
+from counterpoise.jobs.store import stored_model
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
-from counterpoise.stored import stored_model
 
 LARGEST = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom")
 PARTITIONS = (1, 2, 7, 64)

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import BalancedRidgeClassifier, progressive
+from counterpoise import BalancedRidgeClassifier
 from counterpoise.evaluate.protocol import Fold
-from counterpoise.model import Options
-from counterpoise.moments import Moments
+from counterpoise.exact import progressive
+from counterpoise.exact.model import Options
+from counterpoise.exact.moments import Moments
 
 LABELS = np.array([-1, 1])
 LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition

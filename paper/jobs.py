@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 import counterpoise
 from counterpoise.datasets import SETS
 from counterpoise.evaluate.protocol import RUNS
-from counterpoise.modelfile import write_whole
+from counterpoise.modelfile.container import write_whole
 
 ROOT = Path(__file__).parent
 APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it

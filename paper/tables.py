@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from counterpoise.modelfile import write_whole
+from counterpoise.modelfile.container import write_whole
 
 PRINTED = Path(__file__).parent / "printed"
 

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.ipc
 
 import counterpoise.cli.app
-import counterpoise.learner
-import counterpoise.monitor
-from counterpoise.stored import stored_model
+import counterpoise.jobs.learn
+import counterpoise.jobs.metrics
+from counterpoise.jobs.store import stored_model
 
 ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from counterpoise.version import VERSION
 
 if TYPE_CHECKING:
-    from counterpoise.chooser import ChoosingClassifier
+    from counterpoise.choosing.classifier import ChoosingClassifier
     from counterpoise.classifier import BalancedRidgeClassifier
-    from counterpoise.model import PrecisionWarning
-    from counterpoise.moments import Moments
+    from counterpoise.exact.model import PrecisionWarning
+    from counterpoise.exact.moments import Moments
 
 __version__ = VERSION
 __all__ = ["BalancedRidgeClassifier", "ChoosingClassifier", "Moments", "PrecisionWarning"]
 
 _HOMES = {
     "BalancedRidgeClassifier": "classifier",
-    "ChoosingClassifier": "chooser",
-    "Moments": "moments",
-    "PrecisionWarning": "model",
+    "ChoosingClassifier": "choosing.classifier",
+    "Moments": "exact.moments",
+    "PrecisionWarning": "exact.model",
 }
 
 

@@ -14,16 +14,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite
 
-from counterpoise import lifting, model, packing, probability, progressive, validate
+from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.exact import lifting, model, probability, progressive
+from counterpoise.exact.events import Single
+from counterpoise.exact.model import Options, Solved
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.scaling import affine
+from counterpoise.exact.state import Chunk, Learned, union
+from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import WARMUP, FixedMap, Map
-from counterpoise.learned import Chunk, Learned, union
-from counterpoise.model import Options, Solved
-from counterpoise.modelfile import Contents, ModelFileError, Saved
-from counterpoise.moments import Moments
-from counterpoise.scaling import affine
-from counterpoise.single import Single
-from counterpoise.weighting import ClassWeight, Costs
+from counterpoise.modelfile import packing
+from counterpoise.modelfile.container import Contents, ModelFileError, Saved
 
 
 class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):

@@ -18,15 +18,16 @@ except ImportError as error:
         "counterpoise.river needs river: pip install 'counterpoise[river]'"
     ) from error
 
-from counterpoise import lifting, model, probability, progressive, validate
-from counterpoise._events import Events
-from counterpoise._progressive import Scorer
+from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.exact import lifting, model, probability, progressive
+from counterpoise.exact._events import Events
+from counterpoise.exact._scorer import Scorer
+from counterpoise.exact.model import Options, Solved
+from counterpoise.exact.moments import Moments, groups
+from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
-from counterpoise.model import Options, Solved
-from counterpoise.moments import Moments, groups
 from counterpoise.validate import HEAVIEST
-from counterpoise.weighting import ClassWeight, Costs
 
 
 class BalancedRidgeClassifier(base.MiniBatchClassifier):

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from counterpoise.arrays import Labels, Rows, Vector
-from counterpoise.moments import Moments, groups, joined
+from counterpoise.exact.moments import Moments, groups, joined
 
 E = TypeVar("E")
 

@@ -38,9 +38,9 @@ def evaluate(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.evaluate.stream import judged
-    from counterpoise.modelfile import write_whole
-    from counterpoise.stored import require_learnt, stored_model
+    from counterpoise.jobs.evaluate import judged
+    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.modelfile.container import write_whole
 
     stored = require_learnt(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]

@@ -44,10 +44,10 @@ def export(
     import io
     import json
 
-    from counterpoise import export as exported
     from counterpoise.cli.app import say
-    from counterpoise.modelfile import write_whole
-    from counterpoise.stored import require_learnt, stored_model
+    from counterpoise.jobs import export as exported
+    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.modelfile.container import write_whole
 
     stored = require_learnt(stored_model(model), model)
     if kind == "json":

@@ -23,9 +23,9 @@ def inspect(
 
     Example: counterpoise inspect fraud.safetensors
     """
-    from counterpoise.evaluate.stream import described
-    from counterpoise.learner import shown
-    from counterpoise.stored import stored_model
+    from counterpoise.jobs.evaluate import described
+    from counterpoise.jobs.learn import shown
+    from counterpoise.jobs.store import stored_model
 
     found = described(stored_model(model))
     if as_json:

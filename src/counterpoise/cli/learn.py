@@ -123,8 +123,8 @@ def learn(
 
     from counterpoise import streams
     from counterpoise.cli.app import say
-    from counterpoise.learner import Learner, locked
-    from counterpoise.learner import learn as learn_inputs
+    from counterpoise.jobs.learn import Learner, locked
+    from counterpoise.jobs.learn import learn as learn_inputs
 
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
@@ -189,8 +189,8 @@ class _Watch:
 
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
         from counterpoise.cli.progress import Progress
-        from counterpoise.confusion import Confusion
-        from counterpoise.monitor import MetricsFile
+        from counterpoise.evaluate.confusion import Confusion
+        from counterpoise.jobs.metrics import MetricsFile
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()
@@ -211,8 +211,8 @@ class _Watch:
         self.progress.__exit__()
 
     def __call__(self, source: Any, chunk: Any, encoded: Any) -> None:
-        from counterpoise.confusion import Confusion
-        from counterpoise.monitor import score
+        from counterpoise.evaluate.confusion import Confusion
+        from counterpoise.jobs.metrics import score
 
         if self.file is not None:
             self.file.write(self._rows)

@@ -29,9 +29,9 @@ def merge(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
-    from counterpoise.learner import locked, rarest
-    from counterpoise.shards import merged, moved
-    from counterpoise.stored import save, stored_model
+    from counterpoise.jobs.learn import locked, rarest
+    from counterpoise.jobs.merge import merged, moved
+    from counterpoise.jobs.store import save, stored_model
     from counterpoise.streams import DataError
 
     with locked(output):

@@ -69,9 +69,9 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.predictions import Predictor, Sink
-    from counterpoise.predictions import predict as predictions
-    from counterpoise.stored import require_learnt, stored_model
+    from counterpoise.jobs.predict import Predictor, Sink
+    from counterpoise.jobs.predict import predict as predictions
+    from counterpoise.jobs.store import require_learnt, stored_model
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))

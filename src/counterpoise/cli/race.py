@@ -88,8 +88,8 @@ def race(
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
     from counterpoise.evaluate.race import race as run
-    from counterpoise.evaluate.stream import made_up, read
-    from counterpoise.modelfile import write_whole
+    from counterpoise.jobs.evaluate import made_up, read
+    from counterpoise.modelfile.container import write_whole
     from counterpoise.streams import DataError
 
     own = _own(ridge, half_life, features, delay)

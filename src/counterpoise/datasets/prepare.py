@@ -17,7 +17,7 @@ from sklearn.datasets import load_svmlight_file
 from counterpoise.arrays import Matrix
 from counterpoise.datasets import verify
 from counterpoise.datasets.registry import DataSet, Raw
-from counterpoise.modelfile import write_whole
+from counterpoise.modelfile.container import write_whole
 
 MISSING = "?"
 OPENERS: dict[str, Callable[..., Any]] = {

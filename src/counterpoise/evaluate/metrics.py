@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.confusion import Confusion
+from counterpoise.evaluate.confusion import Confusion
 
 FALSE_POSITIVES = 0.01  # rate at which recall is told
 

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise import online
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.chooser import ChoosingClassifier
+from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.evaluate.metrics import Metrics, measure
 

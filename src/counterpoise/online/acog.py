@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterpoise import validate
-from counterpoise._kernels import ACOG as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import ACOG as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise import validate
-from counterpoise._kernels import AROW as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import AROW as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 

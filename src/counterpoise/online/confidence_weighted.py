@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validate
-from counterpoise._kernels import CW as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.modelfile import Contents, require
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import CW as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validate
-from counterpoise._kernels import IR_RLS as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import IR_RLS as KERNEL
 from counterpoise.online.rls import weighted_step
 from counterpoise.online.rule import OnlineRule, State
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise import validate
-from counterpoise._kernels import NR_RLS as KERNEL
 from counterpoise.arrays import Vector
+from counterpoise.online._kernels import NR_RLS as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise import validate
-from counterpoise._kernels import PERCEPTRON as KERNEL
 from counterpoise.arrays import Vector
+from counterpoise.online._kernels import PERCEPTRON as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 

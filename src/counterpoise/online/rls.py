@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validate
-from counterpoise._kernels import RLS as KERNEL
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import RLS as KERNEL
 from counterpoise.online.rule import OnlineRule, State, Weighted
 
 

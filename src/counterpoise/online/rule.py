@@ -19,9 +19,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
-from counterpoise import packing, validate
+from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.modelfile import Contents, ModelFileError, Saved, require
+from counterpoise.modelfile import packing
+from counterpoise.modelfile.container import Contents, ModelFileError, Saved, require
 from counterpoise.online import covariance as cov
 
 ARRAYS = ("w", "S", "z", "n", "stored")

@@ -6,9 +6,9 @@ from math import sqrt
 from typing import Any
 
 from counterpoise import validate
-from counterpoise._kernels import SCW as KERNEL
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
+from counterpoise.online._kernels import SCW as KERNEL
 from counterpoise.online.confidence_weighted import TINY, deviation_after, hard_step, quantile
 from counterpoise.online.rule import OnlineRule, State
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validate
-from counterpoise._kernels import BATCH as KERNEL
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import batch
+from counterpoise.online._kernels import BATCH as KERNEL
 from counterpoise.online.rule import OnlineRule, State, Weighted
 
 

@@ -12,12 +12,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from threadpoolctl import threadpool_limits
 
-from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.columns import Feature
-from counterpoise.encoding import MOST, Encoding
+from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.encoding import MOST, Encoding
+from counterpoise.exact.scaling import affine
 from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.scaling import affine
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.frames import Plan, chunks, columns_of, planned
 from counterpoise.streams.chunk import DataError
 

@@ -14,7 +14,7 @@ from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, functions, types
 
-from counterpoise.columns import Columns
+from counterpoise.encoding.columns import Columns
 from counterpoise.streams.chunk import Chunk, DataError, Mark
 
 ARGUMENTS = {"--keep": "features", "--hash": "hashed"}  # what options are called here

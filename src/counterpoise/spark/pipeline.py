@@ -29,14 +29,14 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
-from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
-from counterpoise.packing import options_of, plain_options
+from counterpoise.jobs.store import contents_of, of_contents
+from counterpoise.modelfile import container as modelfile
+from counterpoise.modelfile.packing import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit
 from counterpoise.spark.frames import column_of
 from counterpoise.spark.predict import predict, stored_of
-from counterpoise.stored import contents_of, of_contents
 
 
 class BalancedRidge(

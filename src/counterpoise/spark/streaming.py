@@ -12,16 +12,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from counterpoise import modelfile
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.columns import Columns
-from counterpoise.encoding import Encoding
+from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.exact.lifting import text_of
 from counterpoise.features import FixedMap, Map
-from counterpoise.learner import CHUNK_ROWS, BusyError, locked, rarest
-from counterpoise.lifting import text_of
+from counterpoise.jobs.learn import CHUNK_ROWS, BusyError, locked, rarest
+from counterpoise.jobs.store import Record, Stored, contents_of, of_contents, stored_model
+from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.fit import encoded, learnt, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
-from counterpoise.stored import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.streams.chunk import DataError, Mark
 
 PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file

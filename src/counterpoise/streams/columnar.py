@@ -17,8 +17,8 @@ import pyarrow.ipc
 import pyarrow.parquet
 from xxhash import xxh3_128
 
-from counterpoise.streams.ahead import ahead
 from counterpoise.streams.batches import CELL, plain, sizes
+from counterpoise.streams.bytes import Bytes, cannot_read
 from counterpoise.streams.chunk import (
     CHUNK_BYTES,
     STARTS,
@@ -29,7 +29,7 @@ from counterpoise.streams.chunk import (
     require_few,
 )
 from counterpoise.streams.messages import MARK, Messages, require_moderate_file
-from counterpoise.streams.raw import Bytes, cannot_read
+from counterpoise.streams.prefetch import ahead
 
 BATCH = 1 << 15  # rows read at a time, at most
 

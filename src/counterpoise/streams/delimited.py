@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from counterpoise._records import Cells
+from counterpoise.streams._records import Cells
 from counterpoise.streams.chunk import Chunk, DataError, require_different, require_few
 from counterpoise.streams.text import Piece
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from counterpoise._records import Objects
 from counterpoise.arrays import Flags
+from counterpoise.streams._records import Objects
 from counterpoise.streams.array import Elements
+from counterpoise.streams.bytes import Bytes
 from counterpoise.streams.chunk import Chunk, DataError, require_few
-from counterpoise.streams.raw import Bytes
 from counterpoise.streams.text import Piece
 
 CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from counterpoise._records import Lines
+from counterpoise.streams._records import Lines
 from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.streams.text import Piece
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_128
 
-from counterpoise.streams.ahead import mapped
+from counterpoise.streams.bytes import Bytes
 from counterpoise.streams.chunk import (
     CHUNK_BYTES,
     LONGEST,
@@ -23,7 +23,7 @@ from counterpoise.streams.chunk import (
     Mark,
     changed,
 )
-from counterpoise.streams.raw import Bytes
+from counterpoise.streams.prefetch import mapped
 
 PIECE = 1 << 20  # bytes read at a time
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")

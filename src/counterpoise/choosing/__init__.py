@@ -1,0 +1,1 @@
+"""The estimator that chooses its feature map and ridge along the stream."""

@@ -1,0 +1,249 @@
+"""Judging candidates while they learn: each row is scored before it is learnt.
+
+A candidate is scored for a whole path of ridges, by weights that are brought up to date when the
+stream has grown by a sixth, so that the work for a row does not grow. The judgement is the G-mean
+of all scores so far. A row counts the more the later it comes, by the root of its number: it was
+scored by weights that knew more. Richer candidates gain more from what is still to come, and have
+a ridge that keeps them in check, so a simpler one must be ahead by a standard error to be best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact import model
+from counterpoise.exact.model import Options
+from counterpoise.exact.weighting import Costs, by_label
+from counterpoise.features import FixedMap
+from counterpoise.features.fixed import SLICE
+
+FIRST = 16  # rows that are learnt before the first are judged
+SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
+SURE = 4.0  # standard errors that a candidate must be behind to be dropped
+EARLY = 512  # rows before which none is dropped
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Weights of a candidate as they were at the last refresh, for every ridge.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (c,)
+        Labels seen by then, two at least.
+    fixed : FixedMap, optional
+        The map as it was.
+    anchor : ndarray of shape (d,)
+        Where the offsets are the scores.
+    coef : ndarray of shape (r, problems, d)
+        Weights.
+    offset : ndarray of shape (r, problems)
+        Scores at the anchor.
+    """
+
+    classes: Labels
+    fixed: FixedMap | None
+    anchor: Vector
+    coef: NDArray[np.float64]
+    offset: Matrix
+
+    @classmethod
+    def of(cls, candidate: BalancedRidgeClassifier, ridges: Vector) -> Judge | None:
+        """The weights of a candidate now; None while it knows less than two classes."""
+        learned = candidate._learned
+        moments = learned.moments
+        slots = np.flatnonzero(moments.n > 0)
+        slots = slots[np.argsort(moments.labels[slots], kind="stable")]
+        if len(slots) < 2:
+            return None
+        coef, offset = model.path(moments, slots.tolist(), Options.of(candidate), ridges)
+        return cls(moments.labels[slots], learned.fixed, moments.anchor.copy(), coef, offset)
+
+    def scores(self, X: Rows) -> NDArray[np.float64]:
+        """Scores of rows, of shape (n, r, problems)."""
+        r, problems, d = self.coef.shape
+        weights = self.coef.reshape(r * problems, d)
+        result = np.empty((X.shape[0], r, problems))
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE]
+            part = part.toarray() if sp.issparse(part) else part
+            if self.fixed is not None:
+                part = self.fixed.transform(part)
+            f = (part - self.anchor) @ weights.T
+            result[start : start + SLICE] = f.reshape(-1, r, problems) + self.offset
+        return result
+
+    def among(self, f: Matrix, classes: Labels) -> Matrix:
+        """Scores for one ridge as those of more classes, which score −1 if they are not known."""
+        if len(classes) <= 2:
+            return f
+        known = np.hstack([-f, f]) if f.shape[1] == 1 else f
+        result = np.full((len(f), len(classes)), -1.0)
+        result[:, np.searchsorted(classes, self.classes)] = known
+        return result
+
+    def widened(self, inputs: int, names: Sequence[str]) -> Judge:
+        """The same for rows with more features, which count for nothing yet."""
+        at: NDArray[np.intp] = np.arange(inputs)
+        fixed, d = self.fixed, len(names)
+        if fixed is not None:
+            fixed, at = fixed.placed(at, names)
+            d = fixed.size
+        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
+        anchor[at], coef[..., at] = self.anchor, self.coef
+        return replace(self, fixed=fixed, anchor=anchor, coef=coef)
+
+    def found(self, f: NDArray[np.float64], y: Labels) -> NDArray[np.bool_]:
+        """Whether the label of each row is the one predicted, for each ridge."""
+        best = (f[..., 0] > 0).astype(np.intp) if f.shape[2] == 1 else f.argmax(axis=2)
+        hit: NDArray[np.bool_] = self.classes[best] == y[:, None]
+        return hit
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Weight of the rows of each class that were judged, and that were found.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    total : ndarray of shape (c,)
+        Weight of their rows.
+    hits : ndarray of shape (c, candidates, r)
+        Weight of those whose label was predicted.
+    """
+
+    labels: Labels
+    total: Vector
+    hits: NDArray[np.float64]
+
+    def counted(self, y: Labels, found: NDArray[np.bool_], first: int) -> Tally:
+        """With more rows.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Their labels.
+        found : ndarray of shape (n, candidates, r)
+            Whether they were predicted.
+        first : int
+            Rows before them.
+
+        Returns
+        -------
+        Tally
+        """
+        new = np.setdiff1d(y, self.labels)
+        labels = np.concatenate([self.labels, new]) if len(self.labels) else new
+        total = np.concatenate([self.total, np.zeros(len(new))])
+        hits = np.concatenate([self.hits, np.zeros((len(new), *self.hits.shape[1:]))])
+        weight = np.sqrt(np.arange(first, first + len(y)))
+        for k, label in enumerate(labels):
+            mine = y == label
+            total[k] += weight[mine].sum()
+            hits[k] += np.tensordot(weight[mine], found[mine], 1)
+        return Tally(labels, total, hits)
+
+    def without(self, candidates: Sequence[int]) -> Tally:
+        """Without some candidates."""
+        return Tally(self.labels, self.total, np.delete(self.hits, candidates, axis=1))
+
+    def g_means(self, rows: int, costs: Costs = None) -> tuple[Matrix, Matrix]:
+        """G-mean of each candidate and ridge, and its standard error.
+
+        Parameters
+        ----------
+        rows : int
+            Rows so far, of which the last one counted the square root of that.
+        costs : dict, optional
+            Exponents of the recalls, by label.
+
+        Returns
+        -------
+        G : ndarray of shape (candidates, r)
+        error : ndarray of shape (candidates, r)
+        """
+        one = np.sqrt(max(rows, 1))  # half a row of each kind keeps zero and one apart from sure
+        n = (self.total[:, None, None] + one) / one
+        recall = (self.hits / one + 0.5) / n
+        share = by_label(self.labels, costs)
+        share = (share / share.sum())[:, None, None]
+        G = np.exp((share * np.log(recall)).sum(axis=0))
+        error = G * np.sqrt((share**2 * (1.0 - recall) / (recall * n)).sum(axis=0))
+        return G, error
+
+
+def best(tally: Tally, rows: int, costs: Costs = None) -> tuple[int, int]:
+    """Candidate and ridge that are to answer.
+
+    Parameters
+    ----------
+    tally : Tally
+        How they did, the simplest first.
+    rows : int
+        Rows so far.
+    costs : dict, optional
+        Exponents of the recalls, by label.
+
+    Returns
+    -------
+    candidate : int
+    ridge : int
+        Its best, the first of equals.
+    """
+    G, error = tally.g_means(rows, costs)
+    ridge = G.argmax(axis=1)
+    first = 0
+    for i in range(1, len(G)):
+        if G[i, ridge[i]] + error[i, ridge[i]] > G[first, ridge[first]]:
+            first = i
+    return first, int(ridge[first])
+
+
+def next_refresh(rows: int) -> int:
+    """Rows at which weights are brought up to date next.
+
+    Parameters
+    ----------
+    rows : int
+        Rows at which they were.
+
+    Returns
+    -------
+    int
+    """
+    return rows + min(max(rows // 6, SLOW), FAST)
+
+
+def losers(tally: Tally, rows: int, costs: Costs = None) -> list[int]:
+    """Candidates that are surely worse than the best.
+
+    Parameters
+    ----------
+    tally : Tally
+        How they did.
+    rows : int
+        Rows so far.
+    costs : dict, optional
+        Exponents of the recalls, by label.
+
+    Returns
+    -------
+    list of int
+    """
+    if rows < EARLY or not len(tally.labels):
+        return []
+    G, error = tally.g_means(rows, costs)
+    top = np.unravel_index(int(G.argmax()), G.shape)
+    of_each: Any = np.arange(len(G)), G.argmax(axis=1)
+    behind = G[top] - G[of_each]
+    return [int(i) for i in np.flatnonzero(behind > SURE * np.hypot(error[top], error[of_each]))]

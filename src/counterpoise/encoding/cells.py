@@ -1,0 +1,387 @@
+"""Columns of cells as numbers, text or seconds; a cell that cannot be one is an error.
+
+Missing values come out as NaN or null. Truth values are text: ``true`` and ``false``. Numbers and
+dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody
+says how to read them; :func:`disguise` notices them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from shlex import quote
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Vector
+from counterpoise.streams.chunk import Chunk
+
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+MONEY = "$€£¥₹"
+GAPS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
+MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]m)?"
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}(?:[,{GAPS}]\d{{3}})+(?:\.\d+)?")
+COMMA = re.compile(rf"[+-]?(?:\d+|\d{{1,3}}(?:[.{GAPS}]\d{{3}})+),\d+")
+SIMPLE = re.compile(r"[+-]?\d+,\d+")
+DRESSED = re.compile(rf"[+-]?\s*[{MONEY}]\s*(.*\d)|([+-]?\d.*?)\s*[{MONEY}%]")
+DATE = re.compile(
+    rf"(?:\d{{1,2}}([./-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}})|\d{{4}}([./])\d{{1,2}}\2\d{{1,2}}"
+    rf"|\d{{1,2}}[ -]{MONTH}[ -]\d{{2,4}}|{MONTH} \d{{1,2}},? \d{{4}})(?:[ T,]+{CLOCK})?|{CLOCK}",
+    re.IGNORECASE,
+)
+
+
+class Disguise(NamedTuple):
+    """Cells of text that look like numbers or dates in another notation.
+
+    Attributes
+    ----------
+    found : int
+        How many different ones.
+    whole : bool
+        Whether all cells look so, or are numbers.
+    example : str
+        One of them.
+    option : str
+        What reads them, with ``{}`` for the column.
+    """
+
+    found: int
+    whole: bool
+    example: str
+    option: str
+
+
+def disguise(values: Iterable[str], plain: bool) -> Disguise:
+    """Count values that look like numbers or dates.
+
+    Parameters
+    ----------
+    values : iterable of str
+        Different cells of a column of text.
+    plain : bool
+        Whether numbers as anybody writes them count too: in CSV they are numbers where all cells
+        of the column are.
+
+    Returns
+    -------
+    Disguise
+
+    Examples
+    --------
+    >>> from counterpoise.encoding.cells import disguise
+    >>> disguise(["12,5", "7,25"], True)
+    Disguise(found=2, whole=True, example='12,5', option="--decimal ','")
+    """
+    found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
+    total = 0
+    for value in values:
+        total += 1
+        text = value.strip()
+        if DATE.fullmatch(text):
+            found["date"].append(text)
+        elif THOUSANDS.fullmatch(text):
+            found["dressed"].append(text)
+        elif COMMA.fullmatch(text):
+            found["comma"].append(text)
+        elif NUMBER.fullmatch(text):
+            found["number"].append(text)
+        elif (bare := DRESSED.fullmatch(text)) is not None:
+            inner = bare[1] or bare[2]
+            if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
+                found["comma"].append(text)
+            elif THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner):
+                found["dressed"].append(text)
+    other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
+    count = len(other) + (len(found["number"]) if plain else 0)
+    if found["date"]:
+        option = f"--time {{}} --time-format {_format(found['date'])!r}"
+    elif found["comma"]:
+        option = "--decimal ','"
+        if any(not SIMPLE.fullmatch(text) for text in found["comma"]):
+            option += " --numeric {}"
+    else:
+        option = "--numeric {}"
+    example = (other or found["number"] or [""])[0]
+    return Disguise(count, len(other) + len(found["number"]) == total, example, option)
+
+
+def _format(dates: list[str]) -> str:
+    """A format that reads dates that look alike, as far as can be told."""
+    text = dates[0]
+    clock = re.search(CLOCK, text, re.IGNORECASE)
+    time = ""
+    if clock is not None:
+        noon = " %p" if " " in clock[0] else "%p" if clock[0][-1] in "mM" else ""
+        time = ("%I" if noon else "%H") + ":%M" + (":%S" if clock[0].count(":") > 1 else "") + noon
+    day = text if clock is None else text[: clock.start()]
+    word = re.search(MONTH, day, re.IGNORECASE)
+    if word is not None:
+        day = day.replace(word[0], "%b" if len(word[0]) == 3 else "%B")
+        day = re.sub(r"\d{4}", "%Y", day)
+        return (
+            re.sub(r"(?<!%)\d{1,2}(?= |-|,)", "%d", re.sub(r"\d{2}(?=[ T,]*$)", "%y", day)) + time
+        )
+    parts = re.match(r"(\d+)(.)(\d+).(\d+)(.*)", day)
+    if parts is None:
+        return time
+    sign = parts[2]
+    if len(parts[1]) == 4:
+        return f"%Y{sign}%m{sign}%d{parts[5]}{time}"
+    year = "%Y" if len(parts[4]) == 4 else "%y"
+    seconds = [int(match[1]) for one in dates if (match := re.match(r"\d+.(\d+)", one))]
+    first = f"%m{sign}%d" if max(seconds) > 12 else f"%d{sign}%m"
+    return f"{first}{sign}{year}{parts[5]}{time}"
+
+
+def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
+    """What a column holds, judged by the cells of one chunk.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+    decimal : str
+        The decimal sign.
+
+    Returns
+    -------
+    "number", "text", "time", or None while it has no value
+    """
+    column = chunk.columns[name]
+    if column.null_count == len(column):
+        return None
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        return "number"
+    if pa.types.is_temporal(column.type):
+        return "time"
+    if pa.types.is_boolean(column.type):
+        return "text"
+    if chunk.cells and _casts(partial(_number, decimal=decimal), column):
+        return "number"
+    # Dates would be as many categories as there are days.
+    return "time" if _casts(_moment, column) else "text"
+
+
+def numbers(
+    chunk: Chunk,
+    name: str,
+    remedy: str = "correct it",
+    decimal: str = ".",
+    dressed: bool = False,
+) -> Vector:
+    """Cells as numbers, NaN where missing.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+    remedy : str
+        What to do about a cell that is not a number.
+    decimal : str
+        The decimal sign.
+    dressed : bool, default=False
+        Whether signs of money, per cent and gaps between thousands are taken off.
+
+    Returns
+    -------
+    ndarray of shape (rows,)
+    """
+    column = chunk.columns[name]
+    if not pa.types.is_floating(column.type):
+        read = partial(_number, decimal=decimal, dressed=dressed)
+        column = _converted(read, chunk, name, "a number", remedy)
+    result: Vector = column.to_numpy(zero_copy_only=False)
+    return result
+
+
+def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
+    """Cells as whole numbers, and where they are missing.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+
+    Returns
+    -------
+    values : ndarray of shape (rows,)
+    missing : ndarray of shape (rows,)
+    """
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
+        text = _unsigned(texts(chunk, name))
+        if _casts(lambda cells: cells.cast(pa.int64()), text):
+            gone = text.is_null().to_numpy(zero_copy_only=False)
+            return text.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), gone
+    x = numbers(chunk, name)
+    gone = np.isnan(x)
+    with np.errstate(invalid="ignore"):
+        values = x.astype(np.int64)
+    bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
+    if len(bad):
+        raise chunk.error(
+            int(bad[0]),
+            f"label {x[bad[0]]:g} is not a whole number; classes are few and have names or whole "
+            f"numbers (--categorical {quote(name)} takes labels as they are written)",
+        )
+    return values, gone
+
+
+def texts(chunk: Chunk, name: str) -> pa.Array:
+    """Cells as text, null where missing; whole numbers have no decimal point.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+
+    Returns
+    -------
+    pyarrow.Array of strings
+    """
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        values = [None if v is None or v != v else v for v in column.to_pylist()]
+        return pa.array(
+            [None if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values],
+            pa.string(),
+        )
+    return column.cast(pa.string())
+
+
+def seconds(
+    chunk: Chunk, name: str, remedy: str = "correct it", time_format: str | None = None
+) -> Vector:
+    """Dates and times as seconds since 1970, numbers as they are, NaN where missing.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        The rows.
+    name : str
+        The column.
+    remedy : str
+        What to do about a cell that is not a date.
+    time_format : str, optional
+        How dates are written, if not as ISO 8601 has them.
+
+    Returns
+    -------
+    ndarray of shape (rows,)
+    """
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type) and time_format is not None:
+        read = partial(_formatted, time_format=time_format)
+        column = _converted(read, chunk, name, f"a date like {time_format}", remedy)
+    if pa.types.is_string(column.type) and _casts(_number, column):
+        return numbers(chunk, name, remedy)
+    if pa.types.is_string(column.type):
+        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedy)
+    kind = column.type
+    if not pa.types.is_temporal(kind):
+        return numbers(chunk, name, remedy)
+    unit = 1.0 / 86400.0 if pa.types.is_date32(kind) else UNITS[getattr(kind, "unit", "ms")]
+    count = column.view(f"int{kind.bit_width}").cast(pa.float64())
+    values: Vector = count.to_numpy(zero_copy_only=False) / unit
+    return values
+
+
+def _number(column: pa.Array, decimal: str = ".", dressed: bool = False) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return column.cast(pa.float64(), safe=False)
+    text = _unsigned(column)
+    if dressed:
+        text = _bare(text, decimal)
+    if decimal != ".":
+        if pc.any(pc.match_substring(text, ".")).as_py():
+            raise pa.ArrowInvalid("a point, where the decimal sign is another one")
+        text = pc.replace_substring(text, decimal, ".")
+    return text.cast(pa.float64())
+
+
+def _bare(text: pa.Array, decimal: str) -> pa.Array:
+    """Numbers without signs of money, per cent and gaps between thousands."""
+    text = pc.replace_substring_regex(text, rf"^([+-]?)\s*[{MONEY}]\s*", r"\1")
+    text = pc.replace_substring_regex(text, rf"\s*[{MONEY}%]$", "")
+    gap = GAPS + ("." if decimal == "," else ",")
+    grouped = rf"^[+-]?\d{{1,3}}([{gap}]\d{{3}})+([{decimal}]\d+)?$"
+    closed = pc.replace_substring_regex(text, f"[{gap}]", "")
+    return pc.if_else(pc.match_substring_regex(text, grouped), closed, text)
+
+
+def _formatted(column: pa.Array, time_format: str) -> pa.Array:
+    """Points in time of text in a format; a 31st of February is none."""
+    text = pc.utf8_trim_whitespace(column)
+    moments = pc.strptime(text, format=time_format, unit="us")
+    again = pc.strftime(moments, format=time_format)
+    shorn = [
+        pc.utf8_lower(pc.replace_substring_regex(t, r"\b0+(\d)", r"\1")) for t in (text, again)
+    ]
+    doubtful = pc.fill_null(pc.not_equal(*shorn), False)
+    for cell in text.filter(doubtful).unique().to_pylist():
+        try:
+            datetime.strptime(cell, time_format)
+        except ValueError as error:
+            raise pa.ArrowInvalid(str(error)) from None
+    return moments
+
+
+def _unsigned(column: pa.Array) -> pa.Array:
+    """Text without space around it, and without a plus before it."""
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
+
+
+def _moment(column: pa.Array) -> pa.Array:
+    column = pc.utf8_trim_whitespace(column)
+    try:
+        return column.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return column.cast(pa.timestamp("us", "UTC"))
+
+
+def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
+    try:
+        convert(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _converted(
+    convert: Callable[[pa.Array], pa.Array], chunk: Chunk, name: str, what: str, remedy: str
+) -> Any:
+    """Convert a column, or raise for the first cell that will not go."""
+    column = chunk.columns[name]
+    if _casts(convert, column):
+        return convert(column)
+    low, high = 0, len(column)  # the first bad cell is in column[low:high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _casts(convert, column.slice(low, middle - low)):
+            low = middle
+        else:
+            high = middle
+    cell = str(column[low].as_py())
+    shown = cell if len(cell) <= 60 else cell[:60] + "..."
+    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}; {remedy}")

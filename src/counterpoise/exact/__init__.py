@@ -1,0 +1,1 @@
+"""Moments to weights to scores: the mathematics of the exact engine."""

@@ -1,0 +1,125 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""One event at a time: a row is learnt at once, weights are solved when somebody looks."""
+
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from libc.math cimport fabs
+from libc.string cimport memset
+
+from counterpoise.exact._scorer cimport Scorer
+
+from counterpoise import validate
+
+cdef double LARGEST = validate.LARGEST
+
+
+cdef class Events:
+    """A scorer that takes rows as dicts of features, or as arrays.
+
+    ``columns`` says where each feature stands; ``names`` lists them in that order.
+    """
+
+    cdef Scorer scorer
+    cdef dict columns
+    cdef list names
+    cdef Py_ssize_t count
+    cdef double[::1] x, offset
+    cdef double[:, ::1] coef
+    cdef public bint stale
+
+    def __init__(self, Scorer scorer, list names):
+        import numpy as np
+
+        self.scorer = scorer
+        self.names = names
+        self.count = len(names)
+        self.columns = {name: j for j, name in enumerate(names)}
+        self.x = np.zeros(scorer.s.d)
+        self.coef = np.zeros((scorer.problems, scorer.s.d))
+        self.offset = np.zeros(scorer.problems)
+        self.stale = True
+
+    cdef bint fill(self, dict row) except -1:
+        """Copy a dict into the row; returns whether every feature has a column."""
+        cdef Py_ssize_t j = 0, d = self.x.shape[0]
+        cdef bint known = True
+        cdef double number
+        memset(&self.x[0], 0, d * sizeof(double))
+        for name, value in row.items():
+            if PyFloat_CheckExact(value) and fabs(PyFloat_AS_DOUBLE(value)) <= LARGEST:
+                number = PyFloat_AS_DOUBLE(value)
+            else:
+                number = validate.number(name, value)
+            # Features mostly come in the order of the columns: then no look-up is needed.
+            if not (j < self.count and self.names[j] is name):
+                column = self.columns.get(name)
+                if column is None:
+                    known = False
+                    continue
+                j = column
+            self.x[j] = number
+            j += 1
+        return known
+
+    def learn(self, dict row, Py_ssize_t k, double omega):
+        """Learn a row of class k, unless it has a feature without a column; returns whether."""
+        if not self.fill(row):
+            return False
+        if omega > 0.0:
+            self.scorer.learn_weighted(&self.x[0], k, omega)
+            self.stale = True
+        return True
+
+    def learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
+        """Learn a row of class k."""
+        self.check(row)
+        if omega > 0.0:
+            self.scorer.learn_weighted(&row[0], k, omega)
+            self.stale = True
+
+    def scores(self, dict row):
+        """Scores of a row by weights that are up to date; None if the problem is singular."""
+        self.fill(row)
+        return self.dots(&self.x[0])
+
+    def scores_array(self, const double[::1] row):
+        """Scores of a row by weights that are up to date; None if the problem is singular."""
+        self.check(row)
+        return self.dots(&row[0])
+
+    cdef dots(self, const double* x):
+        cdef Py_ssize_t q, j, d = self.x.shape[0]
+        cdef double f
+        if self.stale and self.solve():
+            return None
+        result = []
+        for q in range(self.offset.shape[0]):
+            f = self.offset[q]
+            for j in range(d):
+                f += self.coef[q, j] * (x[j] - self.scorer.anchor[j])
+            result.append(f)
+        return result
+
+    cdef int solve(self) noexcept:
+        cdef Py_ssize_t q, j
+        cdef Scorer s = self.scorer
+        s.weigh()
+        s.scale()
+        for q in range(s.problems):
+            j = s.recipe.order[q]
+            if s.problems > 1 and s.N[j] == 0.0:
+                self.offset[q] = -1.0
+                self.coef[q, :] = 0.0
+            elif s.weights(q, &self.coef[q, 0], &self.offset[q]):
+                return 1
+        self.stale = False
+        return 0
+
+    cdef int check(self, const double[::1] row) except -1:
+        cdef Py_ssize_t j
+        if row.shape[0] != self.x.shape[0]:
+            raise ValueError(f"a row has {row.shape[0]} features, expected {self.x.shape[0]}")
+        for j in range(row.shape[0]):
+            if not fabs(row[j]) <= LARGEST:
+                validate.number(j, row[j])
+        return 0

@@ -1,0 +1,25 @@
+cdef extern from "loops.h" nogil:
+    void rank_one(const double* r, Py_ssize_t d, double* C, Py_ssize_t stride)
+
+
+cdef struct Learnt:
+    Py_ssize_t c
+    Py_ssize_t d
+    Py_ssize_t stride       # of a row of C
+    Py_ssize_t size         # of C of one class
+    double* anchor
+    double* delta           # workspace
+    double* n
+    double* N
+    double* stream
+    double* mean
+    double* C
+    double* peak
+    double* away
+    double* low             # NULL unless extremes are kept
+    double* high
+
+
+cdef void learn_row(
+    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+) noexcept nogil

@@ -1,0 +1,337 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""Row loops: rows of a class centred and weighted, moments added up.
+
+Arrays are float64, finite and C-ordered here: whoever calls has checked. State comes last
+and is changed in place. A call cannot be interrupted half-way by a signal.
+"""
+
+from libc.math cimport fabs, frexp, ldexp, rint, sqrt
+
+# Deviations of all rows from which their mean may be away from the anchor: the mean is then off
+# by at most this many units in the last place of a deviation.
+cdef double FAR = 8.0
+
+
+cdef extern from "loops.h" nogil:
+    double gather_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        const double* weight, const double* centre,
+        double* R, double* total, double* not_zero, double* not_one,
+    )
+    double sum_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
+        const double* weight, const double* anchor, double* sum,
+    )
+
+
+def gather(
+    const double[:, ::1] X,
+    const Py_ssize_t[::1] rows,
+    const double[::1] weight,
+    const double[::1] anchor,
+    Py_ssize_t sample,
+    double[::1] centre,
+    double[:, ::1] R,
+    double[::1] mean,
+    double[:, ::1] away,
+):
+    """Rows of one class about a centre near their mean, times the root of their weight.
+
+    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
+    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
+    the weight of all rows and leaves in ``centre`` their mean about the old centre.
+    """
+    cdef Py_ssize_t d = X.shape[1], j
+    cdef double n, about
+    with nogil:
+        for j in range(d):
+            centre[j] = 0.0
+            mean[j] = 0.0
+        n = sum_rows(
+            &X[0, 0], d, &rows[0], rows.shape[0], sample, &weight[0], &anchor[0], &centre[0]
+        )
+        for j in range(d):
+            centre[j] = anchor[j] + centre[j] / n
+        n = gather_rows(
+            &X[0, 0], d, &rows[0], rows.shape[0], &weight[0], &centre[0], &R[0, 0], &mean[0],
+            &away[0, 0], &away[1, 0],
+        )
+        for j in range(d):
+            about = mean[j] / n
+            mean[j] = (centre[j] - anchor[j]) + about
+            centre[j] = about
+    return n
+
+
+def recentre(double n, const double[::1] about, double[:, :] C):
+    """Move the centre of a scatter by ``about``, if that does not cost more than a bit.
+
+    Returns whether it was done.
+    """
+    cdef Py_ssize_t d = about.shape[0], i, j
+    cdef double* row
+    for i in range(d):
+        if 2.0 * n * about[i] * about[i] > C[i, i]:
+            return False
+    for i in range(d):
+        row = &C[i, 0]
+        for j in range(d):
+            row[j] -= n * (about[i] * about[j])
+    return True
+
+
+def place_products(
+    const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
+):
+    """Products of sparse features about their means, into their places; of P the lower triangle."""
+    cdef Py_ssize_t i, j
+    cdef double value
+    with nogil:
+        for i in range(at.shape[0]):
+            for j in range(i + 1):
+                value = P[i, j] - (n * mu[i]) * mu[j]
+                C[at[i], at[j]] = value
+                C[at[j], at[i]] = value
+
+
+cdef double _add(
+    double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
+    Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
+) noexcept nogil:
+    """Chan: the lower triangle of C and the mean of a become those of a and b together."""
+    cdef double n = n_a + n_b, share = n_a * (n_b / n)
+    cdef Py_ssize_t i, j
+    cdef double* row
+    cdef const double* row_b
+    cdef double scaled
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = mean_b[i]
+            for j in range(i + 1):
+                C[i * stride + j] = C_b[i * stride_b + j]
+        return n
+    for j in range(d):
+        delta[j] = mean_b[j] - mean[j]
+        # From the heavier side, whose digits count: the other may be far away.
+        mean[j] = mean[j] + delta[j] * (n_b / n) if n_b <= n_a else mean_b[j] - delta[j] * (n_a / n)
+    for i in range(d):
+        row = &C[i * stride]
+        row_b = &C_b[i * stride_b]
+        scaled = share * delta[i]
+        for j in range(i + 1):
+            row[j] += row_b[j] + scaled * delta[j]
+    return n
+
+
+cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(d):
+        for j in range(i):
+            C[j * stride + i] = C[i * stride + j]
+
+
+cdef double nearby(double place, double size) noexcept nogil:
+    """A short number within half a deviation of a place, so that differences from it are exact."""
+    cdef int exponent
+    cdef double grid
+    if size <= 0.0:
+        return place
+    frexp(size, &exponent)
+    grid = ldexp(1.0, exponent - 1)
+    return grid * rint(place / grid) if fabs(place) < 4503599627370496.0 * grid else place
+
+
+cdef void move_anchor(Learnt* s, Py_ssize_t j, double place) noexcept nogil:
+    """Let means of feature j be relative to another place; what they stand for stays."""
+    cdef Py_ssize_t k
+    cdef double old = s.anchor[j], shift = place - old, back = place - shift
+    cdef double rest = (place - (shift + back)) + (back - old)  # of the shift: what was rounded off
+    s.anchor[j] = place
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rest
+
+
+cdef double best_place(const Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+    """Where the anchor of feature j should be, with rows of b to come unless that is NULL.
+
+    Where it is, unless the mean of all rows has left it.
+    """
+    cdef Py_ssize_t k
+    cdef double total = 0.0, m = 0.0, v = 0.0, off, apart = 0.0
+    for k in range(s.c):
+        total += s.n[k]
+        m += s.n[k] * s.mean[k * s.d + j]
+    if b != NULL:
+        apart = b.anchor[j] - s.anchor[j]
+        for k in range(b.c):
+            total += b.n[k]
+            m += b.n[k] * (b.mean[k * s.d + j] + apart)
+    if total == 0.0:
+        return s.anchor[j]
+    m /= total
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            off = s.mean[k * s.d + j] - m
+            v += s.C[k * s.size + j * (s.stride + 1)] + s.n[k] * (off * off)
+    if b != NULL:
+        for k in range(b.c):
+            if b.n[k] > 0.0:
+                off = (b.mean[k * s.d + j] + apart) - m
+                v += b.C[k * b.size + j * (b.stride + 1)] + b.n[k] * (off * off)
+    v /= total
+    return nearby(s.anchor[j] + m, sqrt(v)) if m * m > FAR * FAR * v else s.anchor[j]
+
+
+cdef void settle(Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+    """Move the anchor of feature j where it should be."""
+    cdef double place = best_place(s, b, j)
+    if place != s.anchor[j]:
+        move_anchor(s, j, place)
+
+
+cdef Learnt view(moments) except *:
+    """Moments as far as the anchor is concerned."""
+    cdef Learnt s
+    cdef const double[::1] n = moments.n, anchor = moments.anchor
+    cdef const double[:, ::1] mean = moments.mean
+    cdef const double[:, :, :] C = moments.C
+    s.c, s.d = n.shape[0], anchor.shape[0]
+    s.stride, s.size = C.strides[1] // sizeof(double), C.strides[0] // sizeof(double)
+    s.anchor = <double*> &anchor[0] if s.d else NULL
+    if s.c and s.d:
+        s.n, s.mean, s.C = <double*> &n[0], <double*> &mean[0, 0], <double*> &C[0, 0, 0]
+    return s
+
+
+def places(moments):
+    """Where the anchor of each feature should be; None if it is there."""
+    cdef Learnt s = view(moments)
+    found = moments.anchor.copy()
+    cdef double[::1] place = found
+    cdef Py_ssize_t j
+    cdef bint stays = True
+    for j in range(s.d):
+        place[j] = best_place(&s, NULL, j)
+        stays = stays and place[j] == s.anchor[j]
+    return None if stays else found
+
+
+def add(
+    const Py_ssize_t[::1] slot, const double[::1] keep, b, a, holder=None, dict state=None
+):
+    """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
+
+    Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
+    signal finds the state before or after.
+    """
+    cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
+    cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
+    cdef const double[:, :, :] C_b = b.C
+    cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
+    cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
+    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
+    cdef double[::1] stream = a.stream, held = a.stream.copy()
+    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef double[:, :, :] C = a.C
+    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
+    cdef Py_ssize_t d = mean.shape[1], j, k, i, l
+    cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
+    cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
+    cdef double largest, arrived = 0.0
+    cdef Learnt s = view(a), other = view(b)
+    with nogil:
+        for j in range(slot.shape[0]):
+            arrived += N_b[j]
+        for k in range(stream.shape[0]):
+            stream[k] += arrived
+        for j in range(slot.shape[0]):
+            k = slot[j]
+            if n_b[j] > 0.0:
+                stream[k] = keep[j] * held[k] + stream_b[j]
+            if n_b[j] > 0.0 and keep[j] != 1.0:
+                n[k] *= keep[j]
+                for i in range(d):
+                    away[k, 0, i] *= keep[j]
+                    away[k, 1, i] *= keep[j]
+                    for l in range(i + 1):
+                        C[k, i, l] *= keep[j]
+        for i in range(d):
+            settle(&s, &other, i)
+        for j in range(slot.shape[0]):
+            if n_b[j] == 0.0:
+                continue
+            k = slot[j]
+            for i in range(d):
+                about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
+            n[k] = _add(
+                n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
+                &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
+            )
+            N[k] += N_b[j]
+            _mirror(&C[k, 0, 0], stride, d)
+            for i in range(d):
+                away[k, 0, i] += away_b[j, 0, i]
+                away[k, 1, i] += away_b[j, 1, i]
+                largest = max(peak[k, i], peak_b[j, i])
+                peak[k, i] = max(largest, C[k, i, i])
+                if removed[k, 0, i] == 0.0:
+                    removed[k, 1, i] = removed_b[j, 1, i]
+                removed[k, 0, i] += removed_b[j, 0, i]
+        for i in range(min(low.shape[0], low_b.shape[0])):
+            low[i] = min(low[i], low_b[i])
+            high[i] = max(high[i], high_b[i])
+    if holder is not None:
+        for name, value in state.items():
+            setattr(holder, name, value)
+
+
+cdef void learn_row(
+    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+) noexcept nogil:
+    """One row of class k joins; what was there is scaled by ``keep`` first.
+
+    Without fading ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
+    """
+    cdef Py_ssize_t d = s.d, i, j
+    cdef double* mean = s.mean + k * d
+    cdef double* C = s.C + k * s.size
+    cdef double* peak = s.peak + k * d
+    cdef double* away = s.away + k * 2 * d
+    cdef double n_a = keep * s.n[k], n = n_a + entering, share = entering / n, root
+    if keep != 1.0:
+        for i in range(d):
+            for j in range(d):
+                C[i * s.stride + j] *= keep
+        for i in range(2 * d):
+            away[i] *= keep
+    for i in range(s.c):
+        s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
+    s.n[k] = n
+    s.N[k] += omega
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = x[i] - s.anchor[i]
+    else:
+        root = sqrt(n_a * share)
+        for i in range(d):
+            s.delta[i] = (x[i] - s.anchor[i]) - mean[i]
+            if entering <= n_a:
+                mean[i] += s.delta[i] * share
+            else:
+                mean[i] = (x[i] - s.anchor[i]) - s.delta[i] * (n_a / n)
+            s.delta[i] *= root
+        rank_one(s.delta, d, C, s.stride)
+    for i in range(d):
+        peak[i] = max(peak[i], C[i * s.stride + i])
+        away[i] += entering * (x[i] != 0.0)
+        away[d + i] += entering * (x[i] != 1.0)
+    for i in range(d):  # most often the mean of this class alone tells that nothing has to move
+        if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
+            settle(s, NULL, i)
+    if s.low != NULL:
+        for i in range(d):
+            s.low[i] = min(s.low[i], x[i])
+            s.high[i] = max(s.high[i], x[i])

@@ -1,0 +1,37 @@
+from counterpoise.exact._blocks cimport Block
+from counterpoise.exact._moments cimport Learnt
+
+
+cdef class Recipe:
+    cdef public double b, gamma, rate
+    cdef public double[::1] factor      # of each slot: its cost or class weight
+    cdef public Py_ssize_t[::1] order   # slots in the order of their labels
+    cdef public bint balanced, standard, minmax, penalized, constant
+
+
+cdef class Scorer:
+    cdef public Recipe recipe
+    cdef Learnt s
+    cdef Py_ssize_t c, problems, width
+    cdef double[::1] anchor, n, N, stream, low, high, delta
+    cdef double[:, ::1] mean, peak, a
+    cdef double[:, :, :] C
+    cdef double[:, :, ::1] away
+    cdef double[::1] m, v, centre, tiny
+    cdef double[:, ::1] U
+
+    cpdef bind(self, moments)
+    cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil
+    cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil
+    cdef void weigh(self) noexcept nogil
+    cdef void scale(self) noexcept nogil
+    cdef int score(self, const double* x, double* f) noexcept nogil
+    cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil
+    cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil
+    cdef int reduce(
+        self, Py_ssize_t q, const double* x, double* t, double* share, double* step
+    ) noexcept nogil
+    cdef void lay_out(
+        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
+        Py_ssize_t start, Py_ssize_t delay
+    ) noexcept nogil

@@ -1,0 +1,451 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""Exact scores at every step of a stream: the loops behind ``progressive.py``.
+
+``plain`` solves each problem anew for each row, by elimination; ``block`` solves a block of steps
+at once by conjugate gradients against the true moments.
+"""
+
+from libc.math cimport exp, expm1, fabs, sqrt
+from libc.string cimport memset
+
+from counterpoise.exact._blocks cimport Block, carve, dot, factorise, gradients, product
+from counterpoise.exact._moments cimport Learnt, learn_row
+
+cdef extern from "loops.h" nogil:
+    int eliminate(
+        double* U, Py_ssize_t d, Py_ssize_t width, Py_ssize_t stride, const double* tiny
+    )
+    void add_class(
+        const double* C, Py_ssize_t d, Py_ssize_t stride_C, double alpha, double a,
+        const double* delta, double* U, Py_ssize_t stride
+    )
+
+
+cdef double EPS = 2.220446049250313e-16
+
+
+cdef class Recipe:
+    """What is solved: the options of the classifier, by number."""
+
+    def __init__(self, b, half_life, factor, order, balanced, scale, intercept):
+        self.b = b
+        self.gamma = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
+        self.rate = 0.0 if half_life is None else -0.6931471805599453 / half_life
+        self.factor = factor
+        self.order = order
+        self.balanced = balanced
+        self.standard = scale == "standard"
+        self.minmax = scale == "minmax"
+        self.penalized = intercept == "penalized"
+        self.constant = intercept != "none"
+
+
+cdef class Scorer:
+    """Moments that learn row by row, and workspace to solve with."""
+
+    def __init__(self, Recipe recipe, moments):
+        self.recipe = recipe
+        self.bind(moments)
+
+    cpdef bind(self, moments):
+        """Work on these moments, in place; to be called again when their arrays are replaced."""
+        import numpy as np
+
+        self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
+        self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
+        self.low, self.high, self.stream = moments.low, moments.high, moments.stream
+        cdef Py_ssize_t d = self.anchor.shape[0]
+        self.c = self.n.shape[0]
+        self.problems = 1 if self.c <= 2 else self.c
+        self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
+        self.width = d + 3
+        self.U = np.zeros((d, d + 3))
+        self.a = np.zeros((self.problems, self.c))
+        self.s.c = self.c
+        self.s.d = d
+        self.s.stride = self.C.strides[1] // sizeof(double)
+        self.s.size = self.C.strides[0] // sizeof(double)
+        self.s.anchor = &self.anchor[0]
+        self.s.delta = &self.delta[0]
+        self.s.n = &self.n[0]
+        self.s.N = &self.N[0]
+        self.s.stream = &self.stream[0]
+        self.s.mean = &self.mean[0, 0]
+        self.s.C = &self.C[0, 0, 0]
+        self.s.peak = &self.peak[0, 0]
+        self.s.away = &self.away[0, 0, 0]
+        self.s.low = &self.low[0] if self.low.shape[0] else NULL
+        self.s.high = &self.high[0] if self.low.shape[0] else NULL
+
+    cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
+        learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma)
+
+    cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil:
+        """A row enters with (1 - gamma^omega) / (1 - gamma) and fades the past by gamma^omega."""
+        cdef double rate = self.recipe.rate
+        if omega == 1.0 or rate == 0.0:
+            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma)
+        else:
+            learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
+
+    cdef void weigh(self) noexcept nogil:
+        """a[q, k], the total weight of class k in problem q."""
+        cdef Py_ssize_t q, k, j
+        cdef double side, other = 0.0
+        for k in range(self.c):
+            other += self.N[k]
+        for q in range(self.problems):
+            j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+            for k in range(self.c):
+                self.a[q, k] = 0.0
+                if self.N[k] > 0.0:
+                    side = self.N[j] if k == j else other - self.N[j]
+                    self.a[q, k] = self.recipe.factor[k] * self.N[k]
+                    if self.recipe.balanced:
+                        self.a[q, k] /= side
+
+    cdef void scale(self) noexcept nogil:
+        """Shift m, relative to the anchor, and squared divisor v of each feature."""
+        cdef Py_ssize_t j, k, d = self.s.d
+        cdef double total = 0.0, off, size
+        if self.recipe.minmax:
+            for j in range(d):
+                self.m[j] = self.low[j] - self.anchor[j]
+                size = self.high[j] - self.low[j]
+                self.v[j] = size * size if size > 0.0 else 1.0
+            return
+        if not self.recipe.standard:
+            for j in range(d):
+                self.m[j] = -self.anchor[j]
+                self.v[j] = 1.0
+            return
+        for k in range(self.c):
+            total += self.N[k]
+        for j in range(d):
+            self.m[j] = 0.0
+            self.v[j] = 0.0
+        for k in range(self.c):
+            if self.N[k] > 0.0:
+                for j in range(d):
+                    self.m[j] += self.N[k] / total * self.mean[k, j]
+        for k in range(self.c):
+            if self.N[k] > 0.0:
+                for j in range(d):
+                    off = self.mean[k, j] - self.m[j]
+                    self.v[j] += self.N[k] / total * (self.s.C[k * self.s.size + j * (self.s.stride + 1)] / self.n[k] + off * off)
+        for j in range(d):
+            size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
+            if self.v[j] <= size * size:
+                self.v[j] = 1.0
+
+    cdef int score(self, const double* x, double* f) noexcept nogil:
+        """Scores of x by the model as it is; returns whether a problem was singular."""
+        cdef Py_ssize_t q, j
+        self.weigh()
+        self.scale()
+        for q in range(self.problems):
+            j = self.recipe.order[q]
+            if self.problems > 1 and self.N[j] == 0.0:
+                f[q] = -1.0
+            elif self.solve(q, x, &f[q]):
+                return 1
+        return 0
+
+    cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil:
+        """Score of x in problem q, without its weights; returns whether it was singular."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double t, share, step, p, zx = 0.0, hx = 0.0
+        cdef double* row
+        if self.reduce(q, x, &t, &share, &step):
+            return 1
+        for i in range(d):
+            row = &self.U[i, 0]
+            p = row[d + 2] / row[i]
+            zx += row[d] * p
+            hx += row[d + 1] * p
+        f[0] = t - step * share + zx + step * hx
+        return 0
+
+    cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
+        """Weights of problem q in the units of the input, and its score at the anchor."""
+        cdef Py_ssize_t d = self.s.d, i, j
+        cdef double t, share, step, sum
+        cdef double* row
+        if self.reduce(q, &self.anchor[0], &t, &share, &step):
+            return 1
+        offset[0] = t - step * share
+        for i in range(d - 1, -1, -1):
+            row = &self.U[i, 0]
+            sum = row[d] + step * row[d + 1]
+            for j in range(i + 1, d):
+                sum -= row[j] * coef[j]
+            coef[i] = sum / row[i]
+            offset[0] -= coef[i] * self.centre[i]
+        return 0
+
+    cdef int reduce(
+        self, Py_ssize_t q, const double* x, double* t, double* share, double* step
+    ) noexcept nogil:
+        """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
+        cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
+        cdef double a = 0.0, y, b = self.recipe.b, hz = 0.0, hh = 0.0
+        cdef double* U = &self.U[0, 0]
+        cdef double* row
+        j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+        memset(U, 0, d * width * sizeof(double))
+        t[0] = 0.0
+        for i in range(d):
+            self.centre[i] = 0.0
+        for k in range(self.c):
+            a += self.a[q, k]
+        for k in range(self.c):
+            if self.a[q, k] > 0.0:
+                t[0] += self.a[q, k] / a * (1.0 if k == j else -1.0)
+                for i in range(d):
+                    self.centre[i] += self.a[q, k] / a * self.mean[k, i]
+        # K = sum a_k (C_k / n_k + delta delta') + b s^2, about the centre
+        for k in range(self.c):
+            if self.a[q, k] > 0.0:
+                y = 1.0 if k == j else -1.0
+                for i in range(d):
+                    self.delta[i] = self.mean[k, i] - self.centre[i]
+                    U[i * width + d] += self.a[q, k] * y * self.delta[i]
+                add_class(
+                    self.s.C + k * self.s.size, d, self.s.stride, self.a[q, k] / self.n[k],
+                    self.a[q, k], &self.delta[0], U, width,
+                )
+        for i in range(d):
+            row = U + i * width
+            row[i] += b * self.v[i]
+            row[d + 1] = self.centre[i] - self.m[i]
+            row[d + 2] = (x[i] - self.anchor[i]) - self.centre[i]
+            self.tiny[i] = d * EPS * row[i]
+        if eliminate(U, d, width, width, &self.tiny[0]):
+            return 1
+        for i in range(d):
+            row = U + i * width
+            hz += row[d] * row[d + 1] / row[i]
+            hh += row[d + 1] * row[d + 1] / row[i]
+        # The penalty of the constant, as in solve.py: [t, w] - R^-1 q (q.[t, w]) p/(1 + p q.R^-1 q)
+        share[0] = 1.0 / a
+        step[0] = t[0] - hz
+        if self.recipe.penalized:
+            step[0] *= b / (1.0 + b * (share[0] + hh))
+        elif self.recipe.constant:
+            step[0] = 0.0
+        else:
+            step[0] /= share[0] + hh
+        return 0
+
+    def plain(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t delay,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+        double[:, ::1] scores,
+    ):
+        """Steps ``start`` to ``stop``: score row t, then learn row t - delay.
+
+        Returns the step before which a problem was singular, with nothing of that step done, or
+        ``stop``.
+        """
+        cdef Py_ssize_t t, q, rows = X.shape[0]
+        cdef bint nothing = True
+        with nogil:
+            for t in range(start, stop):
+                if t < rows:
+                    nothing = True
+                    for q in range(self.c):
+                        if self.N[q] > 0.0:
+                            nothing = False
+                    if nothing:
+                        for q in range(self.problems):
+                            scores[t, q] = 0.0
+                    elif self.score(&X[t, 0], &scores[t, 0]):
+                        with gil:
+                            return t
+                if t >= delay:
+                    self.learn(&X[t - delay, 0], codes[t - delay])
+        return stop
+
+    def learn_rows(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+    ):
+        """Learn these rows without scoring any."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(start, stop):
+                self.learn(&X[i, 0], codes[i])
+
+    def block(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t delay,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+        double tolerance,
+        double[::1] work,
+        double[:, ::1] scores,
+    ):
+        """Steps ``start`` to ``stop`` of two classes, both seen, at once.
+
+        Model i of the block, before it learns row ``start - delay + i``, solves R_i w_i = z_i with
+
+            R_i = alpha_0 M_0 + alpha_1 M_1 + Phi_i' W_i Phi_i + b (rho_i + q_i q_i')
+
+        where M_k are the second moments of class k at the start of the block, Phi_i the rows of
+        the block learnt so far and W_i their weights. Conjugate gradients for all i at once,
+        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns whether that succeeded; if
+        not, nothing was learnt.
+        """
+        cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
+        cdef Block k
+        cdef Py_ssize_t i
+        k.m, k.d, k.D = m, d, D
+        k.b = self.recipe.b
+        carve(&k, &work[0])
+        with nogil:
+            self.lay_out(&k, X, codes, start, delay)
+            if factorise(&k) or gradients(&k, tolerance):
+                with gil:
+                    return False
+            for i in range(m):
+                scores[start + i, 0] = dot(D, k.Psi + i * D, k.w + i * D)
+            for i in range(m):
+                self.learn(&X[start - delay + i, 0], codes[start - delay + i])
+        return True
+
+    cdef void lay_out(
+        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
+        Py_ssize_t start, Py_ssize_t delay
+    ) noexcept nogil:
+        """Fill in everything about the block that does not need a product of matrices."""
+        cdef int m = k.m, d = k.d, D = k.D, i, j, c, r, positive
+        cdef double a, n_a, share, off, size
+        cdef double* phi
+        cdef double* M
+        cdef double* column
+        cdef double* alpha
+        positive = <int> self.recipe.order[1]
+        # The centre c_0 and the divisors s_0 at the start of the block.
+        self.weigh()
+        self.scale()
+        a = self.a[0, 0] + self.a[0, 1]
+        for j in range(d):
+            k.c[j] = (self.a[0, 0] * self.mean[0, j] + self.a[0, 1] * self.mean[1, j]) / a
+            k.s[j] = 1.0 / sqrt(self.v[j])
+        # M_k = n_k [[1, nu'], [nu, C / n s s' + nu nu']], stacked over each other and over Phi'.
+        for c in range(2):
+            M = k.S + c * D
+            phi = k.nu + c * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = (self.mean[c, j] - k.c[j]) * k.s[j]
+            for j in range(D):
+                column = M + j * k.rows
+                for i in range(D):
+                    column[i] = self.n[c] * phi[j] * phi[i]
+            for j in range(d):
+                column = M + (j + 1) * k.rows + 1
+                for i in range(d):
+                    column[i] += self.s.C[c * self.s.size + j * self.s.stride + i] * k.s[i] * k.s[j]
+            for j in range(D):
+                k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
+        # Rows learnt in the block, and rows scored.
+        for i in range(m):
+            phi = k.Phi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start - delay + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+            for j in range(D):
+                k.S[2 * D + i + j * k.rows] = phi[j]
+            phi = k.Psi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+        # What changes from step to step: weights, scaling and right-hand side.
+        for c in range(2):
+            k.n[c] = self.n[c]
+            k.N[c] = self.N[c]
+            k.past[c] = 1.0
+            for j in range(d):
+                k.mean[c * d + j] = self.mean[c, j]
+                k.Cjj[c * d + j] = self.s.C[c * self.s.size + j * (self.s.stride + 1)]
+        for j in range(m):
+            k.faded[j] = 1.0
+        if self.recipe.minmax:
+            for j in range(d):
+                k.low[j] = self.low[j]
+                k.high[j] = self.high[j]
+        for i in range(m + 1):
+            a = k.N[0] + k.N[1]
+            for c in range(2):
+                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c]) / k.n[c]
+                k.alpha[2 * i + c] = size * k.past[c]
+                k.row_alpha[c] = size
+            if i == m:  # the weights that the preconditioner gives the rows of the block
+                for j in range(m):
+                    k.weight[j] = k.row_alpha[codes[start - delay + j]] * k.faded[j]
+                break
+            for j in range(m):
+                k.W[i * m + j] = (
+                    k.row_alpha[codes[start - delay + j]] * k.faded[j] if j < i else 0.0
+                )
+            # rho_i = (s_i / s_0)^2, q_i = [1, (m_i - c_0) / s_0]
+            column = k.q + i * D
+            alpha = k.rho + i * D
+            column[0] = 1.0 if self.recipe.penalized else 0.0
+            alpha[0] = 0.0
+            for j in range(d):
+                if self.recipe.standard:
+                    self.m[j] = (k.N[0] * k.mean[j] + k.N[1] * k.mean[d + j]) / a
+                    self.v[j] = 0.0
+                    for c in range(2):
+                        off = k.mean[c * d + j] - self.m[j]
+                        self.v[j] += k.N[c] / a * (k.Cjj[c * d + j] / k.n[c] + off * off)
+                    size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
+                    if self.v[j] <= size * size:
+                        self.v[j] = 1.0
+                elif self.recipe.minmax:
+                    self.m[j] = k.low[j] - self.anchor[j]
+                    size = k.high[j] - k.low[j]
+                    self.v[j] = size * size if size > 0.0 else 1.0
+                column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
+                alpha[j + 1] = self.v[j] * k.s[j] * k.s[j]
+            # Let the counts and the diagonals learn row i.
+            r = <int> codes[start - delay + i]
+            n_a = self.recipe.gamma * k.n[r]
+            k.n[r] = n_a + 1.0
+            k.N[r] += 1.0
+            k.past[r] *= self.recipe.gamma
+            share = 1.0 / k.n[r]
+            for j in range(d):
+                off = (X[start - delay + i, j] - self.anchor[j]) - k.mean[r * d + j]
+                k.mean[r * d + j] += off * share
+                k.Cjj[r * d + j] = self.recipe.gamma * k.Cjj[r * d + j] + n_a * share * off * off
+                if self.recipe.minmax:
+                    k.low[j] = min(k.low[j], X[start - delay + i, j])
+                    k.high[j] = max(k.high[j], X[start - delay + i, j])
+            if self.recipe.gamma != 1.0:
+                for j in range(i):
+                    if codes[start - delay + j] == r:
+                        k.faded[j] *= self.recipe.gamma
+        # z_i = sum_k alpha_k y_k M_k e_0 + Phi (W_i y)
+        for i in range(m):
+            for j in range(m):
+                k.T[i * k.rows + j] = (
+                    k.W[i * m + j] * (1.0 if codes[start - delay + j] == positive else -1.0)
+                )
+            for j in range(D):
+                k.z[i * D + j] = (
+                    k.alpha[2 * i] * k.Z[j] + k.alpha[2 * i + 1] * k.Z[D + j]
+                )
+        product(D, m, m, 1.0, k.Phi, D, k.T, k.rows, 1.0, k.z, D)

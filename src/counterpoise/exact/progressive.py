@@ -1,0 +1,166 @@
+"""Exact scores at every step: what the model thought of each row just before it learnt that row.
+
+Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
+stream is. Three paths, one result:
+
+- *plain*: each model is solved anew, by elimination. For few features, several classes, and the
+  first rows of a stream.
+- *blocks*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
+  once by conjugate gradients against the true moments. For many features.
+- *slow*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.exact._blocks import workspace
+from counterpoise.exact._scorer import Recipe, Scorer
+from counterpoise.exact.model import Options, solved
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.weighting import by_label
+from counterpoise.features import FixedMap
+from counterpoise.features.fixed import SLICE
+
+WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+BLOCK = 64  # steps of a block
+PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
+TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
+FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
+
+
+def scores(
+    options: Options,
+    moments: Moments,
+    classes: Labels,
+    X: Matrix,
+    codes: NDArray[np.intp],
+    delay: int,
+    fixed: FixedMap | None = None,
+) -> Matrix:
+    """Score each row by the exact model just before it, and let the moments learn it.
+
+    Parameters
+    ----------
+    options : Options
+        What is solved.
+    moments : Moments
+        What was learnt before, in slots for all labels to come; changed in place.
+    classes : ndarray of shape (c,)
+        All labels, sorted.
+    X : ndarray of shape (n, d)
+        The rows.
+    codes : ndarray of shape (n,)
+        The slot of each row's label.
+    delay : int
+        Rows after which a label arrives.
+    fixed : FixedMap, optional
+        What rows go through first: a slice at a time, for mapped rows are long, unless the labels
+        of one slice arrive in another.
+
+    Returns
+    -------
+    ndarray of shape (n, problems)
+        One column for two classes, else one a class; 0 while nothing is known.
+    """
+    if fixed is not None:
+        size = len(X) if delay else SLICE
+        parts = []
+        for at in range(0, len(X), size):
+            Z, mine = fixed.transform(X[at : at + size]), codes[at : at + size]
+            parts.append(scores(options, moments, classes, Z, mine, delay))
+        return np.concatenate(parts)
+    rows, steps = len(X), len(X) + delay
+    result = np.zeros((rows, 1 if len(classes) <= 2 else len(classes)))
+    scorer = Scorer(recipe(options, moments, classes), moments)
+    at = 0
+    while at < steps:
+        if options.ridge != "gcv":
+            stop = _next(at, rows, steps)
+            if _in_blocks(options, moments, X, at, delay):
+                work = np.empty(workspace(X.shape[1], stop - at))
+                if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
+                    at = stop
+                    continue
+            at = _plain(scorer, X, codes, delay, at, stop, result)
+            if at == stop:
+                continue
+        # What is left is a step that only the classifier's own solver can take.
+        if at < rows and moments.n.any():
+            result[at] = _slow(options, moments, classes, X[at])
+        scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
+        at += 1
+    return result
+
+
+def _plain(
+    scorer: Scorer, X: Matrix, codes: NDArray[np.intp], delay: int, at: int, stop: int, f: Matrix
+) -> int:
+    """Take steps one by one, in pieces between which Python looks for signals."""
+    piece = max(int(PIECE / X.shape[1] ** 3), 1)
+    while at < stop:
+        end = min(at + piece, stop)
+        at = scorer.plain(X, codes, delay, at, end, f)
+        if at < end:  # a singular problem
+            break
+    return at
+
+
+def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
+    """Scores of one row by the classifier's own solver."""
+    slot = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
+    slots = [slot.get(label, -1) for label in classes.tolist()]
+    f: Vector = solved(moments, classes, slots, options).scores(x[None])[0]
+    return f
+
+
+def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
+    """What the compiled loops solve.
+
+    Parameters
+    ----------
+    options : Options
+        The options.
+    moments : Moments
+        In whose slots the classes are.
+    classes : ndarray of shape (c,)
+        All labels, in the order of the scores.
+
+    Returns
+    -------
+    Recipe
+    """
+    labels = moments.labels.tolist()
+    order = np.array([labels.index(label) for label in classes.tolist()])
+    balanced = options.class_weight == "balanced"
+    factor = by_label(moments.labels, options.costs)
+    if not balanced:
+        factor = factor * by_label(moments.labels, options.class_weight)
+    return Recipe(
+        0.0 if options.ridge == "gcv" else float(options.ridge),
+        options.half_life,
+        factor,
+        order,
+        balanced,
+        options.scale,
+        options.intercept,
+    )
+
+
+def _next(at: int, rows: int, steps: int) -> int:
+    """Where a block ends, and the plain path stops to ask whether blocks can take over."""
+    return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
+
+
+def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
+    """Whether blocks are possible and pay: see the conditions in the code."""
+    if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept or options.ridge == 0:
+        return False
+    if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
+        return False
+    if options.scale is not None:
+        return True
+    origin = moments.anchor + moments.mean[0]
+    return float(options.ridge * (origin @ origin)) < FAR

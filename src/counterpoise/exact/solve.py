@@ -1,0 +1,367 @@
+"""From moments and class weights to coefficients.
+
+With f(x) = w_0 + w·(x − m)/s the weights minimise
+
+    Σ_k a_k E_k[(y_k − f)²] + b (w_0² + ‖w‖²)
+
+where E_k is the mean over class k and a_k its total weight. About the weighted mean of the
+classes the constant and the other features are orthogonal: with f = t + w·ζ and
+ζ = (x − centre)/s the data alone ask for
+
+    a t = Σ a_k y_k,      K w = z,      K = Σ a_k E_k[ζζᵀ],      z = Σ a_k y_k E_k[ζ]
+
+and w_0 = t − h·w = q·[t, w], with h = (centre − m)/s and q = [1, −h], is penalised by one
+rank-one term more, p q qᵀ, added by the formula of Sherman and Morrison: p = b if the constant is
+a weight like any other, 0 if it is free, infinite if there is none. Nothing large is ever
+subtracted, however far from zero the features are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+from sklearn.exceptions import ConvergenceWarning
+
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.exact.moments import EPS, Moments
+
+BLUR = 1e-12  # of a loss: its rounding is a thousandth of that
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """One weighted ridge problem, in scaled units about its own centre.
+
+    Attributes
+    ----------
+    moments : Moments
+        What was seen.
+    m, s : ndarray of shape (d,)
+        Shift (relative to the anchor) and divisor of the scaling.
+    a, y : ndarray of shape (c,)
+        Total weight and target of each class; 0 for a class that is not in the problem.
+    intercept : "penalized", "free" or "none"
+        What becomes of the constant.
+    """
+
+    moments: Moments
+    m: Vector
+    s: Vector
+    a: Vector
+    y: Vector
+    intercept: str
+
+    @cached_property
+    def centre(self) -> Vector:
+        """Weighted mean of the classes, where the constant is orthogonal to the features."""
+        centre: Vector = self.a @ self.moments.mean / self.a.sum()
+        return centre
+
+    @cached_property
+    def delta(self) -> Matrix:
+        """Mean of each class about the centre, in scaled units."""
+        return (self.moments.mean - self.centre) / self.s
+
+    def K(self) -> Matrix:
+        """Second moment of the features about the centre, without the ridge; a new array."""
+        n = self.moments.n
+        alpha = np.divide(self.a, n, out=np.zeros_like(n), where=n > 0)
+        K: Matrix = np.tensordot(alpha, self.moments.C, 1)
+        K /= self.s
+        K /= self.s[:, None]
+        K += (self.a[:, None] * self.delta).T @ self.delta
+        return K
+
+    @cached_property
+    def z(self) -> Vector:
+        """First moment of target times features."""
+        return (self.a * self.y) @ self.delta
+
+    @cached_property
+    def h(self) -> Vector:
+        """The centre as the penalty sees it."""
+        return (self.centre - self.m) / self.s
+
+    @property
+    def share(self) -> float:
+        """1/a: what one unit of right-hand side adds to t."""
+        return 1.0 / float(self.a.sum())
+
+    @property
+    def t(self) -> float:
+        """Value of f at the centre if the constant were free."""
+        return self.share * float(self.a @ self.y)
+
+    def rank_one(self, b: Any, norm: Any) -> Any:
+        """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and norm is q·R⁻¹q."""
+        if self.intercept == "free":
+            return 0.0 * norm
+        return b / (1.0 + b * norm) if self.intercept == "penalized" else 1.0 / norm
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Affine scores: f(x) = offset + coef·(x − anchor).
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    coef : ndarray of shape (problems, d)
+        Coefficients in the units of the input, one row a problem.
+    offset : ndarray of shape (problems,)
+        Scores at the anchor.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    coef: Matrix
+    offset: Vector
+    ridge: float
+
+
+def solve(systems: list[System], ridge: float) -> Solution:
+    """Minimise each problem.
+
+    Parameters
+    ----------
+    systems : list of System
+        The problems.
+    ridge : float
+        b ≥ 0. Where b is too small to be felt and a problem has many solutions, the one that b
+        tends to is taken, the shortest in scaled units, with a warning.
+
+    Returns
+    -------
+    Solution
+    """
+    parts = [_solve(system, ridge) for system in systems]
+    t = np.array([t for t, _ in parts])
+    coef = np.array([w / system.s for system, (_, w) in zip(systems, parts, strict=True)])
+    centre = np.array([system.centre for system in systems])
+    offset = t - np.einsum("qj,qj->q", coef, centre)
+    return Solution(systems[0].moments.anchor.copy(), coef, offset, ridge)
+
+
+def _with_unit_diagonal(system: System, b: float) -> tuple[Matrix, Vector]:
+    """K + bI over the roots of its diagonal, so that its condition does not depend on units."""
+    K = system.K()
+    K.flat[:: len(K) + 1] += b
+    e = np.sqrt(np.maximum(np.diagonal(K), 0.0))
+    e[e == 0.0] = 1.0
+    K /= e
+    K /= e[:, None]
+    return K, e
+
+
+def inflation(system: System, b: float) -> Vector:
+    """Diagonal of (K + bI)⁻¹: how much a relative error of a feature is felt in the weights.
+
+    Parameters
+    ----------
+    system : System
+        The problem.
+    b : float
+        The ridge.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        In scaled units; 1 over the second moment for a feature that no other resembles.
+    """
+    K, e = _with_unit_diagonal(system, b)
+    factor, failed = lapack.dpotrf(K, lower=1)
+    if failed:
+        return np.full(len(e), np.inf)
+    diagonal: Vector = np.diagonal(lapack.dpotri(factor, lower=1)[0]) / e**2
+    return diagonal
+
+
+def _solve(system: System, b: float) -> tuple[float, Vector]:
+    h = system.h
+    K, e = _with_unit_diagonal(system, b)
+    factor, failed = lapack.dpotrf(K, lower=1)
+    norm = np.abs(K).sum(axis=0).max()
+    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+        return _shortest(system, b)
+    right = np.column_stack([system.z / e, h / e])
+    Kz, Kh = lapack.dpotrs(factor, right, lower=1)[0].T / e
+    # [t, w] − R⁻¹q (q·[t, w]) p / (1 + p q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
+    step = system.rank_one(b, system.share + h @ Kh) * (system.t - h @ Kz)
+    return system.t - step * system.share, Kz + step * Kh
+
+
+def _shortest(system: System, b: float) -> tuple[float, Vector]:
+    """The limit as b tends to 0 of a problem with many solutions."""
+    warnings.warn(
+        f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
+        "taking the shortest of the many solutions. A larger ridge gives a unique one.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    K, e = _with_unit_diagonal(system, b)
+    lam, V = np.linalg.eigh(K)
+    null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
+    V, lam = V / e[:, None], np.where(null, 1.0, lam)
+    inverse = V[:, ~null] / lam[~null] @ V[:, ~null].T
+    w, t, h = inverse @ system.z, system.t, system.h
+    # Along null directions N the fit does not change, but the length of w and w_0 = t − h·w do.
+    N = np.linalg.qr(V[:, null])[0]
+    w -= N @ (N.T @ w)
+    w_0, hN = t - h @ w, h @ N
+    hN *= hN @ hN > 1e-16 * (1.0 + h @ h)
+    if system.intercept == "free":
+        return t, w
+    # Sherman and Morrison again, where R⁻¹ is 1/b along N: (inverse h) b/base and N hN/base.
+    norm = system.share + h @ inverse @ h
+    base = b * norm + hN @ hN + (system.intercept == "penalized")
+    step, along = (w_0 * b / base, w_0 / base) if base > 0 else (w_0 / norm, 0.0)
+    return t - step * system.share, w + step * inverse @ h + along * N @ hN
+
+
+class Path:
+    """Solutions of one problem for every ridge, from one eigendecomposition.
+
+    Parameters
+    ----------
+    system : System
+        The problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = Moments.of([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> one = np.ones(1)
+    >>> path = Path(System(seen, 0 * one, one, np.ones(2), np.array([-1.0, 1.0]), "free"))
+    >>> t, w = path.at(np.array([1e-9, 9.0]))
+    >>> w.ravel().round(3).tolist()
+    [0.6, 0.214]
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        lam, V = np.linalg.eigh(system.K())
+        self.lam = np.maximum(lam, 0.0)
+        self.V = V
+        self.z = system.z @ V
+        self.h = system.h @ V
+
+    def at(self, b: Vector) -> tuple[Vector, Matrix]:
+        """Value at the centre and scaled weights.
+
+        Parameters
+        ----------
+        b : ndarray of shape (r,)
+            The ridges, positive.
+
+        Returns
+        -------
+        t : ndarray of shape (r,)
+        w : ndarray of shape (r, d)
+        """
+        t, w = self._at(b)
+        return t, w @ self.V.T
+
+    def _at(self, b: Vector) -> tuple[Vector, Matrix]:
+        """The same in the coordinates of the eigenvectors."""
+        inverse = 1.0 / (self.lam + b[:, None])
+        w, t = inverse * self.z, np.full(len(b), self.system.t)
+        step = self.system.rank_one(b, self._q(inverse)) * (t - w @ self.h)
+        return t - step * self.system.share, w + step[:, None] * inverse * self.h
+
+    def _q(self, inverse: Matrix) -> Vector:
+        """q·R⁻¹q."""
+        q: Vector = self.system.share + inverse @ self.h**2
+        return q
+
+    def gcv(self, b: Vector) -> tuple[Vector, Vector]:
+        """Generalised cross-validation, class by class.
+
+        GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
+        degrees of freedom that class k takes up; infinite where t_k ≥ n_k.
+
+        Parameters
+        ----------
+        b : ndarray of shape (r,)
+            The ridges, positive.
+
+        Returns
+        -------
+        score : ndarray of shape (r,)
+        blur : ndarray of shape (r,)
+            Differences of scores that mean nothing: the rounding of the loss, and far on the safe
+            side of it. With fewer rows than features loss and freedom both vanish, and nothing
+            else is left.
+        """
+        system, moments = self.system, self.system.moments
+        t, w = self._at(b)
+        inverse = 1.0 / (self.lam + b[:, None])
+        u = inverse * self.h  # R⁻¹q = [share, −u]
+        score, blur = np.zeros(len(b)), np.zeros(len(b))
+        D = self.V / system.s[:, None]
+        # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1; and the
+        # rounding of eigenvalues that should be zero counts the more the smaller b is.
+        least = np.maximum(1e-8, 100.0 * len(self.lam) * EPS * self.lam.max() / b)
+        for k in np.flatnonzero(system.a):
+            G = D.T @ moments.C[k] @ D / moments.n[k]
+            delta = system.delta[k] @ self.V
+            loss = _quadratic(G, w) + (t + w @ delta - system.y[k]) ** 2
+            freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
+            spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
+            freedom -= spent * system.rank_one(b, self._q(inverse))
+            left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
+            score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
+            blur += system.a[k] * BLUR / left**2
+        return score, blur
+
+
+def _live(system: System) -> int:
+    """Number of features that vary: others, such as those of rows forgotten, must not count."""
+    K_jj = np.diagonal(system.K())
+    return max(int((K_jj > 1e-30 * K_jj.max(initial=0.0)).sum()), 1)
+
+
+def _quadratic(G: Matrix, w: Matrix) -> Vector:
+    """wᵀGw for each row of w; rounding must not make it negative."""
+    form: Vector = np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
+    return form
+
+
+def choose_ridge(systems: list[System]) -> float:
+    """Ridge that minimises generalised cross-validation, one for all problems.
+
+    Parameters
+    ----------
+    systems : list of System
+        The problems.
+
+    Returns
+    -------
+    float
+        One of 73 values, six to a decade, about the mean second moment of the features that vary.
+        Where the criterion is flat, or next to nothing, the largest of those that are equal to
+        within 1e-8, and within what rounding can have done, so that rounding cannot decide.
+    """
+    paths = [Path(system) for system in systems]
+    size = (
+        float(
+            np.mean(
+                [
+                    path.lam.sum() / _live(system)
+                    for path, system in zip(paths, systems, strict=True)
+                ]
+            )
+        )
+        or 1.0
+    )
+    b = size * np.logspace(-10.0, 2.0, 73)
+    score, blur = np.sum([path.gcv(b) for path in paths], axis=0)
+    nothing = 1e-12 * sum(float(system.a.sum()) for system in systems)
+    best = float((score + blur).min())
+    return float(b[score <= best * (1.0 + 1e-8) + nothing][-1])

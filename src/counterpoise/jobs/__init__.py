@@ -1,0 +1,1 @@
+"""Files in, model files out, each row exactly once: what the commands do, without a terminal."""

@@ -1,0 +1,130 @@
+"""Progressive metrics: each row is predicted before it is learnt.
+
+Rows are scored in pieces, each as long as what precedes it but no longer than a chunk, by a model
+that has learnt all that precedes the piece. Looking changes nothing that is learnt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from counterpoise.encoding.encoding import Encoded
+from counterpoise.evaluate.confusion import Confusion
+from counterpoise.jobs.recent import progressive
+from counterpoise.jobs.store import Model, Window
+from counterpoise.streams import DataError
+
+
+def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
+    """Predict rows before they are learnt.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier or ChoosingClassifier
+        The model, which stays as it is.
+    before : int
+        Rows that it has learnt.
+    rows : Encoded
+        The rows.
+    into : Confusion
+        Where to count them.
+    """
+    for piece, f, solved in progressive(model, before, rows):
+        into.add(rows.y[piece], solved.classes[solved.best(f)])
+
+
+class MetricsFile:
+    """JSON lines, one for every so many rows.
+
+    Parameters
+    ----------
+    path : str
+        The file, which may exist: lines about rows that were not saved are cut off.
+    model : str
+        The model file, which each line names.
+    every : int
+        Rows between two lines, rounded up to whole chunks.
+    rows : int
+        Rows learnt so far.
+    window : Window, optional
+        What the model file knows that the lines do not say yet. With it, lines come out as they
+        would have if nobody had disturbed the run.
+    """
+
+    def __init__(
+        self, path: str, model: str, every: int, rows: int, window: Window | None = None
+    ) -> None:
+        self.path, self.model, self.every = path, model, every
+        self.window = Confusion()
+        self._written = rows
+        if window is not None:
+            self._written = window.rows
+            self.window.counts = {(true, said): n for true, said, n in window.counts}
+        if os.path.exists(path):
+            self._cut(self._written)
+
+    def write(self, rows: int, last: bool = False) -> None:
+        """Write a line if one is due.
+
+        Parameters
+        ----------
+        rows : int
+            Rows learnt so far.
+        last : bool, default=False
+            Whether one is due in any case.
+        """
+        due = rows // self.every > self._written // self.every
+        if not (due or (last and rows > self._written)):
+            return
+        line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+        self.window, self._written = Confusion(), rows
+
+    def unsaid(self, rows: int) -> Window | None:
+        """What the model file is to know, now that the lines so far are on the disk.
+
+        Parameters
+        ----------
+        rows : int
+            Rows learnt so far.
+
+        Returns
+        -------
+        Window or None
+            None if the last line is about the last row.
+        """
+        if os.path.exists(self.path):
+            descriptor = os.open(self.path, os.O_WRONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        if rows == self._written:
+            return None
+        counts = sorted((true, said, n) for (true, said), n in self.window.counts.items())
+        return Window(self._written, tuple(counts))
+
+    def _cut(self, rows: int) -> None:
+        """Cut lines off the end that are about rows that were not saved, and half a line."""
+        keep = 0
+        with open(self.path, "rb") as file:
+            for line in file:
+                whole = line.endswith(b"\n")
+                try:
+                    found = json.loads(line) if whole else {}
+                    ours = not whole or (found["model"] == self.model and found["rows"] >= 0)
+                except (ValueError, KeyError, TypeError):
+                    ours = False
+                if not ours or (keep == 0 and not whole):
+                    raise DataError(
+                        f"{self.path} is not a file of metrics of {self.model}; name another one"
+                    )
+                if not whole or found["rows"] > rows:
+                    break
+                keep += len(line)
+        os.truncate(self.path, keep)

@@ -1,0 +1,385 @@
+"""Predictions of a stream: labels, scores and both kinds of probability, row by row."""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import io
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from counterpoise.arrays import Vector
+from counterpoise.beside import created, discard_temporary, temporary_name
+from counterpoise.exact import probability
+from counterpoise.jobs.outlying import Outlying
+from counterpoise.jobs.recent import WINDOW, of_class, standing
+from counterpoise.jobs.store import Stored
+from counterpoise.modelfile.container import sync
+from counterpoise.streams import Chunk, DataError, Source
+from counterpoise.streams.chunk import Mark
+
+ROWS = 8192
+
+
+class Predictor:
+    """Turns chunks of rows into tables of predictions.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model and its encoding.
+    positive : label
+        The class that alerts are about.
+    threshold : float, optional
+        Alert where its balanced probability is at least this.
+    alert_rate : float, optional
+        Alert where it is among this share of the highest of late.
+    carry : list of str, optional
+        Columns of the input that come first; None for all of them.
+    ignore_unknown : bool, default=False
+        Leave out columns that the model does not know, and rows that have none of its own.
+
+    Attributes
+    ----------
+    rows : int
+        Rows predicted.
+    skipped : int
+        Rows without a prediction because values are missing.
+    unknown : dict of str to int
+        Cells whose category was never learnt, by column.
+    strange : dict
+        Columns that the model does not know, and that were left out.
+    bare : int
+        Rows without a prediction because they have none of the columns of the model.
+    outlying : Outlying
+        Values far from everything that was learned.
+    """
+
+    def __init__(
+        self,
+        stored: Stored,
+        positive: Any,
+        threshold: float | None = None,
+        alert_rate: float | None = None,
+        carry: Sequence[str] | None = (),
+        ignore_unknown: bool = False,
+    ) -> None:
+        self.model, self.encoding = stored.model, stored.encoding
+        self.threshold, self.carry = threshold, carry
+        self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
+        self.strange, self.bare = dict[str, None](), 0
+        self._apart = None if ignore_unknown else carry or ()
+        self._classes = self.model.classes_.tolist()
+        self._positive = self._classes.index(positive)
+        self._highest = None
+        if alert_rate is not None:
+            late = np.empty((0, 1)) if stored.recent is None else stored.recent
+            self._highest = Highest(alert_rate, of_class(late, self._positive))
+        self.outlying = Outlying()
+        alert = ["alert"] if threshold is not None or alert_rate is not None else []
+        self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
+
+    def wanted(self, name: str) -> bool:
+        """Whether a column of the input is needed.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        bool
+        """
+        return self.carry is None or name in self.carry or self.encoding.knows(name)
+
+    def table(self, chunk: Chunk) -> pa.Table:
+        """Predictions of a chunk.
+
+        Parameters
+        ----------
+        chunk : Chunk
+            The rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each; without values where the model cannot say anything.
+        """
+        encoded = self.encoding.predict(chunk, self._apart)
+        n, kept = chunk.rows, encoded.kept
+        self.rows += n
+        self.bare += encoded.bare
+        self.skipped += n - int(kept.sum()) - encoded.bare
+        self.strange |= dict.fromkeys(n for n in encoded.strange if n not in (self.carry or ()))
+        for name, count in encoded.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + count
+        columns = self._carried(chunk)
+        if kept.any():
+            self.outlying.look(self.model, self.encoding.features, encoded.X, kept, chunk)
+            f, solved = self.model._scores(encoded.X)
+            ranks = standing(f, solved)
+            labels = solved.classes[solved.best(f)]
+            balanced = probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
+            stream = probability.probabilities(f, solved.factor, solved.seen)
+        else:
+            labels = self.model.classes_[:0]
+            f = np.empty((0, 1 if len(self._classes) < 3 else len(self._classes)))
+            balanced = stream = np.empty((0, len(self._classes)))
+            ranks = f
+        pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
+        found = [labels, *f.T, *pairs.T]
+        if self.threshold is not None:
+            found.append(balanced[:, self._positive] >= self.threshold)
+        if self._highest is not None:
+            found.append(self._highest.among(of_class(ranks, self._positive)))
+        for name, values in zip(self._outputs, found, strict=True):
+            columns[name] = _spread(values, kept)
+        return pa.table(columns)
+
+    def nothing(self) -> pa.Table:
+        """Return a table without rows, for inputs without rows."""
+        empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
+        outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
+        labels = pa.array(self.model.classes_[:0])
+        return pa.table({**empty, **outputs, "predicted": labels})
+
+    def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
+        names = list(chunk.columns) if self.carry is None else self.carry
+        lacking = [name for name in names if name not in chunk.columns and chunk.table]
+        if lacking:
+            raise DataError(f"{chunk.source} has no column {lacking[0]!r}")
+        clash = [name for name in names if name in self._outputs]
+        if clash:
+            raise DataError(
+                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is; "
+                "rename it, or carry other columns along with --id"
+            )
+        nothing = pa.nulls(chunk.rows, pa.string())
+        return {name: chunk.columns.get(name, nothing) for name in names}
+
+    def _score_names(self) -> list[str]:
+        more = len(self._classes) > 2
+        return [f"score_{label}" for label in self._classes] if more else ["score"]
+
+    def _probability_names(self) -> list[str]:
+        return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
+
+
+class Highest:
+    """Whether a value is among the highest share of late; no value is judged by later ones.
+
+    Parameters
+    ----------
+    share : float
+        Between 0 and 1.
+    late : ndarray of shape (m,)
+        Values that came before.
+
+    Examples
+    --------
+    >>> from counterpoise.jobs.predict import Highest
+    >>> Highest(0.25).among(np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])).tolist()
+    [False, False, False, True, False, True]
+    """
+
+    def __init__(self, share: float, late: Vector | None = None) -> None:
+        self.share = share
+        self._late: deque[float] = deque([] if late is None else late[-WINDOW:].tolist())
+        self._sorted: list[float] = sorted(self._late)
+
+    def among(self, values: Vector) -> Any:
+        """Judge values, in order.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n,)
+            The values.
+
+        Returns
+        -------
+        ndarray of bool of shape (n,)
+        """
+        result = np.zeros(len(values), dtype=bool)
+        for i, value in enumerate(values.tolist()):
+            if len(self._late) == WINDOW:
+                del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
+            self._late.append(value)
+            bisect.insort(self._sorted, value)
+            at_least = len(self._sorted) - bisect.bisect_left(self._sorted, value)
+            result[i] = at_least <= self.share * len(self._sorted)
+        return result
+
+
+def _spread(values: Any, kept: Any) -> pa.Array:
+    """Values of the rows that were kept, null elsewhere."""
+    if kept.all():
+        return pa.array(values)
+    place = np.cumsum(kept) - 1
+    return pa.array(values).take(pa.array(np.where(kept, place, 0), mask=~kept))
+
+
+def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:
+    """Predictions of an input, chunk by chunk.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Who predicts.
+    source : Source
+        The input.
+    rows : int
+        Rows of a chunk.
+
+    Yields
+    ------
+    pyarrow.Table
+    """
+    # Numbers that are carried along are read as text, to be as they are written.
+    carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
+    known = predictor.encoding.columns.read(predictor.encoding.kinds)
+    kinds = {k: kind for k, kind in known.items() if k not in carried}
+    for chunk in source.chunks(rows, Mark(), kinds, predictor.wanted):
+        yield predictor.table(chunk)
+
+
+class Sink:
+    """Where tables of predictions go: standard output, or a file that appears when it is whole.
+
+    Parameters
+    ----------
+    path : str, optional
+        The file; None for standard output.
+    format : str
+        "csv", "tsv", "jsonl" or "parquet".
+    """
+
+    def __init__(self, path: str | None, format: str) -> None:  # noqa: A002
+        self.path = None if path is None else os.path.realpath(path)
+        self.format = format
+        self._names: list[str] | None = None
+        self._parquet: Any = None
+        self._file: Any = None
+        self._temporary = ""
+
+    def open(self) -> None:
+        """Begin; whatever happens from here on, :meth:`close` tidies up."""
+        if self.path is None:
+            return
+        if os.path.exists(self.path) and not os.path.isfile(self.path):  # a pipe, a device
+            self._file = open(self.path, "wb")  # noqa: SIM115
+            return
+        discard_temporary(self.path)
+        self._temporary = temporary_name(self.path)
+        self._file = os.fdopen(created(self._temporary), "wb")
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._names is not None
+
+    def write(self, table: pa.Table) -> None:
+        """Write rows.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The rows.
+        """
+        first = not self.begun
+        if first:
+            self._names = table.column_names
+        elif self.format != "jsonl":
+            table = self._aligned(table)
+        if self.format == "parquet":
+            if self._parquet is None:
+                out = self._file or sys.stdout.buffer
+                self._parquet = pa.parquet.ParquetWriter(out, table.schema)
+            try:
+                self._parquet.write_table(table.cast(self._parquet.schema))
+            except pa.ArrowInvalid as error:
+                raise DataError(f"a column has changed its type ({error}); use --to csv") from None
+            return
+        data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
+        if self._file is not None:
+            self._file.write(data)
+        else:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+    def _aligned(self, table: pa.Table) -> pa.Table:
+        """Columns in the order of the header; what is not there is empty."""
+        names = self._names or []
+        more = [name for name in table.column_names if name not in names]
+        if more:
+            raise DataError(
+                f"column {more[0]!r} has appeared after the header was written; carry columns "
+                "along by name with --id, or use --to jsonl"
+            )
+        nothing = pa.nulls(table.num_rows, pa.string())
+        there = set(table.column_names)
+        return pa.table({name: table[name] if name in there else nothing for name in names})
+
+    def close(self, whole: bool) -> None:
+        """Finish.
+
+        Parameters
+        ----------
+        whole : bool
+            Whether all was written; else the file does not appear.
+        """
+        try:
+            if self._parquet is not None:
+                if whole:
+                    self._parquet.close()
+                else:
+                    self._parquet.is_open = False  # or its footer would be written one day
+            if whole and self._temporary and self.path is not None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                os.close(os.dup(self._file.fileno()))  # whatever closing has to say
+                os.replace(self._temporary, self.path)
+                self._temporary = ""
+                sync(os.path.dirname(self.path))
+        finally:
+            if self._temporary:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._temporary)
+            if self._file is not None:
+                self._file.close()
+
+
+def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
+    """Lines of text, with quotes around the cells that need them and no others."""
+    delimiter = "\t" if kind == "tsv" else ","
+    out = io.StringIO()
+    if header:
+        csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    cells = [_quoted(column.cast(pa.string()), delimiter) for column in table.columns]
+    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
+    out.write("\n".join(lines.to_pylist()))
+    out.write("\n" if len(lines) else "")
+    return out.getvalue().encode()
+
+
+def _quoted(column: Any, delimiter: str) -> Any:
+    special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
+    if not pc.any(special).as_py():
+        return column
+    quoted = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise('"', quoted, '"', "")
+    return pc.if_else(special, quoted, column)
+
+
+def _json_lines(table: pa.Table) -> bytes:
+    return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()

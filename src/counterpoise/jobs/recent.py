@@ -1,0 +1,214 @@
+"""Scores of the rows that were learned last, each by a model of rows before it.
+
+An alert is about the highest scores of late. What they are must be known before the first row of
+the day comes, so that the model file keeps a window of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.encoding import Encoded
+from counterpoise.exact import probability
+from counterpoise.exact.model import Solved
+from counterpoise.jobs.store import MOST_RECENT, Model, taught
+
+WINDOW = MOST_RECENT
+NUMBERS = 40_000  # numbers that are kept: with many classes fewer scores
+SAMPLE = 1024  # rows of a chunk that are scored once the window is full
+FIRST = 16  # rows of the first piece, which nobody can score
+
+
+def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slice, Matrix, Solved]]:
+    """Score rows before they are learned, in pieces no longer than what precedes them.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier or ChoosingClassifier
+        The model, which stays as it is.
+    before : int
+        Rows that it has learned.
+    rows : Encoded
+        The rows.
+
+    Yields
+    ------
+    piece : slice
+        Which rows.
+    f : ndarray of shape (n, problems)
+        Their scores.
+    solved : Solved
+        The weights behind them.
+    """
+    n = rows.X.shape[0]
+    if before >= n and model.__sklearn_is_fitted__():
+        solved = model._solved()
+        yield slice(0, n), solved.scores(rows.X), solved
+        return
+    ahead, at = copy.deepcopy(model), 0
+    while at < n:
+        piece = slice(at, min(n, at + max(before + at, FIRST)))
+        X, y = rows.X[piece], rows.y[piece]
+        if ahead.__sklearn_is_fitted__():
+            solved = ahead._solved()
+            yield piece, solved.scores(X), solved
+        taught(ahead, X, y, None if rows.weight is None else rows.weight[piece])
+        at = piece.stop
+
+
+def standing(f: Matrix, solved: Solved) -> Matrix:
+    """By what rows are ranked: the score of the second of two classes, or probabilities of all.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n, problems)
+        Scores.
+    solved : Solved
+        The weights behind them.
+
+    Returns
+    -------
+    ndarray of shape (n, problems)
+    """
+    if len(solved.classes) <= 2:
+        return f
+    return probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
+
+
+def of_class(ranks: Matrix, position: int) -> Vector:
+    """How high rows stand for one class.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n, problems)
+        What :func:`standing` gives.
+    position : int
+        Of the class among all.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if ranks.shape[1] > 1:
+        return ranks[:, position]
+    result: Vector = ranks[:, 0] if position else -ranks[:, 0]
+    return result
+
+
+def most(problems: int) -> int:
+    """How many scores are kept.
+
+    Parameters
+    ----------
+    problems : int
+        Numbers of each.
+
+    Returns
+    -------
+    int
+    """
+    return min(WINDOW, NUMBERS // problems)
+
+
+def scored(model: Model, before: int, rows: Encoded, chunk_rows: int) -> list[tuple[Any, Matrix]]:
+    """Score the rows of a chunk, or some of them, before they are learned.
+
+    Parameters
+    ----------
+    model : BalancedRidgeClassifier or ChoosingClassifier
+        The model, which stays as it is.
+    before : int
+        Rows that were read before.
+    rows : Encoded
+        The chunk.
+    chunk_rows : int
+        Rows of a whole chunk.
+
+    Returns
+    -------
+    list of (list, ndarray of shape (n, problems))
+        Classes that the model knew, and how the rows stand.
+    """
+    if not rows.X.shape[0] or (before // chunk_rows) % _every(model):
+        return []
+    if before >= max(WINDOW, rows.X.shape[0]):
+        step = max(1, chunk_rows // SAMPLE)
+        rows = rows._replace(X=rows.X[::step], y=rows.y[::step], weight=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever predicts is told
+        return [
+            (solved.classes.tolist(), standing(f, solved))
+            for _, f, solved in progressive(model, before, rows)
+        ]
+
+
+def _every(model: Model) -> int:
+    """Of how many chunks one is scored, so that solving takes little beside learning."""
+    if not model.__sklearn_is_fitted__():
+        return 1
+    if not isinstance(model, BalancedRidgeClassifier):
+        return 8
+    d: int = model._learned.moments.mean.shape[1]
+    return 1 + d // (100 if model.ridge == "gcv" else 1000)
+
+
+def moved_on(
+    window: Matrix | None, found: Sequence[tuple[Any, Matrix]], classes: list[Any], rows: int
+) -> Matrix | None:
+    """Add scores to a window; those of other classes than there are now do not count.
+
+    Models of few rows give wild scores: of so many rows no more than the second half is kept.
+
+    Parameters
+    ----------
+    window : ndarray of shape (m, problems), optional
+        What there was.
+    found : list of (list, ndarray of shape (n, problems))
+        What :func:`scored` gives.
+    classes : list
+        Labels that the model knows now.
+    rows : int
+        Rows that were read so far.
+
+    Returns
+    -------
+    ndarray of shape (m, problems), or None
+        None if there is nothing to compare with.
+    """
+    problems = 1 if len(classes) <= 2 else len(classes)
+    parts = [] if window is None or window.shape[1] != problems else [window]
+    parts += [ranks[np.isfinite(ranks).all(axis=1)] for known, ranks in found if known == classes]
+    if len(classes) < 2 or not sum(map(len, parts)):
+        return None
+    result: Matrix = np.concatenate(parts)[-max(1, min(most(problems), rows // 2)) :]
+    return result
+
+
+def together(one: Matrix | None, two: Matrix | None, shares: tuple[int, int]) -> Matrix | None:
+    """One window of two, with scores of each by its share of the rows.
+
+    Parameters
+    ----------
+    one, two : ndarray of shape (m, problems), optional
+        The windows, of the same classes.
+    shares : (int, int)
+        Rows that were learned behind each.
+
+    Returns
+    -------
+    ndarray of shape (m, problems), or None
+    """
+    if one is None or two is None:
+        return two if one is None else one
+    room = most(one.shape[1])
+    first = min(len(one), max(room * shares[0] // max(sum(shares), 1), room - len(two)))
+    second = min(len(two), room - first)
+    result: Matrix = np.concatenate([one[len(one) - first :], two[len(two) - second :]])
+    return result

@@ -1,0 +1,152 @@
+"""Maps of the features as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels
+from counterpoise.exact.lifting import text_of
+from counterpoise.exact.moments import Moments
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
+from counterpoise.modelfile.container import Contents, require
+from counterpoise.validate import LARGEST
+
+
+def with_map(
+    contents: Contents,
+    fixed: FixedMap | None,
+    warmup: Warmup | None,
+    labels: Labels,
+    given: bool,
+) -> Contents:
+    """What a file holds of a model with a map of the features.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it holds without it; the option ``features`` may be anything.
+    fixed : FixedMap, optional
+        The map as it is fixed so far; None while nothing was learnt.
+    warmup : Warmup, optional
+        The rows of a warm-up that is not over.
+    labels : ndarray of shape (c,)
+        Labels, in the order of the moments.
+    given : bool
+        Whether it was fixed before the first row.
+
+    Returns
+    -------
+    Contents
+    """
+    arrays = dict(contents.arrays)
+    if fixed is not None:
+        arrays |= {f"map {name}": getattr(fixed, name) for name in ("mean", "deviation", "drawn")}
+    if warmup is not None:
+        slot = {label: k for k, label in enumerate(labels.tolist())}
+        codes = np.array([slot[label] for label in warmup.y.tolist()], dtype=np.float64)
+        rows = {"X": warmup.X, "y": codes, "weight": warmup.weight}
+        arrays |= {f"warmup {name}": array for name, array in rows.items()}
+    text = text_of(contents.options["features"])
+    first = 0 if fixed is None else fixed.first
+    facts = {**contents.facts, "map": {"first": first, "given": given}}
+    options = {**contents.options, "features": text}
+    return replace(contents, options=options, arrays=arrays, facts=facts)
+
+
+def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
+    """What a file holds beside a map, and the arrays of the map.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it holds.
+
+    Returns
+    -------
+    Contents
+    dict of str to ndarray
+    """
+    mapped = {k: v for k, v in contents.arrays.items() if k.startswith(("map ", "warmup "))}
+    rest = {name: array for name, array in contents.arrays.items() if name not in mapped}
+    return replace(contents, arrays=rest), mapped
+
+
+def map_from(
+    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments
+) -> tuple[FixedMap | None, Warmup | None]:
+    """Map and warm-up of a file, checked as if a stranger had written it.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        Those of the map.
+    facts : object
+        What the header says about it.
+    text : object
+        The name of the map.
+    moments : Moments
+        What was learnt, of its terms.
+
+    Returns
+    -------
+    FixedMap or None
+    Warmup or None
+    """
+    require(isinstance(facts, dict) and set(facts) == {"first", "given"}, "a strange map")
+    first, given = facts["first"], facts["given"]
+    require(isinstance(text, str) and type(given) is bool, "a strange map")
+    the_map = map_of(text)
+    require(the_map.text == text, "a map under a strange name")
+    if not any(name.startswith("map ") for name in arrays):
+        require(not arrays and first == 0 and not given, "rows of a map that is not there")
+        require(not moments.n.any(), "no map for what was learnt")
+        return None, None
+    names = {"map mean", "map deviation", "map drawn"}
+    warm = {"warmup X", "warmup y", "warmup weight"}
+    require(set(arrays) in (names, names | warm), "a map that is not whole")
+    mean, deviation, drawn = (arrays[f"map {name}"] for name in ("mean", "deviation", "drawn"))
+    fixed = scaled_map(the_map, mean, deviation, drawn, first)
+    inputs = len(mean)
+    require(the_map.count(inputs) == len(moments.anchor), "moments of another map")
+    if set(arrays) == names:
+        return fixed, None
+    X, y, weight = (arrays[f"warmup {name}"] for name in ("X", "y", "weight"))
+    n = len(y)
+    require(not given and X.shape == (n, inputs) and weight.shape == (n,), "a strange warm-up")
+    require(0 < n < WARMUP and bool((weight > 0).all()), "a strange warm-up")
+    require(bool((np.abs(X) <= LARGEST).all()), "a warm-up with values that are too large")
+    codes = y.astype(np.intp)
+    good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())
+    require(good, "a warm-up of strange labels")
+    total = np.bincount(codes, weight, len(moments.labels))
+    require(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
+    return fixed, Warmup(X, moments.labels[codes], weight)
+
+
+def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) -> FixedMap:
+    """A fixed map of a file, checked.
+
+    Parameters
+    ----------
+    the_map : Map
+        The map.
+    mean, deviation, drawn : ndarray
+        As of :class:`~counterpoise.features.FixedMap`.
+    first : object
+        Number of features when it was fixed.
+
+    Returns
+    -------
+    FixedMap
+    """
+    inputs = len(mean)
+    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (the_map.draws, inputs)
+    require(fine and inputs >= 1, "a map of the wrong shape")
+    require(type(first) is int and 1 <= first <= inputs, "a map of the wrong shape")
+    large = np.abs(mean).max() <= 4 * LARGEST and deviation.max() <= 4 * LARGEST
+    require(bool(large and (deviation > 0).all()), "an impossible scaling")
+    require(bool((np.abs(drawn) <= 1e12).all()), "impossible random numbers")
+    return FixedMap(the_map, mean, deviation, drawn, first)

@@ -1,0 +1,429 @@
+"""A model that chooses by itself: it looks at nothing ahead, and its choice is an exact model."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from samples import assert_close, assert_same_model, data_set, stream
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.choosing.classifier import CANDIDATES, LINEAR, RIDGES
+from counterpoise.choosing.judge import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.evaluate.protocol import fold, judge
+from counterpoise.exact import model
+from counterpoise.exact.model import Options, solved
+from counterpoise.features import WARMUP, fixed_by
+from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+
+SMALL = {"candidates": (LINEAR, "interactions", "rff:20"), "ridges": (10.0, 1.0, 0.1)}
+
+
+def crossed(rows=700, seed=0):
+    """Classes that only the product of two features tells apart."""
+    X = np.random.default_rng(seed).standard_normal((rows, 3))
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+def chooser(**options):
+    return ChoosingClassifier(**{**SMALL, **options})
+
+
+def content(one):
+    return to_bytes(one._contents())
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 300])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_chunks_do_not_matter(size, classes):
+    X, y = stream(700, d=3, classes=classes, minority=0.2)
+    X, y = (X[:300], y[:300]) if size == 1 else (X, y)
+    whole, one = chooser().fit(X, y), chooser()
+    for at in range(0, len(y), size):
+        one.partial_fit(X[at : at + size], y[at : at + size])
+    assert one.best_.features == whole.best_.features
+    assert one.best_.ridge == whole.best_.ridge
+    assert_same_model(one.best_, whole.best_)
+
+
+def test_what_comes_later_changes_no_score():
+    X, y = crossed()
+    scores = chooser().progressive_scores(X, y)
+    other_X, other_y = X.copy(), y.copy()
+    other_X[400:] *= 100.0
+    other_y[400:] = 1 - y[400:]
+    again = chooser().progressive_scores(other_X, other_y)
+    np.testing.assert_array_equal(scores[:400], again[:400])
+    # At the row itself the label is not known yet: only its features count.
+    other_y = y.copy()
+    other_y[400] = 1 - y[400]
+    np.testing.assert_array_equal(scores[:401], chooser().progressive_scores(X, other_y)[:401])
+
+
+def test_progressive_scores_learn_what_partial_fit_learns():
+    X, y = crossed()
+    one = chooser()
+    one.progressive_scores(X, y)
+    assert content(one) == content(chooser().partial_fit(X, y))
+
+
+def test_the_choice_is_an_exact_model_of_all_rows():
+    X, y = crossed()
+    one = chooser().fit(X, y)
+    found = one.best_
+    assert found.features == "interactions"
+    refitted = BalancedRidgeClassifier(
+        features=fixed_by(found.features, X[:WARMUP]), ridge=found.ridge
+    ).fit(X, y)
+    assert_same_model(found, refitted)
+    assert_close(one.decision_function(X), refitted.decision_function(X))
+    np.testing.assert_array_equal(one.predict_proba(X), found.predict_proba(X))
+    np.testing.assert_array_equal(one.stream_proba(X), found.stream_proba(X))
+    half = BalancedRidgeClassifier(features=found.features_, ridge=found.ridge)
+    both = copy.copy(half).fit(X[:300], y[:300]).merge(copy.copy(half).fit(X[300:], y[300:]))
+    assert_same_model(both, refitted)
+
+
+def test_what_is_linear_stays_so_and_what_is_not_does_not():
+    X, y = crossed(2000)
+    assert chooser().fit(X, y).best_.features == "interactions"
+    assert LINEAR in chooser().fit(X, y).dropped_
+    assert chooser(drop=False).fit(X, y).dropped_ == {}
+    rng = np.random.default_rng(0)
+    straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
+    found = ChoosingClassifier(candidates=(LINEAR, "rff:40,width=0.1")).fit(X, straight)
+    assert found.best_.features is None
+    assert found.dropped_ == {"rff:40,width=0.1": found.dropped_["rff:40,width=0.1"]}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_path_is_every_ridge_solved_alone(classes):
+    X, y = stream(200, d=4, classes=classes, minority=0.2)
+    one = BalancedRidgeClassifier(features="rm2").fit(X, y)
+    moments = one._learned.moments
+    slots = list(range(classes))
+    ridges = np.array(RIDGES)
+    coef, offset = model.path(moments, slots, Options.of(one), ridges)
+    for j, ridge in enumerate(RIDGES):
+        alone = solved(moments, np.arange(classes), slots, Options(ridge=ridge)).solution
+        assert_close(coef[j], alone.coef, 1e-8)
+        assert_close(offset[j], alone.offset, 1e-8)
+
+
+def test_rows_are_judged_by_the_weights_of_the_last_refresh():
+    X, y = crossed(40)
+    one = chooser(candidates=(LINEAR,)).fit(X[:20], y[:20])
+    before = BalancedRidgeClassifier(ridge=1.0).fit(X[:20], y[:20])
+    judged = one._field.judges[0].scores(X[20:])[:, 1, 0]
+    assert_close(judged, before.decision_function(X[20:]))
+    one.partial_fit(X[20:22], y[20:22])  # no refresh is due
+    assert_close(one._field.judges[0].scores(X[20:])[:, 1, 0], judged, 0.0)
+
+
+def test_the_tally_is_the_g_mean_of_what_was_judged():
+    X, y = crossed(500)
+    one = ChoosingClassifier(candidates=("interactions",), ridges=(1.0,))
+    scores = one.progressive_scores(X, y)
+    rows = np.arange(FIRST, 500)
+    found = (scores[rows] > 0) == (y[rows] == 1)
+    w = np.sqrt(rows)
+    recall = [
+        (w[(y[rows] == k) & found].sum() + w_last / 2) / (w[y[rows] == k].sum() + w_last)
+        for k, w_last in ((0, np.sqrt(500)), (1, np.sqrt(500)))
+    ]
+    assert_close(one.g_means_["interactions"][1.0], np.sqrt(recall[0] * recall[1]), 1e-12)
+
+
+def test_a_simpler_candidate_must_be_ahead_by_a_standard_error():
+    labels, total = np.array([0, 1]), np.array([100.0, 100.0])
+    hits = np.array([[[90.0], [88.0]], [[90.0], [88.0]]])
+    assert best(Tally(labels, total, hits), 1)[0] == 1
+    assert best(Tally(labels, 100 * total, 100 * hits), 1)[0] == 0
+
+
+def test_costs_decide_which_recall_counts_more():
+    X, y = stream(800, d=3, classes=2, minority=0.3)
+    cheap, dear = (chooser(costs={1: cost}).fit(X, y) for cost in (0.1, 10.0))
+    assert (dear.predict(X) == 1).mean() > (cheap.predict(X) == 1).mean()
+    labels, total = np.array([0, 1]), np.array([1e4, 1e4])
+    hits = np.array([[[9e3], [7e3]], [[7e3], [9e3]]])
+    assert best(Tally(labels, total, hits), 1, {0: 3.0})[0] == 0
+    assert best(Tally(labels, total, hits), 1, {1: 3.0})[0] == 1
+
+
+def test_only_what_is_surely_worse_is_dropped_and_not_early():
+    labels, total = np.array([0, 1]), np.array([1e4, 1e4])
+    hits = np.array([[[9e3], [8e3]], [[9e3], [8e3]]])
+    assert losers(Tally(labels, total, hits), EARLY - 1) == []
+    assert losers(Tally(labels, total, hits), EARLY) == [1]
+    assert losers(Tally(labels, total / 1e3, hits / 1e3), EARLY) == []
+
+
+def test_refreshes_are_ever_rarer_but_not_rarer_than_that():
+    at, seen = FIRST, [FIRST]
+    while at < 200_000:
+        at = next_refresh(at)
+        seen.append(at)
+    assert seen[:4] == [16, 20, 24, 28]
+    assert max(np.diff(seen)) == FAST
+    assert len(seen) < 120
+
+
+def test_a_class_that_comes_late_is_judged_from_then_on():
+    X, y = stream(600, d=3, classes=3, minority=0.3)
+    y[:300] = np.minimum(y[:300], 1)
+    one = chooser()
+    scores = one.progressive_scores(X, y, classes=[0, 1, 2, 7])
+    assert scores.shape == (600, 4)
+    assert (scores[20:300, 2:] == -1.0).all()
+    assert (scores[:, 3] == np.where(np.arange(600) < FIRST, 0.0, -1.0)).all()
+    assert one.classes_.tolist() == [0, 1, 2, 7]
+    assert one.predict(X).max() == 2
+
+
+def test_one_class_only_is_predicted_and_nothing_is_judged():
+    one = chooser().fit(np.zeros((30, 2)), ["ok"] * 30)
+    assert set(one.predict(np.ones((3, 2)))) == {"ok"}
+    assert one.g_means_ == {LINEAR: {}, "interactions": {}, "rff:20": {}}
+
+
+def test_merge_and_forget_are_refused_and_the_reason_is_told():
+    X, y = crossed(50)
+    one = chooser().fit(X, y)
+    for act in (lambda: one.merge(one), lambda: one.forget(X, y)):
+        with pytest.raises(ValueError, match=r"depends on the order of the rows.*best_"):
+            act()
+
+
+@pytest.mark.parametrize("rows", [1, 20, 200, 300, 650])
+def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
+    X, y = stream(700, d=3, classes=3, minority=0.2)
+    one = chooser(costs={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
+    one.predict(X)  # whoever looks must not be seen in the file
+    one.save(tmp_path / "m.safetensors")
+    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    assert content(again) == content(one)
+    assert again.get_params() == one.get_params()
+    for two in (one, again):
+        two.partial_fit(X[rows:], y[rows:])
+    assert content(again) == content(one)
+    assert again.dropped_ == one.dropped_
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.options.update(candidates="linear"),
+        lambda c: c.options.update(candidates="linear interactions rff:22"),
+        lambda c: c.options.update(candidates=7),
+        lambda c: c.options.update(ridges="1.0 2.0"),
+        lambda c: c.options.update(ridges="1.0 x 2.0"),
+        lambda c: c.options.update(costs={"by label": [[0, 2.0]]}),
+        lambda c: c.facts.update(rows=299),
+        lambda c: c.facts.update(due=10**6),
+        lambda c: c.facts.update(due=True),
+        lambda c: c.facts.update(dropped={"linear": 5}),
+        lambda c: c.facts.update(names=["interactions", "linear", "rff:20"]),
+        lambda c: c.facts["models"].pop(),
+        lambda c: c.facts["models"][1].update(options=c.facts["models"][0]["options"]),
+        lambda c: c.facts.update(classes={"type": "int64", "values": [0]}),
+        lambda c: c.facts.update(judged={"type": "int64", "values": [0]}),
+        lambda c: c.facts.update(more=1),
+        lambda c: c.arrays.pop("hits"),
+        lambda c: c.arrays.pop("1 judge coef"),
+        lambda c: c.arrays["hits"].fill(1e9),
+        lambda c: c.arrays["2 judge deviation"].fill(0.0),
+        lambda c: c.arrays.update({"9 C": np.zeros(1)}),
+        lambda c: c.arrays.update({"0 judge more": np.zeros(1)}),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(change):
+    X, y = crossed(300)
+    contents = from_bytes(content(chooser().fit(X, y)))
+    change(contents)
+    with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
+        ChoosingClassifier._of(contents)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"candidates": ()}, "one or more maps"),
+        ({"candidates": "rm2"}, "one or more maps"),
+        ({"candidates": (LINEAR, "cubic")}, "'cubic' is not known"),
+        ({"candidates": ("rm2", "rm2")}, "a map twice"),
+        ({"ridges": ()}, "finite numbers above 0"),
+        ({"ridges": (1.0, -1.0)}, "finite numbers above 0"),
+        ({"ridges": (1.0, "x")}, "finite numbers above 0"),
+        ({"ridges": (1.0, 1.0)}, "a number twice"),
+        ({"costs": {0: -1.0}}, "costs"),
+        ({"half_life": 0.0}, "half_life"),
+        ({"memory_limit": 1e3}, "name fewer candidates"),
+    ],
+)
+def test_options_without_meaning_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        chooser(**options).fit(*crossed(50))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "says"),
+    [
+        ([[1.0, np.nan, 2.0]], [1], "feature 1 is NaN at row 0"),
+        ([[1.0, 1e200, 2.0]], [1], "beyond 1e"),
+        ([[1.0, 2.0]], [1], "features"),
+        ([[1.0, 2.0, 3.0]], ["a"], "labels are text"),
+        ([[1.0, 2.0, 3.0]], None, "requires y"),
+    ],
+)
+def test_bad_rows_change_nothing(X, y, says):
+    one = chooser().fit(*crossed(300))
+    before = content(one)
+    with pytest.raises(ValueError, match=says):
+        one.partial_fit(np.array(X), y)
+    with pytest.raises(ValueError, match=says):
+        one.progressive_scores(np.array(X), y)
+    assert content(one) == before
+
+
+def test_an_interrupt_changes_nothing(monkeypatch):
+    X, y = crossed(300)
+    one = chooser().fit(X[:100], y[:100])
+    before, calls = content(one), []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return learn(self, *args, **kwargs)
+
+    learn = BalancedRidgeClassifier.partial_fit
+    monkeypatch.setattr(BalancedRidgeClassifier, "partial_fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one.partial_fit(X[100:], y[100:])
+    monkeypatch.undo()
+    assert content(one) == before
+
+
+def test_frames_and_sparse_rows():
+    X, y = crossed(400)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    one = chooser().fit(frame, y)
+    assert one.best_.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert_same_model(one.best_, chooser().fit(X, y).best_, 1e-12)
+    few = np.where(np.abs(X) > 0.5, X, 0.0)
+    assert_same_model(chooser().fit(sp.csr_array(few), y).best_, chooser().fit(few, y).best_, 1e-9)
+
+
+def test_memory_does_not_grow_with_the_stream():
+    X, y = crossed(6000)
+    one, sizes = chooser(candidates=("interactions", "rff:20")), []
+    for at in range(0, 6000, 500):
+        one.partial_fit(X[at : at + 500], y[at : at + 500])
+        sizes.append(len(content(one)))
+    assert max(sizes[1:]) <= max(sizes[:2])  # the warm-up is over, and candidates may go
+
+
+def test_the_usual_candidates_are_what_the_documents_say():
+    assert CANDIDATES == (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+    assert RIDGES[0] == 100.0
+    assert RIDGES[-1] == 1e-4
+    assert Judge.of(BalancedRidgeClassifier().fit([[1.0]], [0]), np.ones(1)) is None
+
+
+def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
+    X, y = data_set("tic-tac-toe")
+    one = fold(X, y, 0, 0)
+    chosen, linear = judge(ChoosingClassifier(), one), judge(BalancedRidgeClassifier(), one)
+    assert chosen["held-out"] > linear["held-out"] + 0.2
+    assert chosen["progressive"] > linear["progressive"] + 0.1
+
+
+# What a reader found
+
+
+@pytest.mark.parametrize("late", [100, 103, 300])
+def test_late_features_and_a_file_in_between(tmp_path, late):
+    X, y = crossed(700)
+    wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
+    one = chooser().partial_fit(X[:late], y[:late])
+    one._widen(["a", "b", "c", "d"])
+    one.partial_fit(wide[late : late + 3], y[late : late + 3])
+    one.save(tmp_path / "m.safetensors")
+    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    assert content(again) == content(one)
+    scores = [m.progressive_scores(wide[late + 3 :], y[late + 3 :]) for m in (one, again)]
+    np.testing.assert_array_equal(*scores)
+    assert content(again) == content(one)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"candidates": (LINEAR,)},
+        {"ridges": (1.0,)},
+        {"ridges": (3.0, 2.0, 1.0)},
+        {"costs": {0: 2.0}},
+        {"half_life": 9.0},
+    ],
+)
+def test_what_decides_the_choice_cannot_change_on_the_way(change):
+    X, y = crossed(300)
+    one = chooser().fit(X, y).set_params(**change)
+    for act in (
+        lambda: one.partial_fit(X, y),
+        lambda: one.predict(X),
+        lambda: one.best_,
+        lambda: one.g_means_,
+        lambda: content(one),
+    ):
+        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+            act()
+
+
+def test_a_limit_may_change_on_the_way(tmp_path):
+    X, y = crossed(300)
+    one = chooser().fit(X, y).set_params(memory_limit=3e9, drop=False).partial_fit(X, y)
+    one.save(tmp_path / "m.safetensors")
+    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    assert again.set_params(memory_limit=1e9).partial_fit(X, y).memory_limit == 1e9
+
+
+def test_arrays_of_candidates_and_who_answers_first():
+    X, y = crossed(300)
+    one = ChoosingClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
+    assert one.best_.features is None
+    fixed_one = fixed_by("rff:20", X)
+    one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
+    again = ChoosingClassifier._of(from_bytes(content(one)))
+    assert again.candidates == (LINEAR, fixed_one)
+    assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.facts["classes"].update(values=[7, 9]),
+        lambda c: c.facts["classes"].update(values=[1, 0]),
+        lambda c: c.facts["judged"].update(values=[0, 9]),
+        lambda c: c.arrays["total"].fill(1e300),
+        lambda c: c.arrays["0 judge coef"].fill(1e308),
+        lambda c: c.arrays["2 judge mean"].fill(1e300),
+        lambda c: c.arrays["2 judge drawn"].fill(1e300),
+        lambda c: c.arrays["2 judge first"].fill(9.0),
+        lambda c: c.arrays["2 map drawn"].fill(1e300),
+    ],
+)
+def test_a_file_that_would_crash_later_is_refused(change):
+    X, y = crossed(300)
+    contents = from_bytes(content(chooser().fit(X, y)))
+    change(contents)
+    with pytest.raises(ModelFileError):
+        ChoosingClassifier._of(contents)
+
+
+def test_scores_of_what_are_no_rows():
+    for X, y, says in ((5, [1], "2D array"), ([[1.0]] * 3, [1, "a", None], "str|None|type")):
+        with pytest.raises((ValueError, TypeError), match=says):
+            chooser().progressive_scores(X, y)

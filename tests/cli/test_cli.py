@@ -1,0 +1,941 @@
+"""The command line: what it learns is what Python learns, once; and what it says when it cannot."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+from samples import data_set, stream
+from sklearn.datasets import load_breast_cancer
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.datasets import VARIABLE
+from counterpoise.jobs.store import stored_model
+
+MODEL = "m.safetensors"
+LOCK = f".{MODEL}.counterpoise.lock"
+COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
+SETS = ["spambase", "cod-rna", "ijcnn1", "ozone-eight", "skin-nonskin"]
+
+
+def payments(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(rows) < 0.1
+    return pd.DataFrame(
+        {
+            "id": np.arange(rows) + 1000 * seed,
+            "amount": (rng.exponential(50, rows) * (1 + 3 * fraud)).round(2),
+            "country": rng.choice(["DE", "FR", "US"], rows),
+            "fraud": np.where(fraud, "yes", "no"),
+        }
+    )
+
+
+def learnt(run, *more, files=("t.csv",), code=0):
+    return run("learn", *files, "--label", "fraud", "--drop", "id", "-m", MODEL, *more, code=code)
+
+
+def content(path=MODEL):
+    return Path(path).read_bytes()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
+    X, y = data_set(name)
+    file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
+    run("learn", file, "--label", "target", "--model", MODEL)
+    model = BalancedRidgeClassifier()
+    for i in range(0, len(X), 8192):
+        model.partial_fit(X[i : i + 8192], y[i : i + 8192])
+    loaded = BalancedRidgeClassifier.load(MODEL)
+    np.testing.assert_allclose(loaded.coef_, model.coef_, rtol=1e-12)
+    np.testing.assert_array_equal(loaded.class_count_, model.class_count_)
+    run("predict", MODEL, file, "-o", "p.parquet")
+    table = pyarrow.parquet.read_table("p.parquet").to_pandas()
+    assert (
+        table["predicted"].tolist()
+        == loaded.predict(pd.DataFrame(X, columns=loaded.feature_names_in_)).tolist()
+    )
+    frame = pd.DataFrame(X, columns=loaded.feature_names_in_)
+    np.testing.assert_allclose(
+        table["score"], loaded.decision_function(frame), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        table[["balanced_-1", "balanced_1"]], loaded.predict_proba(frame), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        table[["stream_-1", "stream_1"]], loaded.stream_proba(frame), atol=1e-12
+    )
+
+
+def test_categories_equal_one_hot_columns_in_python(run):
+    frame = payments()
+    frame.to_csv("t.csv", index=False)
+    done = learnt(run)
+    assert "t.csv: 300 rows" in done.err
+    hot = pd.get_dummies(frame[["amount", "country"]], dtype=float)
+    hot.columns = [c.replace("country_", "country=") for c in hot.columns]
+    model = BalancedRidgeClassifier.load(MODEL)
+    expected = BalancedRidgeClassifier().fit(hot[model.feature_names_in_], frame["fraud"])
+    # Dummies and the constant are collinear, so the promise is about the vector as a whole.
+    apart = np.linalg.norm(model.coef_ - expected.coef_)
+    assert apart <= 1e-10 * np.linalg.norm(expected.coef_)
+    out = run("predict", MODEL, "t.csv", "--id", "id").out
+    table = pd.read_csv(io.StringIO(out))
+    assert table["id"].tolist() == frame["id"].tolist()
+    assert table["predicted"].tolist() == expected.predict(hot[model.feature_names_in_]).tolist()
+
+
+# Exactly once
+
+
+def test_nothing_is_learnt_twice(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run)
+    before = content()
+    done = learnt(run)
+    assert "nothing new, its 300 rows were learnt before" in done.err
+    assert content() == before
+    done = run("learn", "t.csv", "-m", MODEL)  # options need not be repeated
+    assert content() == before
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "jsonl", "json"])
+def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
+    whole = payments(500)
+
+    def write(rows):
+        text = (
+            whole[:rows].to_csv(index=False)
+            if "csv" in ending
+            else whole[:rows].to_json(orient="records", lines=ending == "jsonl")
+        )
+        packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+        pack = packed.get(ending.split(".")[-1], lambda data: data)
+        Path(f"t.{ending}").write_bytes(pack(text.encode()))
+
+    write(300)
+    learnt(run, files=[f"t.{ending}"])
+    write(500)
+    done = learnt(run, files=[f"t.{ending}"])
+    assert "200 new rows after 300" in done.err
+    grown = BalancedRidgeClassifier.load(MODEL)
+    os.unlink(MODEL)
+    learnt(run, files=[f"t.{ending}"])
+    at_once = BalancedRidgeClassifier.load(MODEL)
+    np.testing.assert_allclose(grown.coef_, at_once.coef_, rtol=1e-10)
+    np.testing.assert_array_equal(grown.class_count_, at_once.class_count_)
+
+
+def test_a_file_that_changed_is_an_error_that_names_it(run):
+    payments().to_csv("t.csv", index=False)
+    payments(50, seed=1).to_csv("u.csv", index=False)
+    learnt(run)
+    before = content()
+    frame = payments()
+    frame.loc[7, "amount"] += 1
+    frame.to_csv("t.csv", index=False)
+    done = learnt(run, files=["u.csv", "t.csv"], code=2)
+    assert "t.csv has changed: the 300 rows learnt from it before are not as they were" in done.err
+    assert content() == before
+
+
+def test_a_changed_option_is_an_error_that_names_it(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run, "--ridge", "0.1", "--cost", "yes=3")
+    before = content()
+    for more, message in [
+        (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learnt with 0.1"),
+        (["--cost", "yes=4"], "--cost is yes=4.0, but m.safetensors was learnt with yes=3.0"),
+        (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learnt with standard"),
+        (["--missing", "drop"], "--missing is drop, but m.safetensors was learnt with error"),
+        (["--categorical", "amount"], "--categorical is amount"),
+        (["--chunk-rows", "100"], "--chunk-rows is 100"),
+        (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learnt with none"),
+        (["--intercept", "free"], "--penalize-intercept is False"),
+    ]:
+        assert message in learnt(run, *more, code=2).err
+    assert content() == before
+    learnt(run, "--ridge", "0.1", "--cost", "yes=3")
+
+
+def test_several_files_in_one_run_or_in_three(run):
+    for k in range(3):
+        payments(100, seed=k).to_csv(f"t{k}.csv", index=False)
+    for k in range(3):
+        learnt(run, files=[f"t{k}.csv"])
+    one_by_one = content()
+    os.unlink(MODEL)
+    learnt(run, files=["t?.csv"])
+    assert content() == one_by_one
+
+
+def test_the_same_rows_under_another_name_are_known_again(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run)
+    before = content()
+    Path("t.csv").rename("u.csv")
+    done = learnt(run, files=["u.csv"])
+    assert "u.csv: nothing new, its 300 rows were learnt before (known as t.csv)" in done.err
+    assert content() == before
+    learnt(run, "--allow-overlap", files=["u.csv"])
+    assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 600
+
+
+def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    payments().to_csv("data/t.csv", index=False)
+    learnt(run, files=["data/t.csv"])
+    assert list(stored_model(MODEL).records) == ["data/t.csv"]
+    monkeypatch.chdir(tmp_path / "data")
+    done = run("learn", "t.csv", "-m", tmp_path / MODEL)
+    assert "nothing new" in done.err
+
+
+def test_bad_rows_leave_the_model_file_as_it_was(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run)
+    before = content()
+    frame = payments(200, seed=1).astype({"amount": object})
+    frame.loc[150, "amount"] = "a lot"
+    frame.to_csv("u.csv", index=False)
+    done = learnt(run, files=["u.csv"], code=2)
+    assert "u.csv, row 151: column 'amount' holds 'a lot', which is not a number" in done.err
+    assert content() == before
+    assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
+
+
+def test_rows_that_were_dropped_are_counted(run):
+    frame = payments()
+    frame.loc[[3, 5], "amount"] = np.nan
+    frame.to_csv("t.csv", index=False)
+    assert "row 4: column 'amount' is missing" in learnt(run, code=2).err
+    done = learnt(run, "--missing", "drop")
+    assert "300 rows, of which 2 with missing values were dropped" in done.err
+    assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
+    done = run("predict", MODEL, "t.csv")
+    table = pd.read_csv(io.StringIO(done.out))
+    assert table["predicted"].isna().to_numpy().nonzero()[0].tolist() == [3, 5]
+    assert "2 of 300 rows have missing values and no prediction" in done.err
+
+
+def test_unknown_categories_are_counted_when_predicting(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run)
+    payments(20, seed=2).assign(country="XX").to_csv("u.csv", index=False)
+    done = run("predict", MODEL, "u.csv")
+    assert (
+        "column 'country': 20 cells with a category that was never learnt, taken as none"
+        in done.err
+    )
+    assert len(done.out.splitlines()) == 21
+
+
+def test_checkpoints_do_not_move_chunks(run):
+    payments(1000).to_csv("t.csv", index=False)
+    files = []
+    for every in (1, 70, 128, 10**6):
+        learnt(run, "--chunk-rows", "64", "--checkpoint-every", every)
+        files.append(content())
+        os.unlink(MODEL)
+    assert len(set(files)) == 1
+
+
+def test_weights_and_options_reach_the_model(run):
+    frame = payments()
+    frame["weight"] = np.arange(len(frame)) % 3
+    frame.to_csv("t.csv", index=False)
+    learnt(
+        run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
+        "minmax", "--intercept", "free", "--half-life", "100",
+    )  # fmt: skip
+    model = BalancedRidgeClassifier.load(MODEL)
+    assert model.get_params() == {
+        "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "costs": None, "scale": "minmax",
+        "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
+        "memory_limit": 2e9, "features": None,
+    }  # fmt: skip
+    assert model.class_count_.sum() == frame["weight"].sum()
+
+
+def test_labels_that_are_numbers_have_costs_by_number(run):
+    payments().assign(fraud=lambda f: (f["fraud"] == "yes").astype(int)).to_csv(
+        "t.csv", index=False
+    )
+    learnt(run, "--cost", "1=2")
+    assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
+    os.unlink(MODEL)
+    assert (
+        "names the class 'yes', and the classes are 0, 1"
+        in learnt(run, "--cost", "yes=2", code=2).err
+    )
+
+
+# Standard input, signals, locks
+
+
+def start(*arguments, **options):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)
+
+
+def wait_for(condition, process):
+    """Wait for something that a process does, as long as it takes."""
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+
+
+def test_standard_input_resumes_only_from_its_start(tmp_path):
+    text = payments(200).to_csv(index=False).encode()
+    learn = ["learn", "-", "--label", "fraud", "--drop", "id", "-m", MODEL]
+
+    def feed(data, *more):
+        process = start(*learn, *more, stdin=subprocess.PIPE, cwd=tmp_path)
+        _, err = process.communicate(data)
+        return process.returncode, err.decode()
+
+    positive = "counterpoise: the positive class is 'yes'; --positive says otherwise\n"
+    said = "counterpoise: standard input: 200 rows\n" + positive + feed_total(text)
+    assert feed(text) == (0, said)
+    whole = (tmp_path / MODEL).read_bytes()
+    code, err = feed(text)
+    assert code == 0
+    assert "nothing new" in err
+    code, err = feed(payments(50, seed=1).to_csv(index=False).encode())
+    assert code == 2
+    assert "replay it from its start, or give other data a name" in err
+    assert (tmp_path / MODEL).read_bytes() == whole
+    code, err = feed(payments(50, seed=1).to_csv(index=False).encode(), "--stdin-name", "day 2")
+    assert code == 0
+    assert "standard input 'day 2': 50 rows" in err
+
+
+def feed_total(text):
+    frame = pd.read_csv(io.BytesIO(text))
+    counts = frame["fraud"].value_counts()
+    return f"counterpoise: {MODEL}: no: {counts['no']}, yes: {counts['yes']}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_stop_at_a_chunk_end(tmp_path, number):
+    """Also while nothing comes: the pipe stays open."""
+    frame = payments(1000)
+    text = frame.to_csv(index=False)
+    learn = ["learn", "-", "--label", "fraud", "--drop", "id", "-m", MODEL, "--chunk-rows", 64]
+    process = start(*learn, "--checkpoint-every", 64, stdin=subprocess.PIPE, cwd=tmp_path)
+    process.stdin.write("".join(line + "\n" for line in text.splitlines()[:501]).encode())
+    process.stdin.flush()
+    wait_for((tmp_path / MODEL).exists, process)
+    process.send_signal(number)
+    process.wait()
+    assert process.returncode == 128 + number
+    assert b"stopped; the same command goes on from here" in process.stderr.read()
+    process.stdin.close()
+    (record,) = stored_model(str(tmp_path / MODEL)).records.values()
+    assert record.mark.rows % 64 == 0
+    assert 0 < record.mark.rows <= 500
+    process = start(*learn, stdin=subprocess.PIPE, cwd=tmp_path)
+    process.communicate(text.encode())
+    stopped = (tmp_path / MODEL).read_bytes()
+    (tmp_path / MODEL).unlink()
+    start(*learn, stdin=subprocess.PIPE, cwd=tmp_path).communicate(text.encode())
+    assert (tmp_path / MODEL).read_bytes() == stopped
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    payments().to_csv(tmp_path / "t.csv", index=False)
+    learn = ["--label", "fraud", "--drop", "id", "-m", MODEL]
+    first = start("learn", "-", *learn, stdin=subprocess.PIPE, cwd=tmp_path)
+    wait_for(lambda: list(tmp_path.glob(LOCK)) and (tmp_path / LOCK).read_bytes(), first)
+    second = start("learn", "t.csv", *learn, cwd=tmp_path)
+    _, err = second.communicate()
+    assert second.returncode == 2
+    assert b"m.safetensors is being written by another process" in err
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    third = start("learn", "t.csv", *learn, cwd=tmp_path)
+    assert third.wait() == 0
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_broken_pipe_is_silent(tmp_path):
+    payments(5000).to_csv(tmp_path / "t.csv", index=False)
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
+    command = " ".join(f"'{part}'" for part in [*COMMAND, "predict", MODEL, *["t.csv"] * 50])
+    done = subprocess.run(
+        f"{command} | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.startswith("predicted,score,")
+    assert done.stderr == ""
+
+
+def test_predictions_come_as_rows_come(tmp_path):
+    payments().to_csv(tmp_path / "t.csv", index=False)
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
+    process = start("predict", MODEL, "-", stdin=subprocess.PIPE, cwd=tmp_path)
+    process.stdin.write(b"amount,country\n12.5,DE\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"predicted,")
+    assert process.stdout.readline().startswith((b"no,", b"yes,"))  # and the pipe is still open
+    process.stdin.write(b"1e4,US")
+    process.stdin.close()
+    assert process.stdout.readline().startswith((b"no,", b"yes,"))
+    assert process.wait() == 0
+
+
+def test_progress_is_for_terminals(tmp_path):
+    payments(3000).to_csv(tmp_path / "t.csv", index=False)
+    learn = [
+        "learn",
+        "t.csv",
+        "--label",
+        "fraud",
+        "--drop",
+        "id",
+        "--chunk-rows",
+        "50",
+        "-m",
+        MODEL,
+    ]
+    master, slave = pty.openpty()
+    process = start(*learn, stderr=slave, cwd=tmp_path, env={**os.environ, "TERM": "xterm"})
+    os.close(slave)
+    seen = b""
+    try:
+        while block := os.read(master, 4096):
+            seen += block
+    except OSError:
+        pass
+    assert process.wait() == 0
+    os.close(master)
+    assert re.search(rb"rows, [\d,]+/s", seen)  # shown at the first chunk, however fast the rest is
+    assert b"progressive G-mean 0." in seen
+    in_terminal = (tmp_path / MODEL).read_bytes()
+    (tmp_path / MODEL).unlink()
+    piped = start(*learn, cwd=tmp_path)
+    assert b"/s" not in piped.communicate()[1]
+    assert (tmp_path / MODEL).read_bytes() == in_terminal
+
+
+# Metrics
+
+
+def test_metrics_are_progressive_and_change_nothing(run):
+    X, y = stream(2000, d=3)
+    pd.DataFrame(X, columns=list("abc")).assign(fraud=y, id=0).to_csv("t.csv", index=False)
+    learnt(run, "--chunk-rows", "100")
+    without = content()
+    os.unlink(MODEL)
+    learnt(run, "--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "500")
+    assert content() == without
+    lines = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
+    assert [line["rows"] for line in lines] == [500, 1000, 1500, 2000]
+    # The last window again, by hand: each chunk is predicted by the model of all rows before it.
+    right = total = 0
+    for i in range(1500, 2000, 100):
+        model = BalancedRidgeClassifier().fit(X[:i], y[:i])
+        guess = model.predict(X[i : i + 100])
+        right += ((guess == 1) & (y[i : i + 100] == 1)).sum()
+        total += (y[i : i + 100] == 1).sum()
+    assert lines[-1]["recall"]["1"] == pytest.approx(right / total)
+    assert lines[-1]["scored"] == 500
+    assert lines[0]["scored"] == 500 - 16
+    recall = lines[-1]["recall"]
+    assert lines[-1]["g_mean"] == pytest.approx(np.sqrt(recall["0"] * recall["1"]))
+
+
+def test_metrics_of_rows_that_were_lost_are_cut_off(run):
+    payments(1000).to_csv("t.csv", index=False)
+    options = ["--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "100"]
+    learnt(run, *options)
+    whole = Path("m.jsonl").read_text()
+    payments(1000)[:400].to_csv("u.csv", index=False)
+    os.unlink(MODEL)
+    os.unlink("m.jsonl")
+    Path("t.csv").write_text(Path("u.csv").read_text())
+    learnt(run, *options)  # saved after 400 rows
+    payments(1000).to_csv("t.csv", index=False)
+    with open("m.jsonl", "a") as file:
+        file.write(f'{{"model": "{MODEL}", "rows": 500}}\n{{"mod')  # of a process that was killed
+    learnt(run, *options)
+    rows = [json.loads(line)["rows"] for line in Path("m.jsonl").read_text().splitlines()]
+    assert rows == [json.loads(line)["rows"] for line in whole.splitlines()]
+
+
+# Predictions
+
+
+def test_predictions_in_every_format(run):
+    payments(100).to_csv("t.csv", index=False)
+    learnt(run)
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--with-input").out))
+    assert table.columns.tolist() == [
+        "id", "amount", "country", "fraud", "predicted", "score",
+        "balanced_no", "stream_no", "balanced_yes", "stream_yes",
+    ]  # fmt: skip
+    run("predict", MODEL, "t.csv", "--with-input", "-o", "p.jsonl")
+    run("predict", MODEL, "t.csv", "--with-input", "-o", "p.tsv")
+    run("predict", MODEL, "t.csv", "-o", "p.parquet")
+    lines = pd.read_json("p.jsonl", lines=True, dtype={"amount": float})
+    pd.testing.assert_frame_equal(lines.astype(table.dtypes), table, rtol=1e-12)
+    pd.testing.assert_frame_equal(pd.read_csv("p.tsv", sep="\t"), table)
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("p.parquet"), table[table.columns[4:]], check_dtype=False
+    )
+    # Carried columns are as they were written.
+    first = Path("t.csv").read_text().splitlines()[1]
+    assert run("predict", MODEL, "t.csv", "--with-input").out.splitlines()[1].startswith(first)
+
+
+def test_alerts(run):
+    X, y = stream(3000, d=2)
+    pd.DataFrame(X, columns=["a", "b"]).assign(fraud=y, id=0).to_csv("t.csv", index=False)
+    learnt(run)
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8").out))
+    assert (table["alert"] == (table["balanced_1"] >= 0.8)).all()
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--alert-rate", "0.02").out))
+    assert 0.01 < table["alert"].mean() < 0.035
+    assert table.loc[table["alert"], "balanced_1"].min() > table["balanced_1"].median()
+    table = pd.read_csv(
+        io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8", "--positive", "0").out)
+    )
+    assert (table["alert"] == (table["balanced_0"] >= 0.8)).all()
+
+
+def test_more_classes_have_a_score_each(run):
+    X, y = stream(300, d=2, classes=3)
+    pd.DataFrame(X, columns=["a", "b"]).assign(fraud=np.array(["u", "v", "w"])[y], id=0).to_csv(
+        "t.csv", index=False
+    )
+    learnt(run)
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv").out))
+    scores = table[["score_u", "score_v", "score_w"]].to_numpy()
+    assert (np.array(["u", "v", "w"])[scores.argmax(axis=1)] == table["predicted"]).all()
+
+
+def test_an_output_file_appears_whole_or_not_at_all(run):
+    payments().to_csv("t.csv", index=False)
+    learnt(run)
+    Path("p.csv").write_text("old")
+    Path("u.csv").write_text("amount,country\n1,DE\n2\n")
+    run("predict", MODEL, "t.csv", "u.csv", "-o", "p.csv", code=2)
+    assert Path("p.csv").read_text() == "old"
+    assert not [p for p in Path().iterdir() if p.name.endswith(".tmp")]
+
+
+# What was once wrong
+
+
+def learn_file(run, text, *more, name="t.csv", label="y", code=0):
+    Path(name).write_text(text)
+    return run("learn", name, "--label", label, "-m", MODEL, *more, code=code)
+
+
+def test_rows_that_were_all_dropped_may_bring_a_column(run):
+    learn_file(run, "a,y\n1,p\n2,q\n3,p\n", "--missing", "drop")
+    learn_file(run, "a,b,y\n,5,p\n", "--new-columns", name="u.csv")
+    assert "nothing new" in run("learn", "u.csv", "-m", MODEL).err
+    learn_file(run, "a,b,y\n1,5,p\n", name="v.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
+    """Columns not in the order of the alphabet, with something new in each chunk."""
+    from counterpoise.jobs.learn import Learner, learn
+    from counterpoise.streams import source
+
+    rows = [{"zeta": f"z{i}", "town": f"t{i % 5}", "amount": i, "country": f"c{i // 2}",
+             **({f"late{i}": 1.5} if ending == "jsonl" else {}), "y": "pq"[i % 2]}
+            for i in range(30)]  # fmt: skip
+    path = tmp_path / f"t.{ending}"
+    frame = pd.DataFrame(rows)
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def go(model, chunks):
+        seen = []
+        learner = Learner(str(tmp_path / model), {"label": "y"}, {}, 4)
+        inputs = [(source(str(path)), "t")]
+        learn(learner, inputs, 4, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
+
+    go("whole", 99)
+    for _ in range(9):
+        go("parts", 1)
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_copy_that_has_grown_is_known_again(run):
+    rows = "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))
+    learn_file(run, "a,y\n" + rows)
+    done = learn_file(run, "a,y\n" + rows + "99,q\n", name="copy.csv")
+    assert "copy.csv: 1 new rows after 30 (known as t.csv)" in done.err
+    assert list(stored_model(MODEL).records) == ["copy.csv"]
+    short = "a,y\n" + "".join(rows.splitlines(keepends=True)[:20])
+    changed = "a,y\n" + rows.replace("27,q", "28,q")
+    for text in (short, changed):
+        done = learn_file(run, text, name="other.csv", code=2)
+        assert "other.csv begins with the same rows as copy.csv" in done.err
+    learn_file(run, "a,y\n" + rows.replace("0,p", "7,p"), name="other.csv")
+    assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 61
+
+
+def test_columns_are_carried_along_under_their_own_names(run):
+    learn_file(run, "a,c,y\n1,x,p\n2,y,q\n")
+    Path("u.csv").write_text("y,c,a\nq,y,2.50\n")
+    out = run("predict", MODEL, "t.csv", "u.csv", "--with-input").out.splitlines()
+    assert out[0].startswith("a,c,y,predicted")
+    assert out[3].startswith("2.50,y,q,")
+    Path("v.csv").write_text("y,c,a,z\nq,y,2,1\n")
+    both = ["predict", MODEL, "t.csv", "v.csv", "--with-input", "--ignore-unknown"]
+    assert "'z' has appeared" in run(*both, code=2).err
+    done = run(*both, "-o", "o.parquet", code=2)
+    assert len(done.err.splitlines()) == 1
+    assert len(run(*both, "--to", "jsonl").out.splitlines()) == 3
+    Path("w.csv").write_text("a,c,balanced_p\n1,x,7\n")
+    assert (
+        "a column is called 'balanced_p'"
+        in run("predict", MODEL, "w.csv", "--with-input", "--ignore-unknown", code=2).err
+    )
+    Path("u.csv").write_text('a,c,y\n2.50,"x, ""y""",q\n')
+    assert '2.50,"x, ""y""",' in run("predict", MODEL, "u.csv", "--id", "a,c").out
+
+
+@pytest.mark.parametrize("victim", ["notes.txt", "t.csv", "other.jsonl"])
+def test_metrics_never_touch_a_file_that_is_not_theirs(run, victim):
+    Path("notes.txt").write_text("precious\n")
+    Path("other.jsonl").write_text('{"model": "other", "rows": 5}\n')
+    Path("t.csv").write_text("a,y\n1,p\n2,q\n")
+    before = Path(victim).read_bytes()
+    done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--metrics", victim, code=2)
+    assert f"{victim} is not a file of metrics of {MODEL}" in done.err
+    assert Path(victim).read_bytes() == before
+
+
+def test_truth_values_and_empty_batches_can_be_resumed(run):
+    import pyarrow as pa
+
+    table = pa.table({"b": [True, None, False, True], "n": [1, None, 3, 4], "y": ["p", "q"] * 2})
+    pa.parquet.write_table(table, "t.parquet")
+    learn = ["--label", "y", "--missing", "indicate", "-m", MODEL]
+    run("learn", "t.parquet", *learn)
+    assert "nothing new" in run("learn", "t.parquet", *learn).err
+    pa.parquet.write_table(pa.concat_tables([table, table]), "t.parquet", row_group_size=1)
+    assert "4 new rows after 4" in run("learn", "t.parquet", *learn).err
+    with pa.ipc.new_stream("e.arrows", table.schema) as writer:
+        for part in (table, table[:0], table[:0], table):
+            writer.write_batch(
+                part.combine_chunks().to_batches()[0]
+                if len(part)
+                else pa.RecordBatch.from_pylist([], table.schema)
+            )
+    run("learn", "e.arrows", *learn, "--allow-overlap")
+    assert "nothing new" in run("learn", "e.arrows", *learn).err
+
+
+def test_long_numbers_keep_their_digits_as_names(run):
+    import pyarrow as pa
+
+    ids = [9007199254740993, 9007199254740992]
+    pa.parquet.write_table(pa.table({"k": ids * 2, "y": ["p", "q", "q", "p"]}), "t.parquet")
+    run("learn", "t.parquet", "--label", "y", "--categorical", "k", "-m", MODEL)
+    names = {f"k={i}" for i in ids}
+    assert set(BalancedRidgeClassifier.load(MODEL).feature_names_in_) == names
+    os.unlink(MODEL)
+    text = "".join(json.dumps({"k": i, "y": "pq"[j % 2]}) + "\n" for j, i in enumerate(ids * 12))
+    Path("t.jsonl").write_text('{"k": "s", "y": "p"}\n' + text)
+    run("learn", "t.jsonl", "--label", "y", "-m", MODEL, "--chunk-rows", "3")
+    assert set(BalancedRidgeClassifier.load(MODEL).feature_names_in_) == {"k=s", *names}
+    os.unlink(MODEL)
+    learn_file(run, "a,y\n" + "".join(f"{j},{i}\n" for j, i in enumerate(ids * 2)))
+    assert BalancedRidgeClassifier.load(MODEL).classes_.tolist() == sorted(ids)
+    mixed = '{"k": 9007199254740993, "y": 1}\n{"k": 0.5, "y": 0}\n'
+    Path("u.jsonl").write_text(mixed)
+    assert "more digits" in run("learn", "u.jsonl", "--label", "y", "-m", "x", code=2).err
+
+
+def test_a_model_of_libsvm_predicts_tables_too(run):
+    Path("t.svm").write_text("1 1:2 2:3\n-1 1:5 2:1\n1 1:2 2:4\n-1 1:6 2:2\n")
+    run("learn", "t.svm", "-m", MODEL)
+    Path("t.csv").write_text("2,1\n3,2\n1,5\n4,2\n2,6\n")
+    one, two = (
+        pd.read_csv(io.StringIO(run("predict", MODEL, file).out)) for file in ("t.csv", "t.svm")
+    )
+    pd.testing.assert_frame_equal(one, two, rtol=1e-12)
+    Path("u.svm").write_text("1 1500000000:1\n-1 1:1\n")
+    run("learn", "u.svm", "-m", "huge")
+    assert BalancedRidgeClassifier.load("huge").feature_names_in_.tolist() == ["1", "1500000000"]
+
+
+def test_metrics_begin_with_rows_that_can_be_scored(run):
+    text = "a,y\n,p\n,q\n,p\n1,p\n2,q\n3,p\n4,q\n"
+    learn_file(run, text, "--missing", "drop", "--chunk-rows", "3", "--metrics", "m.jsonl")
+    assert Path("m.jsonl").exists()
+    os.unlink(MODEL)
+    os.unlink("m.jsonl")
+    text = "a,w,y\n1,0,p\n2,0,q\n3,0,p\n1,1,p\n2,1,q\n3,1,p\n"
+    learn_file(run, text, "--weight", "w", "--chunk-rows", "3", "--metrics", "m.jsonl")
+
+
+def test_no_rows_make_an_empty_table(run):
+    learn_file(run, "a,y\n1,p\n2,q\n")
+    Path("u.csv").write_text("a\n")
+    run("predict", MODEL, "u.csv", "-o", "e.parquet")
+    assert pyarrow.parquet.read_table("e.parquet").num_rows == 0
+    assert run("predict", MODEL, "u.csv").out.startswith("predicted,score,")
+
+
+def test_outputs_go_where_they_are_sent(run):
+    learn_file(run, "a,y\n1,p\n2,q\n")
+    Path("real.csv").write_text("old")
+    Path("link.csv").symlink_to("real.csv")
+    run("predict", MODEL, "t.csv", "-o", "link.csv")
+    assert Path("link.csv").is_symlink()
+    assert Path("real.csv").read_text().startswith("predicted")
+    assert "is also an input" in run("predict", MODEL, "t.csv", "-o", "./t.csv", code=2).err
+    run("predict", MODEL, "t.csv", "-o", "/dev/null", "--to", "csv")
+    assert not Path("/dev/null").is_file()
+
+
+def test_columns_that_were_never_learnt_can_be_ignored(run):
+    Path("t.jsonl").write_text('{"a":1,"y":"p"}\n{"a":2,"y":"q"}\n')
+    run("learn", "t.jsonl", "--label", "y", "-m", MODEL)
+    Path("u.jsonl").write_text('{"a":1,"extra":{"q":1},"when":"2024-01-01"}\n')
+    done = run("predict", MODEL, "u.jsonl", "--ignore-unknown")
+    assert len(done.out.splitlines()) == 2
+    assert "warning: column 'extra' is unknown to the model and was left out" in done.err
+
+
+def test_small_mistakes_have_small_messages(run):
+    learn_file(run, "a,b,y\n1,2,p\n2,3,q\n", "--drop", "b,a", "--keep", "a", code=2)
+    learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "b,a")
+    learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "a,b")  # the same set
+    done = learn_file(run, "a,b,c,y\n1,2,3,\n", name="u.csv", code=2)
+    assert "column 'y' is missing; drop such rows with --missing drop\n" in done.err
+    done = run("learn", "t.csv", "--label", "y", "-m", "x", "--chunk-rows", "9" * 20, code=2)
+    assert "must be 1 to 10,000,000" in done.err
+    Path("w.csv").write_text("a,w,y\n1,1,p\n2,1e60,q\n")
+    done = run("learn", "w.csv", "--label", "y", "--weight", "w", "-m", "x", code=2)
+    assert "w.csv, row 2: weight 1e+60 in column 'w' must be from 0 to 1e+50" in done.err
+
+
+def test_a_signal_before_the_first_chunk_is_a_stop(tmp_path):
+    process = start("learn", "-", "--label", "y", "-m", MODEL, stdin=subprocess.PIPE, cwd=tmp_path)
+    wait_for((tmp_path / LOCK).exists, process)  # signals are caught before it is made
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM
+    assert b"stopped" in process.stderr.read()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_to_predict_leaves_nothing_behind(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,p\n2,q\n")
+    start("learn", "t.csv", "--label", "y", "-m", MODEL, cwd=tmp_path).wait()
+    process = start("predict", MODEL, "-", "-o", "o.csv", stdin=subprocess.PIPE, cwd=tmp_path)
+    wait_for(lambda: any(p.name.endswith(".tmp") for p in tmp_path.iterdir()), process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MODEL, "t.csv"]
+
+
+# Use
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learn"], "Missing argument"),
+        (["learn", "t.csv"], "Missing option"),
+        (["learn", "t.csv", "-m", "x"], "say which column holds the labels"),
+        (["learn", "no.csv", "--label", "y", "-m", "x"], "cannot read no.csv: No such file"),
+        (["learn", "t.csv", "--label", "no", "-m", "x"], "has no column 'no', named by --label"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "much"], "neither a number"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "-1"], "ridge=-1.0 must be"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--hash", "a"], "is not NAME=N"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--format", "xls"], "is not one of csv"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "x", "--delimiter", "ab"], "one character"),
+        (["learn", "t.csv", "--label", "id", "-m", "x"], "label"),
+        (["learn", "empty.csv", "--label", "y", "-m", "x"], "there was no row to learn"),
+        (["learn", "header.csv", "--label", "y", "-m", "x"], "there was no row to learn"),
+        (["learn", "only.csv", "--label", "y", "-m", "x"], "no column is left to learn from"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a whole safetensors file"),
+        (["predict", "no.safetensors", "t.csv"], "No such file"),
+        (["predict", "t.csv", "t.csv"], "not a whole safetensors file"),
+        (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
+        (["fly"], "No such command"),
+    ],
+)
+def test_bad_use_is_one_clear_message(run, arguments, message):
+    payments(2000).to_csv("t.csv", index=False)
+    Path("empty.csv").write_text("")
+    Path("header.csv").write_text("a,y\n")
+    Path("only.csv").write_text("y\n1\n0\n")
+    done = run(*arguments, code=1 if message == "No such file" else 2)
+    assert message in done.err
+    assert not Path("x").exists()
+
+
+def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
+    BalancedRidgeClassifier().fit(*stream(20)).save("p.safetensors")
+    payments().to_csv("t.csv", index=False)
+    assert "saved from Python" in run("predict", "p.safetensors", "t.csv", code=2).err
+
+
+def test_help_and_version(run, monkeypatch):
+    # Whoever runs the tests may have no shell among its parents.
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert run("--version").out == "counterpoise 0.1.0\n"
+    for command in ([], ["learn"], ["predict"]):
+        done = run(*command, "--help")
+        assert "Example: counterpoise " in done.out
+        assert "--help" in done.out
+    assert "complete" in run("--show-completion", "bash").out.lower()
+
+
+def test_help_does_not_import_what_it_does_not_need():
+    code = (
+        "import sys; sys.argv = ['counterpoise', 'learn', '--help']\n"
+        "from counterpoise.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print({'numpy', 'sklearn', 'pyarrow'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
+
+
+def test_a_prediction_does_not_import_what_it_does_not_need(tmp_path):
+    payments(50).to_csv(tmp_path / "t.csv", index=False)
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
+    code = (
+        "import sys; sys.argv = ['counterpoise', 'predict', 'm.safetensors', 't.csv']\n"
+        "from counterpoise.cli import main\n"
+        "main()\n"
+        "from types import ModuleType\n"
+        "loaded = {name for name, module in sys.modules.items() if type(module) is ModuleType}\n"
+        "heavy = {'scipy.stats', 'scipy.optimize', 'pandas', 'matplotlib', 'sklearn.metrics'}\n"
+        "heavy |= {'sklearn.datasets', 'sklearn.linear_model', 'numpy.f2py'}\n"
+        "print(sorted(heavy & loaded), file=sys.stderr)\n"
+        "import pandas, scipy.stats\n"
+        "print(scipy.stats.norm.ppf(0.5), pandas.DataFrame().size, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stderr == "[]\n0.0 0\n"  # and whoever comes later can have it all
+
+
+def test_without_the_extra_the_command_says_how_to_get_it():
+    code = "import sys; sys.modules['typer'] = None\nfrom counterpoise.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "counterpoise: the command needs typer: pip install 'counterpoise[cli]'\n"
+
+
+def test_a_read_only_folder_is_one_clear_error(run):
+    payments().to_csv("t.csv", index=False)
+    done = learnt(run)
+    done = run("learn", "t.csv", "--label", "fraud", "-m", "/proc/m.safetensors", code=1)
+    assert len(done.err.splitlines()) == 1
+
+
+def test_libsvm_needs_no_label(run):
+    X, y = load_breast_cancer(return_X_y=True)
+    from sklearn.datasets import dump_svmlight_file
+
+    dump_svmlight_file(X, y, "t.svm", zero_based=False)
+    run("learn", "t.svm", "-m", MODEL)
+    model = BalancedRidgeClassifier.load(MODEL)
+    order = [int(name) - 1 for name in model.feature_names_in_]
+    expected = BalancedRidgeClassifier().fit(X[:, order], y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)  # 16 digits were written
+    assert len(run("predict", MODEL, "t.svm").out.splitlines()) == 570
+
+
+# Vandals
+
+
+def spoilt(text, rng):
+    """One of many ways to spoil a text."""
+    data = bytearray(text.encode())
+    for _ in range(rng.integers(1, 6)):
+        i, way = int(rng.integers(len(data))), rng.integers(7)
+        if way == 0:
+            data[i] = rng.integers(256)
+        elif way == 1:
+            del data[i : i + int(rng.integers(1, 40))]
+        elif way == 2:
+            data[i:i] = bytes(rng.integers(0, 256, rng.integers(1, 10)).astype(np.uint8))
+        elif way == 3:
+            odd = [
+                b'"',
+                b",",
+                b"\n",
+                b"{",
+                b"}",
+                b"[",
+                b"null",
+                b"NaN",
+                b"1e999",
+                b"\\u0000",
+                b"\r",
+            ]
+            data[i:i] = odd[rng.integers(len(odd))] * int(rng.integers(1, 4))
+        elif way == 4:
+            data[i:i] = data[i : i + 100]
+        elif way == 5:
+            del data[i:]
+        else:
+            data[i:i] = b"[" * int(rng.integers(1, 300))
+        if not data:
+            data += b"x"
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_spoilt_input_is_refused_or_learnt(tmp_path, ending, seed):
+    """2,000 in all, 50 a test: one message, or a model that predicts; never anything else."""
+    from counterpoise.jobs.learn import Learner, learn
+    from counterpoise.streams import DataError, source
+
+    rng = np.random.default_rng(seed)
+    frame = payments(40, seed)
+    text = (
+        frame.to_csv(index=False)
+        if ending == "csv"
+        else frame.to_json(orient="records", lines=True)
+    )
+    for i in range(50):
+        path = tmp_path / f"t.{ending}"
+        path.write_bytes(spoilt(text, rng))
+        columns = {"label": "fraud", "missing": ["error", "drop", "indicate"][i % 3]}
+        learner = Learner(str(tmp_path / f"m{i}"), columns, {}, chunk_rows=16)
+        try:
+            learn(learner, [(source(str(path)), "t")], 100, lambda: False, lambda *_: None)
+        except DataError as error:
+            assert str(error).count("\n") == 0, error  # noqa: PT017
+            continue
+        if learner.model is not None:
+            stored = stored_model(str(tmp_path / f"m{i}"))
+            assert np.isfinite(stored.model.coef_).all()

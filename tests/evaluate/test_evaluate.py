@@ -1,0 +1,381 @@
+"""Metrics against those that nobody here wrote; races, plots and the report."""
+
+import base64
+import html.parser
+import io
+import json
+import re
+import shutil
+import subprocess
+from contextlib import nullcontext
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from imblearn.metrics import geometric_mean_score
+from matplotlib.colors import to_rgb
+from samples import stream
+from sklearn import metrics as theirs
+
+from counterpoise import BalancedRidgeClassifier, online
+from counterpoise.evaluate import plots, theme
+from counterpoise.evaluate.metrics import measure
+from counterpoise.evaluate.race import (
+    OURS,
+    OWN,
+    RIVALS,
+    SLOW,
+    Result,
+    race,
+    standardised,
+    too_slow,
+    uncounted,
+    winner,
+)
+from counterpoise.evaluate.report import page
+from counterpoise.jobs.evaluate import made_up
+
+
+def guesses(classes, seed=0, rows=400):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(classes, rows, p=[0.8, *[0.2 / (len(classes) - 1)] * (len(classes) - 1)])
+    f = rng.standard_normal((rows, len(classes))) + (y[:, None] == classes)
+    return y, f
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_metrics_of_two_classes_are_those_of_scikit_learn(seed):
+    classes = np.array(["fraud", "ok"])
+    y, f = guesses(classes, seed)
+    f = f[:, 1] - f[:, 0]
+    predicted = classes[(f > 0).astype(int)]
+    found = measure(y, predicted, f, classes)
+    fraud = found.of("fraud")
+    assert fraud["g_mean"] == pytest.approx(geometric_mean_score(y, predicted))
+    assert fraud["balanced_accuracy"] == pytest.approx(theirs.balanced_accuracy_score(y, predicted))
+    for name in ("recall", "precision"):
+        score = getattr(theirs, f"{name}_score")(y, predicted, pos_label="fraud")
+        assert fraud[name] == pytest.approx(score)
+    assert fraud["average_precision"] == pytest.approx(
+        theirs.average_precision_score(y == "fraud", -f)
+    )
+    assert fraud["roc_auc"] == pytest.approx(theirs.roc_auc_score(y == "fraud", -f))
+    threshold = np.sort(-f[y == "ok"])[::-1][int(0.01 * (y == "ok").sum())]
+    assert fraud["recall_at_1pct"] == pytest.approx((-f[y == "fraud"] > threshold).mean())
+    counts = found.plain()["confusion"]
+    expected = theirs.confusion_matrix(y, predicted)
+    assert [[counts[a].get(b, 0) for b in classes] for a in classes] == expected.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_metrics_of_more_classes(seed):
+    classes = np.array([0, 1, 2, 3])
+    y, f = guesses(classes, seed)
+    predicted = f.argmax(axis=1)
+    found = measure(y, predicted, f, classes)
+    assert found.confusion.g_mean() == pytest.approx(geometric_mean_score(y, predicted))
+    for k in classes:
+        auc = theirs.roc_auc_score(y == k, f[:, k])
+        assert found.by_class[k]["roc_auc"] == pytest.approx(auc)
+
+
+def test_what_is_undefined_says_why():
+    classes = np.array(["no", "yes"])
+    y = np.array(["no", "no", "no"])
+    found = measure(y, y, np.array([-1.0, -2.0, -0.5]), classes)
+    assert found.confusion.g_mean() is None
+    assert found.undefined["g_mean"] == "only 'no' is in the data"
+    assert found.undefined["recall of yes"] == "no 'yes' is in the data"
+    assert found.undefined["precision of yes"] == "'yes' was never predicted"
+    assert found.undefined["ROC AUC of no"] == "no other class is in the data"
+    assert found.of("yes")["roc_auc"] is None
+    assert (
+        measure(y[:0], y[:0], np.empty(0), classes).undefined["g_mean"] == "no class is in the data"
+    )
+
+
+def test_standardising_looks_at_the_rows_before_only():
+    X, _ = stream(50, d=3)
+    X[:, 2] = 7.0
+    Z = standardised(X)
+    for t in (1, 2, 10, 49):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            expected = (X[t] - X[:t].mean(axis=0)) / X[:t].std(axis=0)
+        known = X[:t].std(axis=0) > 0
+        np.testing.assert_allclose(Z[t][known], np.clip(expected[known], -10, 10), rtol=1e-9)
+        assert not Z[t][~known].any()
+    assert not Z[0].any()
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+def test_a_race_is_test_then_train(delay):
+    X, y = stream(300, d=4)
+    results = {result.name: result for result in race(X, y, delay)}
+    assert list(results) == [OURS, *RIVALS]
+    model = BalancedRidgeClassifier()
+    expected = model.progressive_scores(X, y, delay=delay, classes=[0, 1])
+    np.testing.assert_array_equal(results[OURS].scores, expected)
+    t = 200
+    refit = BalancedRidgeClassifier().fit(X[: t - delay], y[: t - delay])
+    assert results[OURS].scores[t] == pytest.approx(
+        refit.decision_function(X[t : t + 1])[0], rel=1e-8
+    )
+    arow = online.AROW()
+    scores = arow.progressive_scores(standardised(X), y, delay=delay, classes=[0, 1])
+    np.testing.assert_array_equal(results["AROW"].scores, scores)
+
+
+def test_a_race_of_three_classes_is_one_against_the_rest():
+    X, y = stream(200, d=3, classes=3, minority=0.2)
+    results = list(race(X, np.array(["a", "b", "c"])[y]))
+    for result in results:
+        assert result.scores.shape == (200, 3)
+        assert set(result.predicted) <= {"a", "b", "c"}
+    assert winner(results).metrics.confusion.g_mean() > 0.3
+
+
+@pytest.mark.parametrize("delay", [0, 20])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_names_of_the_labels_decide_nothing(delay, classes):
+    X, y = stream(300, d=4, classes=classes, minority=0.1)
+    X[:40:7] = 0.0  # scores of 0, too
+    first = None
+    for names in (["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"]):
+        labels = np.array(names)
+        results = list(race(X, labels[y], delay, positive=names[1]))
+        first = first or results
+        for one, other in zip(first, results, strict=True):
+            said = one.predicted[:, None] == np.array(["a", "b", "c"])
+            np.testing.assert_array_equal(other.predicted[:, None] == labels, said)
+            # Recalls are multiplied in the order of the labels, which moves the last digit.
+            expected = pytest.approx(one.metrics.of("b"), rel=1e-14)
+            assert other.metrics.of(names[1]) == expected
+            assert other.first == one.first
+
+
+@pytest.mark.parametrize("delay", [0, 5])
+def test_rows_count_once_two_classes_are_known(delay):
+    X, y = stream(200, d=3)
+    y[:30], y[30] = 0, 1
+    assert uncounted(y, delay) == 31 + delay
+    for result in race(X, y, delay):
+        assert result.first == 31 + delay
+        assert result.metrics.confusion.scored == 200 - 31 - delay
+        assert len(result.predicted) == len(result.scores) == 200
+    assert uncounted(y, 169) == uncounted(y[:20], 0) + 180 == 200
+
+
+def test_who_would_take_long_is_left_out():
+    y = np.repeat([0, 1], [19_000, 1_000])
+    assert list(too_slow(y, 8)) == [SLOW]
+    assert not too_slow(y[::40], 8)
+    assert set(too_slow(np.repeat([0, 1], 50_000), 180)) == {"NR-RLS", SLOW}
+    X, y = stream(60, d=2)
+    assert [result.name for result in race(X, y, rivals=["PA"])] == [OURS, "PA"]
+
+
+def test_own_options_run_too():
+    X, y = stream(300, d=3)
+    own = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    results = list(race(X, y, 3, rivals=[], own=own, names=["a", "b", "c"]))
+    assert [result.name for result in results] == [OURS, OWN]
+    again = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    expected = again.progressive_scores(X, y, delay=3, classes=[0, 1])
+    np.testing.assert_array_equal(results[1].scores, expected)
+    assert len(results[1].terms) == results[1].weights.shape[1] > 3
+    page("own", results, y, ["a", "b", "c"], 1, 3)
+
+
+def test_running_g_mean_is_that_of_the_first_rows():
+    y = np.array([0, 0, 1, 1, 0, 1])
+    guess = np.array([0, 1, 1, 0, 0, 1])
+    at, value = plots.running_g_mean(y, guess)
+    for t, g in zip(at, value, strict=True):
+        if len(set(y[:t])) == 2:
+            assert g == pytest.approx(geometric_mean_score(y[:t], guess[:t]))
+        else:
+            assert np.isnan(g)
+
+
+def test_the_g_mean_of_late_shows_a_fall():
+    rng = np.random.default_rng(0)
+    y = (rng.random(4000) < 0.1).astype(int)
+    guess = np.where(np.arange(4000) < 2000, y, 0)  # finds everything, then nothing
+    at, value = plots.running_g_mean(y, guess, 500)
+    for t, g in zip(at, value, strict=True):
+        part = slice(t - 500, t)
+        assert g == pytest.approx(geometric_mean_score(y[part], guess[part]))
+    assert (value[at <= 2000] == 1.0).all()
+    assert (value[at >= 2500] == 0.0).all()
+    assert plots.running_g_mean(y, guess)[1][-1] > 0.5
+    assert plots.window_of(y) == pytest.approx(250, rel=0.1)
+    assert plots.window_of(y[:40]) == 10
+
+
+def test_precision_and_recall_fill_the_figure():
+    y = np.where(np.arange(50_000) % 250 == 0, "fraud", "ok")
+    scores = np.random.default_rng(0).standard_normal(len(y)) - 2.0 * (y == "fraud")
+    classes = np.array(["fraud", "ok"])
+    found = measure(y, classes[(scores > 0).astype(int)], scores, classes)
+    result = Result("PA", y, scores, 0, found, 1.0, np.zeros((1, 2)))
+    axes = plots.precision_recall([result], y, "fraud", 0).axes[0]
+    assert axes.get_ylim()[1] < 0.5
+    assert 2 * max(axes.lines[0].get_ydata()) > axes.get_ylim()[1]
+
+
+@pytest.mark.parametrize("page", [nullcontext, theme.dark])
+def test_every_method_has_a_colour_of_its_own(page):
+    names = [OURS, OWN, *RIVALS]
+    with page():
+        colours = [plots.style(name)["color"] for name in names]
+    assert len(set(colours)) == len(names)
+    page = to_rgb("white") if page is nullcontext else to_rgb(theme.PAPER)
+    for colour in colours:
+        assert contrast(to_rgb(colour), page) > 1.9
+
+
+def contrast(*colours):
+    """That of the guidelines for web content: 1 for the same colour, 21 for black on white."""
+    light = []
+    for colour in colours:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+def test_control_characters_break_no_figure():
+    X, y, _ = made_up(400)
+    names = [f"\x1b[3{j}m\x00$name$ <{j}>" for j in range(8)]
+    labels = np.where(y == "fraud", "\x1b[31m\x01fraud", "ok\x08")
+    results = list(race(X, labels, rivals=["PA"]))
+    text = page("\x1b]8;;x\x07", results, labels, names, "\x1b[31m\x01fraud", 0)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", text)
+    for data in re.findall(r"base64,([^\"]*)", text):
+        ElementTree.fromstring(base64.b64decode(data))
+
+
+def test_a_model_has_a_report_too(run):
+    X, y = stream(400, d=2)
+    for name, part in (("a", slice(300)), ("b", slice(300, 400))):
+        pairs = zip(X[part].tolist(), y[part].tolist(), strict=True)
+        rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in pairs)
+        Path(f"{name}.csv").write_text(f"a,b,label\n{rows}\n")
+    run("learn", "a.csv", "--label", "label", "-m", "m.st")
+    done = run("evaluate", "m.st", "b.csv", "--report", "r.html")
+    assert "report: r.html" in done.err
+    text = Path("r.html").read_text()
+    assert len([tag for tag, _ in _Page(text).found if tag == "img"]) == 6
+    g_mean = float(re.search(r"G-mean\t(\S+)", done.out).group(1))
+    assert f"G-mean: {g_mean:.4f}." in text
+    run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
+    run("evaluate", "m.st", "b.csv", "--report", "r.html", "--positive", "z", code=2)
+    only = [line for line in Path("b.csv").read_text().splitlines() if not line.endswith("y")]
+    Path("c.csv").write_text("\n".join(only) + "\n")  # one class only
+    run("evaluate", "m.st", "c.csv", "--report", "r.html")
+
+
+class _Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def report():
+    X, y, names = made_up(1500)
+    results = list(race(X, y))
+    return page("A <race>", results, y, names, "fraud", 0)
+
+
+def test_the_report_needs_nothing_else(report):
+    tags = _Page(report).found
+    images = [a for tag, a in tags if tag == "img"]
+    assert len(images) == 7
+    assert all(a["src"].startswith("data:image/svg+xml;base64,") for a in images)
+    assert all(a["alt"] for a in images)
+    assert sum(tag == "figcaption" for tag, _ in tags) == 7
+    dark = [a for tag, a in tags if tag == "source"]
+    assert len(dark) == 7
+    assert all(a["media"] == "(prefers-color-scheme: dark)" for a in dark)
+    assert not {a["srcset"] for a in dark} & {a["src"] for a in images}
+    assert not [tag for tag, _ in tags if tag == "script"]
+    assert "http" not in re.sub(r"base64,[^\"]*", "", report)
+    assert "A &lt;race&gt;" in report
+
+
+def test_the_same_race_gives_the_same_figures():
+    _, y, _ = made_up(500)
+    one, two = (plots.svg(plots.class_shares(y)) for _ in range(2))
+    assert one == two
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_report_in_a_browser(report, tmp_path, width):
+    """No console error, nothing wider than the page, every figure drawn and large enough."""
+    look = """
+      const wide = document.documentElement.scrollWidth;
+      const figures = [...document.querySelectorAll('img')].map(
+        i => [i.complete && i.naturalWidth, i.getBoundingClientRect().width]);
+      parent.postMessage({wide, figures}, '*');"""
+    (tmp_path / "race.html").write_text(
+        report.replace("</body>", f"<script>onload = () => {{{look}}}</script></body>")
+    )
+    outer = f"""<!DOCTYPE html><iframe src="race.html" width="{width}" height="900"></iframe>
+      <pre id="out"></pre><script>onmessage = e => {{
+        document.getElementById('out').textContent = JSON.stringify(e.data); }}</script>"""
+    (tmp_path / "outer.html").write_text(outer)
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+        "--allow-file-access-from-files", "--window-size=1400,1000", "--virtual-time-budget=5000",
+        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "outer.html").as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "CONSOLE" not in done.stderr
+    seen = json.loads(re.search(r'<pre id="out">(.*?)</pre>', done.stdout).group(1))
+    assert seen["wide"] <= width
+    assert len(seen["figures"]) == 7
+    for drawn, across in seen["figures"]:
+        assert drawn
+        assert across > 0.85 * min(width, 480)
+
+
+def test_tables_are_tab_separated_in_a_pipe(run):
+    import pandas as pd
+
+    done = run("race", "--demo", "--report", "race.html")
+    table = pd.read_csv(io.StringIO(done.out), sep="\t")
+    assert table["method"].tolist()[0] == OURS
+    assert "counterpoise: report: race.html" in done.err
+    assert table["G-mean"].astype(float).idxmax() == 0
+    found = json.loads(run("race", "--demo", "--json", "--delay", "100").out)
+    assert found["delay"] == 100
+    assert set(found["methods"]) == set(table["method"])
+
+
+def test_a_race_by_command_line_is_of_whom_one_wants(run):
+    X, y = stream(400, d=2)
+    rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in zip(X.tolist(), y.tolist(), strict=True))
+    Path("t.csv").write_text(f"a,b,label\n{rows}\n")
+    race = ["race", "t.csv", "--label", "label", "--json"]
+    found = json.loads(run(*race, "--only", "arow,ir-rls", "--ridge", "0.1").out)
+    assert list(found["methods"]) == [OURS, OWN, "AROW", "IR-RLS"]
+    done = run(*race, "--without", "ACOG", "--without", "PA,CW", "--delay", "3")
+    found = json.loads(done.out)
+    assert set(found["methods"]) == {OURS, *RIVALS} - {"ACOG", "PA", "CW"}
+    assert found["not_counted"] == uncounted(y, 3)
+    assert f"not counted: the first {uncounted(y, 3)} rows" in done.err
+    assert found["methods"][OURS]["scored"] == 400 - found["not_counted"]
+    assert json.loads(run(*race, "--only", "PA", "--features", "auto").out)["methods"][OWN]
+    for wrong in (["--only", "who"], ["--ridge", "x"], ["--features", "auto", "--delay", "1"]):
+        run(*race, *wrong, code=2)
+    done = run(*race, "--delay", "399", code=2)
+    assert "no row can be counted; give more rows, or a smaller --delay" in done.err

@@ -1,0 +1,131 @@
+"""Probabilities: proper, monotone, in agreement with predict, and of the size they claim."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import assert_close, stream
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact.probability import EDGE, odds, probabilities
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True))
+def test_odds_rise_with_the_score(f):
+    f = np.sort(np.array(f))
+    ratio = odds(f)
+    assert (np.diff(ratio) >= 0).all()
+    apart = np.diff(f) > 1e-9 * np.maximum(1.0, np.abs(f[1:]))  # what two floats can tell apart
+    assert (np.diff(ratio)[apart] > 0).all()
+    assert np.isfinite(ratio).all()
+    assert (ratio > 0).all()
+
+
+def test_odds_are_a_line_inside_and_smooth_at_the_edge():
+    f = np.linspace(-EDGE, EDGE, 101)
+    p = odds(f) / (1.0 + odds(f))
+    np.testing.assert_allclose(p, (1.0 + f) / 2.0, rtol=1e-12)
+    around = EDGE + np.array([-1e-6, 0.0, 1e-6])
+    p = odds(around) / (1.0 + odds(around))
+    np.testing.assert_allclose(np.diff(p) / 1e-6, 0.5, rtol=1e-4)
+
+
+@given(
+    st.lists(st.lists(st.floats(-5, 5), min_size=4, max_size=4), min_size=1, max_size=10),
+)
+def test_the_largest_probability_is_that_of_the_largest_score(rows):
+    f = np.array(rows)
+    f[:, 1] = np.nextafter(f[:, 0], np.inf)  # apart by the last bit
+    p = probabilities(f, np.ones(4), np.ones(4, dtype=bool))
+    np.testing.assert_array_equal(p.argmax(axis=1), f.argmax(axis=1))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_predict_is_the_argmax(classes):
+    X, y = stream(500, 4, classes)
+    model = BalancedRidgeClassifier().fit(X, y)
+    far = np.vstack([X, 1e3 * X, -1e3 * X])
+    p = model.predict_proba(far)
+    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(far))
+    for proba in (p, model.stream_proba(far)):
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+        assert ((proba >= 0) & (proba <= 1)).all()
+
+
+def test_stream_probabilities_follow_the_frequencies():
+    """One feature that tells nothing: what remains is the share of each class."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.03).astype(int)
+    X = rng.standard_normal((20_000, 1))
+    for options in ({}, {"class_weight": None}, {"costs": {1: 7.0}}, {"class_weight": {1: 4.0}}):
+        model = BalancedRidgeClassifier(**options).fit(X, y)
+        # Targets of unequal weight leave the linear range for class_weight=None.
+        assert abs(model.stream_proba(X)[:, 1].mean() - y.mean()) < 0.01
+
+
+def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
+    """The comparison with calibration is in benchmarks/probability.py."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(40_000) < 0.01).astype(int)
+    X = rng.standard_normal((40_000, 5))
+    X[y == 1] += 1.0
+    p = BalancedRidgeClassifier().fit(X[::2], y[::2]).stream_proba(X[1::2])[:, 1]
+    new, share = y[1::2], y[::2].mean()
+    loss = -np.mean(np.where(new == 1, np.log(p), np.log(1 - p)))
+    base = -np.mean(np.where(new == 1, np.log(share), np.log(1 - share)))
+    assert loss < 0.75 * base
+    assert np.mean((p - new) ** 2) < np.mean((share - new) ** 2)
+
+
+def fading_stream(rows=30_000, seed=0):
+    """The rate of the rare class rises from 2 % to 20 % half-way."""
+    rng = np.random.default_rng(seed)
+    rate = np.where(np.arange(rows) < rows // 2, 0.02, 0.2)
+    y = (rng.random(rows) < rate).astype(int)
+    X = rng.standard_normal((rows, 3))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def test_frequencies_fade_with_the_rows():
+    """Of a class, those while its rows are remembered: a mean probability is the rate of today."""
+    X, y = fading_stream()
+    model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
+    last = slice(25_000, None)
+    today, ever = y[last].mean(), y.mean()
+    p = model.stream_proba(X[last])[:, 1].mean()
+    assert abs(p - today) < 0.03  # 430 rows of the rare class are remembered: 5 % of 0.2, and f
+    assert abs(p - ever) > 0.04
+    kept = BalancedRidgeClassifier().fit(X, y).stream_proba(X[last])[:, 1].mean()
+    assert abs(kept - ever) < 0.03  # without fading they are those of all rows
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
+    X, y = fading_stream(3000)
+    weight = np.random.default_rng(1).integers(0, 3, 3000).astype(float)
+    whole = BalancedRidgeClassifier(half_life=50.0).fit(X, y, sample_weight=weight)
+    model = BalancedRidgeClassifier(half_life=50.0)
+    for i in range(0, 3000, chunk):
+        part = slice(i, i + chunk)
+        if chunk == 1 and i > 500:
+            model.learn_one(X[i], y[i], weight[i])
+        else:
+            model.partial_fit(X[part], y[part], sample_weight=weight[part])
+    assert_close(model.stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    # By definition: every row of the stream, faded by the weight of the class that came after it.
+    for k in (0, 1):
+        later = np.append(np.cumsum((weight * (y == k))[::-1])[::-1][1:], 0.0)
+        own = np.expm1(-np.log(2) / 50 * weight) / np.expm1(-np.log(2) / 50)
+        entering = np.where(y == k, own, weight)
+        stream = (entering * 2.0 ** (-later / 50)).sum()
+        assert_close(whole._learned.moments.stream[k], stream)
+    halves = [
+        BalancedRidgeClassifier(half_life=50.0).fit(X[a], y[a], sample_weight=weight[a])
+        for a in (slice(0, 1500), slice(1500, 3000))
+    ]
+    assert_close(halves[0].merge(halves[1]).stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.stream_proba(X[:50]), model.stream_proba(X[:50]))

@@ -1,0 +1,174 @@
+"""The solver: the ridge path, its choice, and problems with many solutions."""
+
+import numpy as np
+import pytest
+from samples import assert_close, stream
+from sklearn.exceptions import ConvergenceWarning
+
+from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.exact.scaling import affine
+from counterpoise.exact.solve import Path, System, choose_ridge, solve
+from counterpoise.exact.weighting import targets, totals
+
+INTERCEPTS = ["penalized", "free", "none"]
+
+
+def systems(X, y, intercept, class_weight="balanced", scale="standard", weight=None):
+    moments = Moments.of(X, y, weight, extremes=True)
+    c = targets(len(moments.labels))
+    a = totals(moments.labels, moments.N, c, class_weight, None)
+    m, s = affine(moments, scale)
+    return [System(moments, m, s, a_q, y_q, intercept) for a_q, y_q in zip(a, c, strict=True)]
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("scale", ["standard", "minmax", None])
+def test_the_path_passes_through_every_solution(scale, intercept):
+    X, y = stream(100, 4)
+    (system,) = systems(X, y, intercept, scale=scale)
+    b = np.array([1e-6, 1e-2, 10.0])
+    t, w = Path(system).at(b)
+    for i in range(3):
+        solution = solve([system], b[i])
+        assert_close(solution.coef[0], w[i] / system.s, 1e-9)
+        assert_close(solution.offset, [t[i] - w[i] @ (system.centre / system.s)], 1e-8)
+
+
+def leave_one_out(X, y, intercept, class_weight, b):
+    """Weighted squared error of each row by the model refitted without it, weights unchanged."""
+    (system,) = systems(X, y, intercept, class_weight)
+    Z = (X - system.moments.anchor - system.m) / system.s
+    if intercept != "none":
+        Z = np.column_stack([np.ones(len(Z)), Z])
+    penalty = np.full(Z.shape[1], b)
+    if intercept == "free":
+        penalty[0] = 0.0
+    target = np.where(y == 1, 1.0, -1.0)
+    alpha = (system.a / system.moments.n)[y]
+    error = np.empty(len(y))
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        R = (Z[rest] * alpha[rest, None]).T @ Z[rest] + np.diag(penalty)
+        w = np.linalg.solve(R, Z[rest].T @ (alpha * target)[rest])
+        error[i] = alpha[i] * (target[i] - Z[i] @ w) ** 2
+    return error.sum()
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", None])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weight):
+    X, y = stream(150, 6, minority=0.2, seed=3)
+    (system,) = systems(X, y, intercept, class_weight)
+    b = np.array([1e-3, 1e-1, 1.0]) * (1.0 if class_weight else 75.0)
+    gcv = Path(system).gcv(b)[0]
+    loo = [leave_one_out(X, y, intercept, class_weight, value) for value in b]
+    # GCV replaces each row's leverage by the mean of its class: near, not equal.
+    np.testing.assert_allclose(gcv, loo, rtol=0.05)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_degrees_of_freedom_are_the_trace_of_the_hat_matrix(intercept):
+    """With one class weight for all, GCV is the textbook formula class by class."""
+    X, y = stream(80, 5, minority=0.3)
+    (system,) = systems(X, y, intercept, None)
+    b = 2.0
+    Z = (X - system.moments.anchor - system.m) / system.s
+    if intercept != "none":
+        Z = np.column_stack([np.ones(len(Z)), Z])
+    penalty = np.full(Z.shape[1], b)
+    if intercept == "free":
+        penalty[0] = 0.0
+    hat = Z @ np.linalg.solve(Z.T @ Z + np.diag(penalty), Z.T)
+    target = np.where(y == 1, 1.0, -1.0)
+    expected = 0.0
+    for k in (0, 1):
+        mine = y == k
+        rss = ((target - hat @ target)[mine] ** 2).sum()
+        expected += rss / (1.0 - np.diagonal(hat)[mine].mean()) ** 2
+    assert_close(Path(system).gcv(np.array([b]))[0], [expected], 1e-10)
+
+
+def test_gcv_prefers_a_large_ridge_for_noise_and_a_small_one_for_signal():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 30))
+    noise = (rng.random(120) < 0.3).astype(int)
+    signal = (X[:, 0] > 0.5).astype(int)
+    assert choose_ridge(systems(X, noise, "penalized")) > 1.0
+    assert choose_ridge(systems(X, signal, "penalized")) < 0.5
+    model = BalancedRidgeClassifier(ridge="gcv").fit(X, signal)
+    assert model.ridge_ == choose_ridge(systems(X, signal, "penalized"))
+
+
+def test_gcv_is_infinite_where_a_class_has_no_freedom_left():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 30)), np.arange(12) % 2
+    assert np.isinf(Path(systems(X, y, "penalized")[0]).gcv(np.array([1e-9]))[0]).all()
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("case", ["constant", "duplicate", "wide"])
+def test_ridge_zero_on_a_singular_system_gives_the_shortest_solution(case, intercept):
+    X, y = stream(60, 4, seed=5)
+    if case == "constant":
+        X[:, 2] = 7.0
+    elif case == "duplicate":
+        X = np.column_stack([X, X[:, 0]])
+    else:
+        X = np.random.default_rng(0).standard_normal((8, 20))
+        y = np.arange(8) % 2
+    options = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free"}
+    model = BalancedRidgeClassifier(ridge=0.0, **options)
+    with pytest.warns(ConvergenceWarning, match="shortest"):
+        f = model.fit(X, y).decision_function(X)
+    # numpy's least squares is the shortest by its own singular values.
+    m, s = X.mean(axis=0), X.std(axis=0)
+    s[s < 1e-12] = 1.0
+    Z = (X - m) / s
+    root = np.sqrt(1.0 / np.bincount(y)[y])
+    target = 2.0 * y - 1.0
+    if intercept == "free":
+        alpha = root**2 / (root**2).sum()
+        centred, t = Z - alpha @ Z, alpha @ target
+        w = np.linalg.lstsq(root[:, None] * centred, root * (target - t), rcond=1e-10)[0]
+        expected = t + centred @ w
+    else:
+        phi = Z if intercept == "none" else np.column_stack([np.ones(len(Z)), Z])
+        w = np.linalg.lstsq(root[:, None] * phi, root * target, rcond=1e-10)[0]
+        expected = phi @ w
+    assert_close(f, expected, 1e-9)
+    assert_close(model.coef_[0], w[-X.shape[1] :] / s, 1e-9)
+
+
+def test_ridge_zero_on_a_regular_system_is_silent(recwarn):
+    X, y = stream(60, 4)
+    BalancedRidgeClassifier(ridge=0.0).fit(X, y).predict(X)
+    assert not len(recwarn)
+
+
+def test_units_of_features_without_scaling_do_not_make_a_system_singular(recwarn):
+    X, y = stream(200, 3)
+    wide = X * [1e7, 1.0, 1e-5]
+    BalancedRidgeClassifier(scale=None).fit(wide, y).predict(wide)
+    assert not len(recwarn)
+
+
+def test_a_new_ridge_needs_no_new_fit():
+    X, y = stream(100, 4)
+    model = BalancedRidgeClassifier().fit(X, y)
+    model.set_params(ridge=0.5)
+    assert_close(model.coef_, BalancedRidgeClassifier(ridge=0.5).fit(X, y).coef_, 1e-14)
+
+
+@pytest.mark.parametrize("rows", [4, 5, 6])
+@pytest.mark.parametrize("d", [1, 3, 5, 8])
+def test_gcv_does_not_change_with_the_order_of_a_few_rows(rows, d):
+    """With fewer rows than features loss and freedom both vanish: rounding must not decide."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y = rng.standard_normal((rows, d)), np.array([0, 0, 1, 1, 0, 1])[:rows]
+        ridges = []
+        for _ in range(6):
+            order = rng.permutation(rows)
+            model = BalancedRidgeClassifier(ridge="gcv").fit(X[order], y[order])
+            ridges.append(model.ridge_)
+        np.testing.assert_allclose(ridges, ridges[0], rtol=1e-9)

@@ -1,0 +1,609 @@
+"""Files merged, forgotten, inspected, judged and exported by command line."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import joblib
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from samples import data_set, stream
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.datasets import VARIABLE
+from counterpoise.jobs.store import stored_model
+
+SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
+
+
+def write(name, X, y, columns=None):
+    columns = columns or [f"x{j}" for j in range(X.shape[1])]
+    pd.DataFrame(X, columns=columns).assign(target=y).to_csv(name, index=False)
+
+
+def learn(run, model, *files, more=()):
+    run("learn", *files, "--label", "target", "-m", model, *more)
+
+
+def assert_same_files(one, two, tolerance=1e-10):
+    """Equal classes, counts and coefficients, feature by feature."""
+    a, b = (BalancedRidgeClassifier.load(path) for path in (one, two))
+    np.testing.assert_array_equal(a.classes_, b.classes_)
+    np.testing.assert_allclose(a.class_count_, b.class_count_, rtol=1e-12)
+    order = {name: j for j, name in enumerate(a.feature_names_in_)}
+    at = [order[name] for name in b.feature_names_in_]
+    distance = np.linalg.norm(a.coef_[:, at] - b.coef_) / np.linalg.norm(b.coef_)
+    assert distance <= tolerance
+    np.testing.assert_allclose(a.intercept_, b.intercept_, rtol=1e-8, atol=1e-8)
+    rest = [j for j in range(len(order)) if j not in at]
+    assert not a.coef_[:, rest].any()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_halves_merged_equal_the_whole_and_forgotten_files_were_never_learnt(run, name):
+    X, y = data_set(name)
+    X, y = X[:30_000], y[:30_000]
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    half, third = len(y) // 2, len(y) // 3
+    write("whole.csv", X, y)
+    write("one.csv", X[:half], y[:half])
+    write("two.csv", X[half:], y[half:])
+    for part in ("whole", "one", "two"):
+        learn(run, f"{part}.st", f"{part}.csv")
+    run("merge", "one.st", "two.st", "--output", "both.st")
+    assert_same_files("both.st", "whole.st")
+    assert list(stored_model("both.st").records) == ["one.csv", "two.csv"]
+    for k in range(3):
+        write(f"{k}.csv", X[k * third : (k + 1) * third], y[k * third : (k + 1) * third])
+    learn(run, "three.st", "0.csv", "1.csv", "2.csv")
+    learn(run, "apart.st", "0.csv", "2.csv")
+    done = run("forget", "three.st", "1.csv")
+    assert f"1.csv: {third:,} rows forgotten" in done.err
+    assert_same_files("three.st", "apart.st", 1e-9)
+    assert list(stored_model("three.st").records) == ["0.csv", "2.csv"]
+    learn(run, "three.st", "1.csv")  # and it can be learnt again
+    learn(run, "apart.st", "1.csv")
+    assert_same_files("three.st", "apart.st", 1e-9)
+
+
+def towns(names, rows, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "amount": rng.exponential(10, rows).round(3),
+            "town": rng.choice(names, rows),
+            "target": rng.choice(["n", "p"], rows, p=[0.8, 0.2]),
+        }
+    )
+
+
+def test_merging_and_forgetting_with_categories_of_their_own(run):
+    towns(["A", "B"], 200, 0).to_csv("one.csv", index=False)
+    towns(["C", "B"], 150, 1).assign(extra=lambda f: f["amount"] ** 2).to_csv(
+        "two.csv", index=False
+    )
+    learn(run, "one.st", "one.csv")
+    learn(run, "two.st", "two.csv")
+    learn(run, "whole.st", "one.csv", "two.csv", more=["--new-columns"])
+    for pair in (["one.st", "two.st"], ["two.st", "one.st"]):
+        run("merge", *pair, "-o", "both.st")
+        assert_same_files("both.st", "whole.st")
+    run("forget", "both.st", "two.csv")
+    assert_same_files("both.st", "one.st", 1e-9)
+    learn(run, "both.st", "two.csv")  # goes on learning after all that
+    assert_same_files("both.st", "whole.st", 1e-9)
+
+
+def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
+    towns(["A"], 100, 0).to_csv("one.csv", index=False)
+    learn(run, "a.st", "one.csv")
+    os.mkdir("sub")
+    learn(run, "sub/b.st", "one.csv")
+    done = run("merge", "a.st", "sub/b.st", "-o", "c.st", code=2)
+    assert "one.csv was learnt by a.st and by sub/b.st; if its rows" in done.err
+    assert not Path("c.st").exists()
+    run("merge", "a.st", "sub/b.st", "-o", "sub/c.st", "--allow-overlap")
+    assert list(stored_model("sub/c.st").records) == ["../one.csv"]
+    assert BalancedRidgeClassifier.load("sub/c.st").class_count_.sum() == 200
+
+
+def test_what_cannot_be_merged_or_forgotten_says_why(run):
+    towns(["A"], 100, 0).to_csv("one.csv", index=False)
+    towns(["A"], 100, 1).to_csv("two.csv", index=False)
+    learn(run, "a.st", "one.csv")
+    learn(run, "b.st", "two.csv", more=["--ridge", "0.5"])
+    assert (
+        "ridge is 0.0001 here and 0.5 there" in run("merge", "a.st", "b.st", "-o", "c", code=2).err
+    )
+    learn(run, "d.st", "two.csv", more=["--missing", "drop"])
+    assert "different options of the columns" in run("merge", "a.st", "d.st", "-o", "c", code=2).err
+    before = Path("a.st").read_bytes()
+    assert "two.csv was never learnt" in run("forget", "a.st", "two.csv", code=2).err
+    Path("one.csv").write_text(Path("one.csv").read_text().replace("1", "2", 1))
+    assert "one.csv has changed" in run("forget", "a.st", "one.csv", code=2).err
+    learn(run, "e.st", "two.csv", more=["--scale", "minmax"])
+    assert "scale='minmax'" in run("forget", "e.st", "two.csv", code=2).err
+    assert "No such file" in run("forget", "no.st", "two.csv", code=1).err
+    assert Path("a.st").read_bytes() == before
+    assert not [p for p in Path().iterdir() if p.name.endswith((".lock", ".tmp"))]
+
+
+def test_rows_added_since_do_not_matter_to_forgetting(run):
+    whole = towns(["A", "B"], 300, 0)
+    whole[:200].to_csv("one.csv", index=False)
+    towns(["A"], 100, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv", "two.csv", more=["--chunk-rows", "64"])
+    whole.to_csv("one.csv", index=False)
+    assert "200 rows forgotten" in run("forget", "m.st", "one.csv").err
+    learn(run, "n.st", "two.csv", more=["--chunk-rows", "64"])
+    assert_same_files("m.st", "n.st", 1e-9)
+
+
+def test_everything_forgotten_leaves_a_model_that_can_learn(run):
+    towns(["A", "B"], 100, 0).to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    run("forget", "m.st", "one.csv")
+    learn(run, "m.st", "one.csv")
+    learn(run, "n.st", "one.csv")
+    assert_same_files("m.st", "n.st", 1e-12)
+
+
+# Looking
+
+
+def test_inspect_shows_what_is_there(run):
+    towns(["A", "B"], 100, 0).to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv", more=["--cost", "p=2"])
+    out = run("inspect", "m.st").out
+    for text in (
+        "costs\tp=2.0",
+        "learnt from\trows",
+        "one.csv\t100\t0",
+        "town=A",
+        "condition number",
+    ):
+        assert text in out
+    found = json.loads(run("inspect", "m.st", "--json").out)
+    model = BalancedRidgeClassifier.load("m.st")
+    assert found["classes"] == dict(zip(model.classes_, model.class_count_, strict=True))
+    frame = pd.read_csv("one.csv")
+    assert found["weights"]["amount"][0] == pytest.approx(
+        model.coef_[0, model.feature_names_in_.tolist().index("amount")]
+        * frame["amount"].std(ddof=0)
+    )
+    assert found["inputs"]["one.csv"]["rows"] == 100
+
+
+def test_evaluate_equals_python(run):
+    X, y = stream(500, d=3)
+    write("one.csv", X[:300], y[:300])
+    write("two.csv", X[300:], y[300:])
+    learn(run, "m.st", "one.csv")
+    found = json.loads(run("evaluate", "m.st", "two.csv", "--json").out)
+    model = BalancedRidgeClassifier().fit(X[:300], y[:300])
+    guess = model.predict(X[300:])
+    assert found["recall"]["1"] == pytest.approx((guess[y[300:] == 1] == 1).mean())
+    assert found["confusion"]["0"]["0"] == ((guess == 0) & (y[300:] == 0)).sum()
+    out = run("evaluate", "m.st", "two.csv").out
+    assert f"G-mean\t{found['g_mean']:.6g}" in out
+    write("three.csv", X[300:][y[300:] == 0], y[300:][y[300:] == 0])
+    done = run("evaluate", "m.st", "three.csv")
+    assert "G-mean\tundefined" in done.out
+    assert "g_mean is undefined: only 0 is in the data" in done.err
+    pd.read_csv("two.csv").drop(columns="target").to_csv("four.csv", index=False)
+    assert (
+        "has no column 'target', which holds the labels"
+        in run("evaluate", "m.st", "four.csv", code=2).err
+    )
+
+
+# Exports
+
+
+def predictions(run, model, file):
+    table = pd.read_csv(io.StringIO(run("predict", model, file).out))
+    return table["predicted"].to_numpy(), table.filter(like="score").to_numpy()
+
+
+def onnx_outputs(path, frame):
+    session = onnxruntime.InferenceSession(path)
+    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    feed = {
+        name: frame[[c]].to_numpy().astype(float if frame[c].dtype.kind in "if" else object)
+        for c, name in names.items()
+    }
+    label, score = session.run(["label", "score"], feed)
+    assert score.dtype == np.float64
+    return label, score
+
+
+def assert_exports_agree(run, file):
+    frame = pd.read_csv(file)
+    labels, scores = predictions(run, "m.st", file)
+    run("export", "m.st", "-o", "m.onnx")
+    label, score = onnx_outputs("m.onnx", frame)
+    np.testing.assert_array_equal(label, labels)
+    np.testing.assert_allclose(score, scores, rtol=1e-9, atol=1e-9)
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    np.testing.assert_array_equal(pipeline.predict(frame), labels)
+    found = pipeline.decision_function(frame).reshape(len(frame), -1)
+    np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_exports_agree_with_predict_on_public_sets(run, name):
+    data_set(name)
+    file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
+    learn(run, "m.st", file)
+    assert_exports_agree(run, file)
+
+
+@pytest.mark.parametrize("classes", [["n", "p"], [0, 1], ["a", "b", "c"]])
+def test_exports_know_categories_and_classes(run, classes):
+    frame = towns(["A", "B", "ü"], 200, 0)
+    frame["odd name#"] = np.arange(200) % 7
+    frame["target"] = np.random.default_rng(0).choice(classes, 200)
+    frame.to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    frame.loc[:5, "town"] = "never seen"
+    frame.to_csv("two.csv", index=False)
+    assert_exports_agree(run, "two.csv")
+    found = json.loads(run("export", "m.st").out)
+    model = BalancedRidgeClassifier.load("m.st")
+    assert found["classes"] == model.classes_.tolist()
+    assert [f["name"] for f in found["features"]] == model.feature_names_in_.tolist()
+    np.testing.assert_array_equal([f["weights"] for f in found["features"]], model.coef_.T)
+
+
+def test_what_cannot_be_exported_says_so(run):
+    towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv", more=["--hash", "town=4"])
+    done = run("export", "m.st", "-o", "m.onnx", code=2)
+    assert "export the coefficients with --to json instead" in done.err
+    assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
+    assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
+
+
+# What was once wrong
+
+
+def test_forgetting_leaves_no_trace_in_a_ridge_that_is_chosen(run):
+    towns(["A", "B"], 60, 0).to_csv("one.csv", index=False)
+    towns(["C", "D", "E"], 60, 1).to_csv("two.csv", index=False)
+    learn(run, "one.st", "one.csv", more=["--ridge", "gcv"])
+    learn(run, "both.st", "one.csv", "two.csv", more=["--ridge", "gcv"])
+    run("forget", "both.st", "two.csv")
+    ridges = [BalancedRidgeClassifier.load(path).ridge_ for path in ("one.st", "both.st")]
+    assert ridges[0] == pytest.approx(ridges[1], rel=1e-9)
+    assert_same_files("both.st", "one.st", 1e-9)
+
+
+def test_a_file_that_counts_twice_is_forgotten_twice(run):
+    towns(["A"], 60, 0).to_csv("one.csv", index=False)
+    towns(["A"], 40, 1).to_csv("two.csv", index=False)
+    learn(run, "a.st", "one.csv", "two.csv")
+    learn(run, "b.st", "one.csv")
+    learn(run, "c.st", "two.csv")
+    run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap")
+    assert BalancedRidgeClassifier.load("d.st").class_count_.sum() == 160
+    run("forget", "d.st", "one.csv")
+    assert_same_files("d.st", "c.st", 1e-9)
+    run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap")
+    with open("one.csv", "a") as file:
+        file.write("1.5,A,n\n")
+    assert "count 2 times" in run("learn", "one.csv", "-m", "d.st", code=2).err
+    learn(run, "b.st", "one.csv")
+    done = run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap", code=2)
+    assert "one.csv was not learnt to the same row by a.st and by b.st" in done.err
+
+
+def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypatch):
+    for k in (0, 1):
+        towns(["A"], 30, k).to_csv(f"{k}.csv", index=False)
+        with open(f"{k}.csv", "rb") as file:
+            before = os.dup(0)
+            os.dup2(file.fileno(), 0)
+            learn(run, f"{k}.st", "-")
+            os.dup2(before, 0)
+            os.close(before)
+    run("merge", "0.st", "1.st", "-o", "m.st")
+    assert list(stored_model("m.st").records) == ["-", "- 1.st"]
+    Path("copy.st").write_bytes(Path("0.st").read_bytes())
+    assert (
+        "- was learnt by 0.st and by copy.st"
+        in run("merge", "0.st", "copy.st", "-o", "x", code=2).err
+    )
+
+
+def test_odd_names_of_files_are_files(run):
+    for name in ("-d.csv", "- x.csv"):
+        towns(["A"], 30, 0).to_csv(f"./{name}", index=False)
+        learn(run, "m.st", f"./{name}", more=["--allow-overlap"])
+        assert "30 rows forgotten" in run("forget", "m.st", f"./{name}").err
+
+
+@pytest.mark.parametrize("tail", ["1,x", '1,"A', "oops,A,n\n", "1,A,n\n1"])
+def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
+    towns(["A", "B"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A", "B"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv", "two.csv")
+    learn(run, "n.st", "two.csv")
+    with open("one.csv", "a") as file:
+        file.write(tail)
+    run("forget", "m.st", "one.csv")
+    assert_same_files("m.st", "n.st", 1e-9)
+
+
+def test_an_empty_model_says_so(run):
+    towns(["A"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    learn(run, "n.st", "two.csv")
+    done = run("forget", "m.st", "one.csv")
+    assert "nothing is left" in done.err
+    assert "label\ttarget" in run("inspect", "m.st").out
+    assert json.loads(run("inspect", "m.st", "--json").out)["classes"] == {}
+    for command in (
+        ["predict", "m.st", "one.csv"], ["evaluate", "m.st", "one.csv"], ["export", "m.st"],
+        ["merge", "m.st", "n.st", "-o", "x"], ["merge", "n.st", "m.st", "-o", "x"],
+    ):  # fmt: skip
+        assert "m.st holds nothing" in run(*command, code=2).err
+
+
+def test_one_class_is_nothing_to_decide(run):
+    Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
+    learn(run, "m.st", "o.csv")
+    for name in ("m.onnx", "m.joblib"):
+        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
+    assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
+
+
+def test_exports_know_odd_names_and_types(run):
+    frame = towns(["A", "B"], 60, 0)
+    frame["numbers"] = np.random.default_rng(0).choice(["u", "v"], 60)
+    frame["c__d"] = np.random.default_rng(1).choice([True, False], 60)
+    frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
+    frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
+    learn(run, "m.st", "one.csv", more=["--categorical", "remainder"])
+    labels, scores = predictions(run, "m.st", "one.csv")
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
+        np.testing.assert_array_equal(pipeline.predict(found), labels)
+        np.testing.assert_allclose(pipeline.decision_function(found), scores.ravel(), rtol=1e-9)
+    run("export", "m.st", "-o", "m.onnx")
+    text = pd.read_csv("one.csv", dtype={"remainder": str, "c__d": str})
+    np.testing.assert_array_equal(onnx_outputs("m.onnx", text)[0], labels)
+
+
+def test_messages_are_about_what_went_wrong(run):
+    towns(["A"], 30, 0).to_csv("one.csv", index=False)
+    towns(["A"], 30, 1).to_csv("two.csv", index=False)
+    learn(run, "m.st", "one.csv")
+    before = Path("m.st").read_bytes()
+    done = run("forget", "m.st", "one.csv", "two.csv", code=2)
+    assert "forgotten" not in done.err
+    assert Path("m.st").read_bytes() == before
+    learn(run, "n.st", "two.csv")
+    assert (
+        "nodir/x.st: No such file" in run("merge", "m.st", "n.st", "-o", "nodir/x.st", code=1).err
+    )
+    done = run("race", "one.csv", "--label", "target", "--report", "nodir/x.html", code=2)
+    assert "the folder of nodir/x.html does not exist" in done.err
+    frame = pd.read_csv("two.csv")
+    frame.loc[:3, "target"] = "new"
+    frame.to_csv("two.csv", index=False)
+    done = run("evaluate", "m.st", "two.csv")
+    assert "'new' was never learnt, so that none is found" in done.err
+    assert "new\t4\t0\tundefined" in done.out
+
+
+def test_labels_are_no_formulas(run):
+    labels = ["n", r"$\alpha_$", "<b>&"]
+    rows = "".join(f"{i % 3},{labels[i % 3]}\n" for i in range(60))
+    Path("t.csv").write_text("$x^$,y\n" + rows)
+    run("race", "t.csv", "--label", "y", "--report", "r.html", "--positive", "<b>&")
+    page = Path("r.html").read_text()
+    assert "<b>&" not in page
+    assert "&lt;b&gt;&amp;" in page
+
+
+# Maps of the features, and the model that chooses
+
+
+def crossed(name, rows, kinds, seed=0):
+    """A file whose classes only a product tells apart, with a column of text."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 2))
+    frame = pd.DataFrame(
+        {"a": 50.0 * X[:, 0] + 100.0, "b": X[:, 1], "kind": rng.choice(kinds, rows)}
+    )
+    frame.assign(target=np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")).to_csv(
+        name, index=False
+    )
+
+
+@pytest.mark.parametrize("features", ["poly2", "interactions", "rm2", "rff:30", "rm2+rff:20"])
+def test_shards_with_one_map_merge_and_forget_exactly(run, features):
+    crossed("one.csv", 500, ["p", "q"])
+    crossed("two.csv", 400, ["q", "new", "p"], seed=1)
+    more = ["--features", features, "--ridge", "0.1"]
+    learn(run, "one.st", "one.csv", more=more)
+    more[1] = "one.st"
+    learn(run, "two.st", "two.csv", more=more)
+    learn(run, "whole.st", "one.csv", "two.csv", more=more)
+    run("merge", "one.st", "two.st", "--output", "both.st")
+    assert terms_of(run, "both.st") == pytest.approx(terms_of(run, "whole.st"), abs=1e-10)
+    if features in ("poly2", "interactions"):
+        # Without the third kind the product of two is constant, and rounding could not tell.
+        assert "less than three correct digits" in run("forget", "whole.st", "two.csv", code=2).err
+        return
+    learn(run, "again.st", "one.csv", more=more)
+    run("forget", "whole.st", "two.csv")
+    # The map has grown by what was learnt late; the rest is as if it had never been.
+    left, never = terms_of(run, "whole.st"), terms_of(run, "again.st")
+    assert {name: left[name] for name in never} == pytest.approx(never, abs=1e-9)
+
+
+def terms_of(run, model):
+    """Weights by term, factors in any order."""
+    terms = json.loads(run("export", model).out)["map"]["terms"]
+    return {" ".join(sorted(term["name"].split(" "))): term["weights"][0] for term in terms}
+
+
+def test_maps_that_were_fixed_apart_are_not_merged(run):
+    for name, seed in (("one", 0), ("two", 1)):
+        crossed(f"{name}.csv", 300, ["p"], seed)
+        learn(run, f"{name}.st", f"{name}.csv", more=["--features", "rm2"])
+    said = run("merge", "one.st", "two.st", "--output", "both.st", code=2).err
+    assert "fixed by different rows" in said
+    crossed("few.csv", 100, ["p"], 2)
+    learn(run, "few.st", "few.csv", more=["--features", "rm2"])
+    more = ["--label", "target", "--features", "few.st", "-m", "more.st"]
+    assert "is not fixed yet" in run("learn", "one.csv", *more, code=2).err
+    assert not os.path.exists("more.st")
+
+
+@pytest.mark.parametrize("features", ["rm2", "auto"])
+@pytest.mark.parametrize("rows", [40, 200])
+def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
+    crossed("all.csv", 500, ["p", "q", "r"])
+    lines = Path("all.csv").read_text().splitlines(keepends=True)
+    more = ["--features", features, "--chunk-rows", rows]
+    learn(run, "whole.st", "all.csv", more=more)
+    whole = Path("whole.st").read_bytes()
+    os.unlink("whole.st")
+    for some in (rows + 1, 2 * rows + 1, len(lines)):
+        Path("all.csv").write_text("".join(lines[:some]))
+        learn(run, "whole.st", "all.csv", more=more)
+    assert Path("whole.st").read_bytes() == whole
+
+
+def test_a_model_that_chooses_by_command_line(run):
+    crossed("a.csv", 900, ["p", "q"])
+    crossed("b.csv", 300, ["q", "new"], seed=1)
+    done = run("learn", "a.csv", "b.csv", "--label", "target", "--features", "auto", "-m", "m.st")
+    assert "m.st: common:" in done.err
+    assert "; chose rm2" in done.err
+    stored = stored_model("m.st")
+    assert [f.name for f in stored.encoding.features][-1] == "kind=new"
+    found = json.loads(run("inspect", "m.st", "--json").out)
+    assert found["options"]["features"].startswith("rm2")
+    assert set(found["candidates"]) | set(stored.model.dropped_) == set(stored.model.candidates)
+    assert "progressive G-mean" in run("inspect", "m.st").out
+    judged = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
+    assert judged["g_mean"] > 0.8
+    predicted = pd.read_csv(io.StringIO(run("predict", "m.st", "b.csv").out))
+    frame = pd.read_csv("b.csv")
+    run("export", "m.st", "--output", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    assert (pipeline.predict(frame) == predicted["predicted"]).all()
+    np.testing.assert_allclose(pipeline.decision_function(frame), predicted["score"], atol=1e-9)
+    assert "ONNX graphs know no maps" in run("export", "m.st", "-o", "m.onnx", code=2).err
+    for command in (["merge", "m.st", "m.st", "-o", "n.st"], ["forget", "m.st", "a.csv"]):
+        assert "depends on the order of the rows" in run(*command, code=2).err
+    run("learn", "a.csv", "--label", "target", "--features", "m.st", "-m", "exact.st")
+    exact = stored_model("exact.st").model
+    best = stored.model.best_
+    assert exact.features_.map.text == best.features
+    assert exact.ridge == best.ridge
+    run("forget", "exact.st", "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--features", "auto", "--ridge", "1"], "chooses the ridge; leave --ridge out"),
+        (["--features", "auto", "--scale", "none"], "leave --scale out"),
+        (["--features", "auto", "--intercept", "none"], "leave --intercept out"),
+        (["--features", "auto", "--class-weight", "none"], "leave --class-weight out"),
+        (["--features", "auto", "--weight", "b"], "leave --weight out"),
+        (["--features", "cubic"], "'cubic' is not known"),
+        (["--features", "rff:3"], "terms must be even"),
+        (["--features", "none.safetensors"], "none.safetensors: No such file"),
+        (["--features", "a.csv"], "is not a whole safetensors file"),
+        (["--features", "poly9", "--memory-limit", "1e5"], "more than memory_limit"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(run, more, says):
+    crossed("a.csv", 50, ["p"])
+    code = 1 if "No such file" in says else 2
+    done = run("learn", "a.csv", "--label", "target", "-m", "m.st", *more, code=code)
+    assert says in done.err
+    assert not os.path.exists("m.st")
+
+
+def test_another_map_is_another_file(run):
+    crossed("a.csv", 300, ["p"])
+    learn(run, "m.st", "a.csv", more=["--features", "rm2"])
+    learn(run, "m.st", "a.csv", more=["--features", "rm2"])
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "rm3", code=2).err
+    assert "--features is rm3, but m.st was learnt with rm2" in said
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "auto", code=2).err
+    assert "--features is auto, but m.st was learnt with rm2" in said
+    learn(run, "auto.st", "a.csv", more=["--features", "auto"])
+    said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
+    assert "chooses the ridge" in said
+
+
+def test_a_borrowed_map_and_options_that_contradict_it(run):
+    crossed("a.csv", 300, ["p", "q"])
+    crossed("b.csv", 200, ["p", "q"], seed=1)
+    learn(run, "base.st", "a.csv", more=["--features", "rm2", "--hash", "kind=4"])
+    for more in (["--drop", "a"], ["--label", "a"], ["--categorical", "a"], ["--hash", "kind=3"]):
+        said = run("learn", "b.csv", "--features", "base.st", "-m", "m.st", *more, code=2).err
+        assert "is a feature of the map of ./base.st, and the options say otherwise" in said
+        assert not os.path.exists("m.st")
+    run("learn", "b.csv", "--features", "base.st", "-m", "m.st")  # label and hashes come along
+    run("merge", "base.st", "m.st", "-o", "both.st")
+    assert stored_model("both.st").model.class_count_.sum() == 500
+    learn(run, "linear.st", "a.csv")
+    more = ["--label", "target", "--features", "linear.st", "-m", "n.st"]
+    assert "has no map" in run("learn", "b.csv", *more, code=2).err
+
+
+def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
+    crossed("a.csv", 300, ["p", "q"])
+    crossed("b.csv", 300, ["p", "q"], seed=1)
+    crossed("c.csv", 300, ["p", "q"], seed=2)
+    learn(run, "auto.st", "a.csv", more=["--features", "auto"])
+    learn(run, "m.st", "b.csv", more=["--features", "auto.st"])
+    learn(run, "m.st", "b.csv", "c.csv", more=["--features", "auto.st"])
+    learn(run, "other.st", "c.csv", more=["--features", "rm3"])
+    said = run("learn", "a.csv", "-m", "m.st", "--features", "other.st", code=2).err
+    assert "was not begun with the map that ./other.st has now" in said
+    os.unlink("auto.st")
+    learn(run, "m.st", "b.csv", "c.csv", more=["--features", "./auto.st"])
+    learn(run, "one.st", "a.csv", more=["--features", "rm2"])
+    learn(run, "one.st", "a.csv", more=["--features", "one.st"])  # its own map is its map
+    said = run("learn", "b.csv", "-m", "again.st", "--label", "target", "--features", "auto").err
+    assert "chose" in said
+    said = run("learn", "b.csv", "-m", "again.st", "--features", "one.st", code=2).err
+    assert "was not begun with the map" in said
+
+
+def test_maps_of_other_deviations_are_other_maps(run):
+    for name, size in (("one", 1.0), ("three", 3.0)):
+        signs = np.tile([-size, size], 150)
+        frame = pd.DataFrame({"a": signs, "b": np.roll(signs, 75) * np.repeat([1.0, -1.0], 150)})
+        frame.assign(target=np.where(frame["a"] * frame["b"] > 0, "yes", "no")).to_csv(
+            f"{name}.csv", index=False
+        )
+        learn(run, f"{name}.st", f"{name}.csv", more=["--features", "rm2"])
+    learn(run, "m.st", "one.csv", more=["--features", "one.st"])
+    said = run("learn", "three.csv", "-m", "m.st", "--features", "three.st", code=2).err
+    assert "was not begun with the map" in said
+
+
+def test_a_borrowed_ridge_is_that_of_the_map(run):
+    crossed("a.csv", 300, ["p"])
+    crossed("b.csv", 300, ["p"], seed=1)
+    learn(run, "one.st", "a.csv", more=["--features", "rm2", "--ridge", "gcv"])
+    run("learn", "b.csv", "--features", "one.st", "-m", "two.st")
+    run("merge", "one.st", "two.st", "-o", "both.st")
+    assert stored_model("both.st").model.ridge == "gcv"

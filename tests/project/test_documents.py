@@ -1,0 +1,110 @@
+"""Every transcript in the documents is run, in order, and must say what it says there."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if "$ counterpoise" in page.read_text()
+]
+
+
+def transcripts(page):
+    """Commands and what they print, of the console blocks that use the command."""
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+        if "counterpoise" not in block and "payments.csv" not in block:
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = part.splitlines()
+            end = 1
+            while "\n".join(lines[:end]).count("'") % 2:  # a quoted argument goes on
+                end += 1
+            yield "\n".join(lines[:end]), "\n".join(lines[end:])
+
+
+def shell(folder):
+    """Run a line in a folder where ``counterpoise`` is this one."""
+    command = folder / "bin" / "counterpoise"
+    command.parent.mkdir()
+    command.write_text(f"#!{sys.executable}\nfrom counterpoise.cli import main\nmain()\n")
+    command.chmod(0o755)
+    shutil.copy(ROOT / "examples" / "payments.csv", folder)
+    env = {**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
+    env["HOME"] = str(folder)  # where no data set is prepared
+    for name in ("COUNTERPOISE_DATA", "XDG_CACHE_HOME"):
+        env.pop(name, None)
+
+    def call(line):
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=folder, env=env, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        return done.stdout.rstrip("\n")
+
+    return call
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_transcripts_are_real(page, tmp_path):
+    call = shell(tmp_path)
+    for line, printed in transcripts(page):
+        assert rounded(call(line)) == rounded(printed), line
+
+
+def rounded(text):
+    """Text with six decimals at most: another machine rounds in another place."""
+    return re.sub(r"-?\d+\.\d{7,}(e-?\d+)?", lambda m: f"{float(m.group()):.6f}", text)
+
+
+def test_every_command_is_documented():
+    from counterpoise.cli.app import app
+
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for command in app.registered_commands:
+        assert f"## {command.callback.__name__}\n" in text
+        assert f"$ counterpoise {command.callback.__name__} " in text
+    for group in app.registered_groups:
+        assert f"## {group.name}\n" in text
+        for command in group.typer_instance.registered_commands:
+            name = command.name or command.callback.__name__
+            assert f"$ counterpoise {group.name} {name}" in text
+
+
+def test_figures_on_the_page_are_those_that_were_measured():
+    page = (ROOT / "docs" / "nonlinear.md").read_text()
+    measured = (ROOT / "benchmarks" / "results" / "maps.md").read_text().splitlines()
+    table = [line for line in measured if line.startswith("|")]
+    assert len(table) > 5
+    assert "\n".join(table) in page
+    averages, sets = {}, {}
+    with open(ROOT / "benchmarks" / "results" / "nonlinear.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        averages.setdefault(row["learner"], []).append(float(row["held-out G-mean"]))
+        sets.setdefault(row["learner"], set()).add(row["set"])
+    said = re.findall(r"^\| [^|]*? \| \**(0\.\d{3})\** \| (?:\d+|many) \|$", page, re.M)
+    whole = [learner for learner in averages if sets[learner] == sets["chooser"]]
+    found = [f"{sum(averages[learner]) / len(averages[learner]):.3f}" for learner in whole]
+    assert sorted(said) == sorted(found)
+    for learner in set(averages) - set(whole):  # those that ran on some sets, beside all others
+        for name in (learner, f"river {learner.split(',')[0]}", "chooser"):
+            g = [float(r["held-out G-mean"]) for r in rows if r["learner"] == name
+                 and r["set"] in sets[learner]]  # fmt: skip
+            assert f"{sum(g) / len(g):.3f}" in page
+    long = (ROOT / "benchmarks" / "results" / "choosing.md").read_text()
+    cells = re.findall(r"(0\.\d{4}), ([\d,]+) \|", long)
+    assert len(cells) == 18
+    for G, rate in cells:
+        assert f" {float(G):.3f}, {rate} |" in page
+    readme = (ROOT / "README.md").read_text()
+    for learner in ("chooser", "SVC, grid", "linear"):
+        assert f"{sum(averages[learner]) / len(averages[learner]):.3f}" in readme

@@ -1,0 +1,696 @@
+"""On Spark as on one machine: the same weights, each row once, whatever fails on the way."""
+
+# ruff: noqa: E402  (whether to skip is decided before anything of Spark is imported)
+
+import io
+import os
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.evaluation import (
+    BinaryClassificationEvaluator,
+    MulticlassClassificationEvaluator,
+)
+from pyspark.ml.feature import StringIndexer, VectorAssembler
+from pyspark.ml.linalg import Vectors, VectorUDT
+from pyspark.sql import SparkSession, functions
+from pyspark.sql.types import IntegerType, StructType
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.features import fixed
+from counterpoise.jobs.store import stored_model
+from counterpoise.modelfile import container as modelfile
+from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
+from counterpoise.streams import DataError
+
+# One worker for all: they share a session.
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
+X, Y = load_breast_cancer(return_X_y=True)
+NAMES = [f"x{j}" for j in range(X.shape[1])]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2,4]")  # a task may fail three times
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def cancer(spark):
+    table = pd.DataFrame(X, columns=NAMES).assign(y=Y)
+    return spark.createDataFrame(table).repartition(3).cache()
+
+
+@pytest.fixture(scope="module")
+def payments(spark):
+    """Numbers, categories, a truth value, weights, and labels in words."""
+    rng = np.random.default_rng(0)
+    n = 900
+    table = pd.DataFrame(
+        {
+            "amount": rng.lognormal(3, 1, n),
+            "country": rng.choice(["DE", "FR", "IT"], n, p=[0.6, 0.3, 0.1]),
+            "foreign": rng.random(n) < 0.3,
+            "weight": rng.integers(1, 4, n),
+            "fraud": np.where(rng.random(n) < 0.2, "yes", "no"),
+        }
+    )
+    return table, spark.createDataFrame(table).repartition(4).cache()
+
+
+def one_hot(table, columns):
+    return pd.concat(
+        [
+            table[["amount"]],
+            *[
+                pd.get_dummies(
+                    table[c].map(lambda v: str(v).lower() if isinstance(v, bool) else v),
+                    prefix=c,
+                    prefix_sep="=",
+                )
+                for c in columns
+            ],
+        ],
+        axis=1,
+    ).astype(float)
+
+
+def same(one, two):
+    # Equal to rounding: sums of the same rows in another order.
+    scale = np.abs(two).max()
+    return np.abs(one - two).max() <= 1e-10 * scale
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+def test_any_partitioning_gives_the_single_machine_answer(cancer, partitions):
+    model = fit(cancer.repartition(partitions), "y")
+    alone = BalancedRidgeClassifier().fit(X, Y)
+    assert same(model.coef_, alone.coef_)
+    assert same(model.intercept_, alone.intercept_)
+    assert model.class_count_.tolist() == alone.class_count_.tolist()
+    assert model.feature_names_in_.tolist() == NAMES
+
+
+def test_the_same_files_give_the_same_bits(spark, cancer, tmp_path):
+    cancer.repartition(11).write.parquet(str(tmp_path / "rows"))
+    found = set()
+    for _ in range(2):
+        frame = spark.read.parquet(str(tmp_path / "rows"))
+        found.add(modelfile.to_bytes(fit(frame, "y", scale="minmax")._contents()))
+    assert len(found) == 1
+
+
+def test_options_are_those_of_the_classifier(cancer):
+    options = {"ridge": 1e-2, "costs": {1: 3.0}, "penalize_intercept": False}
+    assert same(
+        fit(cancer, "y", **options).coef_, BalancedRidgeClassifier(**options).fit(X, Y).coef_
+    )
+    with pytest.raises(TypeError, match="rigde"):
+        fit(cancer, "y", rigde=1.0)
+    with pytest.raises(ValueError, match="ridge"):
+        fit(cancer, "y", ridge=-1.0)
+
+
+def test_text_and_truth_become_categories(payments):
+    table, frame = payments
+    model = fit(frame, "fraud", ["amount", "country", "foreign"])
+    wanted = one_hot(table, ["country", "foreign"])
+    assert model.feature_names_in_.tolist() == list(wanted.columns)
+    alone = BalancedRidgeClassifier().fit(wanted.to_numpy(), table["fraud"])
+    assert same(model.coef_, alone.coef_)
+
+
+def test_given_categories_need_no_search_and_allow_no_other(payments):
+    _, frame = payments
+    columns = ["amount", "country"]
+    given = fit(frame, "fraud", columns, categories={"country": ["IT", "DE", "FR", "US"]})
+    assert given.feature_names_in_.tolist() == [
+        "amount",
+        *(f"country={c}" for c in ("DE", "FR", "IT", "US")),
+    ]
+    found = fit(frame, "fraud", columns)
+    assert same(given.coef_[:, :4], found.coef_)
+    with pytest.raises(DataError, match="'IT', which is none of the categories given"):
+        fit(frame, "fraud", columns, categories={"country": ["DE", "FR"]})
+    with pytest.raises(DataError, match="not a column of text"):
+        fit(frame, "fraud", columns, categories={"amount": ["1"]})
+
+
+def test_weights_count_rows(payments):
+    table, frame = payments
+    model = fit(frame.drop("country", "foreign"), "fraud", weight="weight")
+    alone = BalancedRidgeClassifier().fit(
+        table[["amount"]].to_numpy(), table["fraud"], sample_weight=table["weight"]
+    )
+    assert same(model.coef_, alone.coef_)
+
+
+def test_vectors_are_their_entries(cancer):
+    packed = VectorAssembler(inputCols=NAMES, outputCol="v").transform(cancer).select("v", "y")
+    arrays = cancer.select(functions.array(*NAMES).alias("v"), "y")
+    alone = fit(cancer, "y")
+    for frame in (packed, arrays):
+        model = fit(frame, "y")
+        assert same(model.coef_, alone.coef_)
+        assert model.feature_names_in_[:2].tolist() == ["v[0]", "v[1]"]
+        found = predict(frame, model).select("prediction").toPandas()["prediction"]
+        assert (found.to_numpy() == alone.predict(frame_rows(cancer))).all()
+
+
+def frame_rows(frame):
+    return frame.select(*NAMES).toPandas().to_numpy()
+
+
+def test_missing_values_are_refused_dropped_or_learnt(spark, payments):
+    table, _ = payments
+    holes = table[["amount", "fraud"]].copy()
+    holes.loc[::10, "amount"] = np.nan
+    frame = spark.createDataFrame(holes).repartition(3)
+    with pytest.raises(
+        DataError,
+        match=r"partition \d, row \d+: column 'amount' is missing; .* missing=\"drop\"",
+    ):
+        fit(frame, "fraud")
+    kept = holes.dropna()
+    alone = BalancedRidgeClassifier().fit(kept[["amount"]].to_numpy(), kept["fraud"])
+    dropped = fit(frame, "fraud", missing="drop")
+    assert same(dropped.coef_, alone.coef_)
+    known = fit(frame, "fraud", missing="indicate")
+    assert known.feature_names_in_.tolist() == ["amount", "amount is missing"]
+    # A row that cannot be judged gets no prediction, unless that was learnt.
+    rows = predict(frame, dropped).toPandas()
+    assert (rows["prediction"].isna() == rows["amount"].isna()).all()
+    assert predict(frame, known).toPandas()["prediction"].notna().all()
+
+
+lit, col, array, when = functions.lit, functions.col, functions.array, functions.when
+
+
+def many_categories(frame):
+    each = frame.crossJoin(frame.select(col("x0").alias("z")).limit(4)).drop("z")
+    return each.withColumn("c", functions.rand(1).cast("string"))
+
+
+def uneven_vectors(frame):
+    return frame.withColumn("v", when(col("x0") > 15, array("x1")).otherwise(array("x1", "x2")))
+
+
+BAD = [
+    (lambda f: f, {"label": "z"}, "no column 'z', given as label; it has 'x0'"),
+    (lambda f: f, {"features": ["x0", "q"]}, "no column 'q', given as features"),
+    (lambda f: f.withColumn("x1", lit("Rome")), {"numeric": ["x1"]}, "'Rome', which is not a num"),
+    (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "column 'y' is missing"),
+    (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 is not a whole number"),
+    (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
+    (lambda f: f.withColumn("x1", functions.current_date()), {}, r"dates; .* time=\['x1'\]"),
+    (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),
+    (lambda f: f.limit(0), {}, "no row to learn from"),
+    (lambda f: f.select("y"), {}, "no column is left"),
+    (lambda f: f, {"missing": "maybe"}, "missing is 'error', 'drop' or 'indicate'"),
+    (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
+    (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
+    (lambda f: f, {"features": []}, "features is empty"),
+    (lambda f: f, {"hashed": {"x0": 0}}, "hashed wants a number of buckets"),
+    (lambda f: many_categories(f).withColumn("y", col("c")), {"features": ["x0"]}, "1,000 diff"),
+    (many_categories, {"features": ["x0", "c"]}, r"more than 1,000 categories.*hashed="),
+]
+
+
+@pytest.mark.parametrize(("change", "arguments", "says"), BAD)
+def test_bad_input_is_one_sentence_and_no_java(cancer, capfd, change, arguments, says):
+    frame = change(cancer)
+    capfd.readouterr()
+    with pytest.raises(DataError, match=says) as error:
+        fit(frame, **{"label": "y", **arguments})
+    assert len(str(error.value)) < 700
+    assert "\n" not in str(error.value)
+    assert "org.apache" not in str(error.value) + capfd.readouterr().err
+
+
+def test_predictions_are_those_of_the_model(cancer):
+    model = fit(cancer, "y")
+    rows = predict(cancer, model, "said", "f").toPandas()
+    matrix = rows[NAMES].to_numpy()
+    assert (rows["said"] == model.predict(pd.DataFrame(matrix, columns=NAMES))).all()
+    alone = BalancedRidgeClassifier().fit(X, Y)
+    assert np.allclose(rows["f"], alone.decision_function(matrix), atol=1e-9)
+    with pytest.raises(DataError, match="lacks column 'x3'"):
+        predict(cancer.drop("x3"), model)
+    with pytest.raises(DataError, match="'x3' was learnt as numbers, and holds text"):
+        predict(cancer.withColumn("x3", functions.lit("a")), model)
+    with pytest.raises(DataError, match="not fitted on a frame"):
+        predict(cancer, alone)
+
+
+def test_many_classes_have_many_scores(spark):
+    X3, y3 = load_iris(return_X_y=True)
+    words = np.array(["a", "b", "c"])[y3]
+    frame = spark.createDataFrame(pd.DataFrame(X3, columns=list("pqrs")).assign(kind=words))
+    model = fit(frame, "kind")
+    rows = predict(frame, model).toPandas()
+    alone = BalancedRidgeClassifier().fit(X3, words)
+    assert (rows["prediction"] == alone.predict(X3)).all()
+    assert np.allclose(np.stack(rows["score"]), alone.decision_function(X3), atol=1e-9)
+
+
+def test_strange_names_of_columns_are_names(spark):
+    table = pd.DataFrame(
+        {"a.b": [0.0, 1.0, 2.0, 3.0], "c`d": [1.0, 0.0, 1.0, 0.0], "the label": [0, 0, 1, 1]}
+    )
+    model = fit(spark.createDataFrame(table), "the label")
+    assert model.feature_names_in_.tolist() == ["a.b", "c`d"]
+    assert predict(spark.createDataFrame(table), model).count() == 4
+
+
+def test_files_are_those_of_the_command_line(spark, payments, tmp_path, run):
+    table, frame = payments
+    model = fit(frame.drop("weight"), "fraud")
+    save(model, str(tmp_path / "fraud.safetensors"))
+    rows = table.drop(columns="weight")
+    words = rows.assign(foreign=rows["foreign"].map({True: "true", False: "false"}))
+    words.to_csv(tmp_path / "rows.csv", index=False)
+    said = pd.read_csv(io.StringIO(run("predict", "fraud.safetensors", "rows.csv").out))
+    ordered = spark.createDataFrame(rows)
+    for source in (model, str(tmp_path / "fraud.safetensors")):
+        found = predict(ordered, source).toPandas()
+        assert found["prediction"].tolist() == said["predicted"].tolist()
+        assert np.allclose(found["score"], said.filter(like="score").iloc[:, 0], atol=1e-9)
+
+
+def test_a_pipeline_with_persistence(payments, tmp_path):
+    _, frame = payments
+    stages = [
+        StringIndexer(inputCol="country", outputCol="code"),
+        VectorAssembler(inputCols=["amount", "code"], outputCol="features"),
+        BalancedRidge(labelCol="fraud", weightCol="weight", options={"ridge": 1e-3}),
+    ]
+    Pipeline(stages=stages).save(str(tmp_path / "plan"))
+    fitted = Pipeline.load(str(tmp_path / "plan")).fit(frame)
+    fitted.write().save(str(tmp_path / "fitted"))
+    again = PipelineModel.load(str(tmp_path / "fitted"))
+    one, two = (m.transform(frame).toPandas() for m in (fitted, again))
+    assert (one["prediction"] == two["prediction"]).all()
+    assert (one["rawPrediction"] == two["rawPrediction"]).all()
+    assert again.stages[-1].model.ridge == 1e-3
+    assert again.stages[-1].uid == fitted.stages[-1].uid
+    with pytest.raises(TypeError, match="rigde"):
+        BalancedRidge(options={"rigde": 1})
+
+
+def test_columns_instead_of_vectors_in_a_pipeline(payments):
+    _, frame = payments
+    stage = BalancedRidge(inputCols=["amount", "country"], labelCol="fraud", predictionCol="said")
+    fitted = stage.fit(frame)
+    assert same(fitted.model.coef_, fit(frame, "fraud", ["amount", "country"]).coef_)
+    assert "said" in fitted.transform(frame).columns
+
+
+# Failures
+
+
+def once(path, harm):
+    """Rows as they are, but the first task to come does itself harm."""
+
+    def through(batches):
+        for batch in batches:
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                yield batch
+                continue
+            harm()
+
+    return through
+
+
+def kill_yourself():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail():
+    raise RuntimeError("made to fail")
+
+
+@pytest.mark.parametrize("harm", [kill_yourself, fail])
+def test_a_task_that_fails_or_dies_changes_nothing(spark, cancer, tmp_path, harm):
+    cancer.repartition(10).write.parquet(str(tmp_path / "rows"))
+    frame = spark.read.parquet(str(tmp_path / "rows"))
+    whole = modelfile.to_bytes(fit(frame, "y")._contents())
+    flag = tmp_path / "harmed"
+    broken = frame.mapInArrow(once(str(flag), harm), frame.schema)
+    assert modelfile.to_bytes(fit(broken, "y")._contents()) == whole
+    assert flag.exists()
+
+
+# Streams
+
+
+def stream_of(spark, folder):
+    reader = spark.readStream.schema("x double, word string, y int").option("maxFilesPerTrigger", 1)
+    return reader.json(str(folder))
+
+
+def some_files(folder, count, rows=40, first=0):
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(first)
+    made = []
+    for k in range(first, first + count):
+        words = ["a", "b", "c"][: 1 + k % 3]  # categories that come late
+        part = pd.DataFrame(
+            {
+                "x": rng.normal(size=rows),
+                "word": rng.choice(words, rows),
+                "y": rng.integers(0, 2, rows),
+            }
+        )
+        temporary = folder / f"_{k:03}.json"
+        part.to_json(temporary, orient="records", lines=True)
+        os.utime(temporary, (1_700_000_000 + k,) * 2)  # Spark sorts by it
+        temporary.rename(folder / f"{k:03}.json")
+        made.append(part)
+    return pd.concat(made)
+
+
+def run_query(frame, sink, check):
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(check))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def test_each_batch_is_folded_exactly_once(spark, tmp_path):
+    rows = some_files(tmp_path / "in", 6)
+    path = str(tmp_path / "model.safetensors")
+    sink = ModelSink(path, "y")
+    calls = []
+
+    def crashing(batch, number):
+        sink(batch, number)
+        calls.append(number)
+        if calls.count(number) == 1 and number % 2:
+            raise RuntimeError("dies between folding and the checkpoint")
+
+    for _ in range(8):
+        try:
+            run_query(stream_of(spark, tmp_path / "in"), crashing, tmp_path / "check")
+        except pyspark.errors.StreamingQueryException:
+            continue
+        break
+    assert len(calls) > len(set(calls)) == 6  # some were handed over twice
+    stored = stored_model(path)
+    assert stored.model.class_count_.tolist() == rows["y"].value_counts().sort_index().tolist()
+    mark = stored.records["- spark stream"].mark
+    assert (mark.rows, mark.size) == (len(rows), 6)
+    alone = fit(spark.createDataFrame(rows), "y")
+    order = [[f.name for f in stored.encoding.features].index(n) for n in alone.feature_names_in_]
+    assert same(stored.model.coef_[:, order], alone.coef_)
+
+
+def test_a_stream_is_predicted_by_the_newest_file(spark, cancer, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    frame = spark.createDataFrame(some_files(tmp_path / "in", 2))
+    save(fit(frame, "y"), path)
+    seen = []
+
+    def keep(batch, number):
+        seen.append(batch.select("score").toPandas()["score"].to_numpy())
+        if number == 0:  # another model takes its place
+            flipped = frame.withColumn("y", 1 - functions.col("y"))
+            save(fit(flipped, "y"), path)
+
+    scored = predict(stream_of(spark, tmp_path / "in"), path)
+    run_query(scored, keep, tmp_path / "check")
+    first, second = (
+        predict(
+            spark.createDataFrame(pd.read_json(tmp_path / "in" / f"{k:03}.json", lines=True)), path
+        ).toPandas()["score"]
+        for k in (0, 1)
+    )
+    assert np.allclose(seen[0], -first, atol=1e-9)  # by the model before
+    assert np.allclose(seen[1], second, atol=1e-9)  # by the newest
+
+
+def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    frame = spark.createDataFrame(some_files(tmp_path / "in", 1))
+    ModelSink(path, "y")(frame, 0)
+    before = Path(path).read_bytes()
+    with pytest.raises(DataError, match="other options of the classifier"):
+        ModelSink(path, "y", ridge=1.0)(frame, 1)
+    with pytest.raises(DataError, match="learnt with missing 'error', not 'drop'"):
+        ModelSink(path, "y", missing="drop")(frame, 1)
+    with pytest.raises(DataError, match="no column 'word'"):
+        ModelSink(path, "y")(frame.drop("word"), 1)
+    assert Path(path).read_bytes() == before
+    ModelSink(path, "y")(frame.limit(0), 1)  # a batch without rows counts as taken
+    assert stored_model(path).records["- spark stream"].mark.size == 2
+
+
+def test_what_was_learnt_stays_what_it_was(spark, tmp_path, run):
+    path = str(tmp_path / "model.safetensors")
+    table = some_files(tmp_path / "in", 1)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    run("learn", "rows.csv", "--label", "y", "--model", path, "--hash", "word=8", "--seed", "5")
+    words = spark.createDataFrame(table).select(*(col(c).cast("string") for c in table.columns))
+    sink = ModelSink(path, "y", hashed={"word": 8})
+    sink(words, 0)  # text, as of a CSV that Spark has read
+    stored = stored_model(path)
+    assert stored.encoding.kinds["x"] == "number"
+    assert stored.encoding.columns.seed == 5
+    assert stored.model.class_count_.sum() == 2 * len(table)
+    alone = BalancedRidgeClassifier().fit(table[["x"]], table["y"])
+    assert stored.model.classes_.tolist() == alone.classes_.tolist()
+
+
+def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    some_files(tmp_path / "in", 2)
+    sink = ModelSink(path, "y")
+    run_query(stream_of(spark, tmp_path / "in"), sink, tmp_path / "check")
+    before = Path(path).read_bytes()
+    with pytest.raises(
+        pyspark.errors.StreamingQueryException, match="give this one a name of its own"
+    ):
+        run_query(stream_of(spark, tmp_path / "in"), sink, tmp_path / "another")
+    with pytest.raises(DataError, match="the file is older than the checkpoint"):
+        sink(spark.createDataFrame(some_files(tmp_path / "more", 1)), 7)
+    assert Path(path).read_bytes() == before
+    run_query(stream_of(spark, tmp_path / "in"), ModelSink(path, "y", query="b"), tmp_path / "b")
+    assert stored_model(path).model.class_count_.sum() == 160
+
+
+def test_queries_wait_for_each_other(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    some_files(tmp_path / "in", 2)
+    queries = [
+        stream_of(spark, tmp_path / "in")
+        .writeStream.foreachBatch(ModelSink(path, "y", query=name))
+        .option("checkpointLocation", str(tmp_path / f"check-{name}"))
+        .trigger(availableNow=True)
+        .start()
+        for name in "ab"
+    ]
+    for query in queries:
+        query.awaitTermination()
+    assert stored_model(path).model.class_count_.sum() == 160
+
+
+def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    two = spark.createDataFrame([([1.0, 2.0], 0), ([3.0, 1.0], 1)], "v array<double>, y int")
+    three = spark.createDataFrame([([1.0, 2.0, 3.0], 0)], "v array<double>, y int")
+    none = spark.createDataFrame([(None, 0)], "v array<double>, y int")
+    sink = ModelSink(path, "y", ["v"], missing="drop")
+    sink(two, 0)
+    with pytest.raises(DataError, match="has 3 entries, where others have 2"):
+        sink(three, 1)
+    sink(none, 1)
+    record = stored_model(path).records["- spark stream"]
+    assert (record.mark.rows, record.dropped) == (3, 1)
+
+
+def test_null_vectors_are_missing(spark):
+    rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.dense([2.0, 1.0]), 1), (None, 0)]
+    frame = spark.createDataFrame(rows, StructType().add("v", VectorUDT()).add("y", IntegerType()))
+    with pytest.raises(DataError, match=r"column 'v\[0\]' is missing"):
+        fit(frame, "y")
+    model = fit(frame, "y", missing="drop")
+    assert model.class_count_.tolist() == [1.0, 1.0]
+    assert [row["prediction"] for row in predict(frame, model).collect()] == [0, 1, None]
+
+
+def test_a_partition_that_weighs_nothing_is_nothing(spark):
+    rows = spark.range(0, 40, 1, 2).selectExpr("id * 0.1D x", "id % 2 y", "double(id >= 20) w")
+    model = fit(rows, "y", ["x"], weight="w")
+    assert model.class_count_.tolist() == [10.0, 10.0]
+
+
+def test_long_offsets_of_arrow(spark, payments):
+    _, frame = payments
+    usual = fit(frame, "fraud")
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        model = fit(frame, "fraud")
+        assert predict(frame, model).where("prediction is null").count() == 0
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+    assert same(model.coef_, usual.coef_)
+
+
+def test_costs_by_number_survive_a_pipeline(cancer):
+    stage = BalancedRidge(inputCols=NAMES, labelCol="y", options={"costs": {1: 5.0}})
+    fitted = stage.fit(cancer)
+    assert same(fitted.model.coef_, fit(cancer, "y", NAMES, costs={1: 5.0}).coef_)
+    scored = fitted.transform(cancer)
+    by_many = MulticlassClassificationEvaluator(labelCol="y", metricName="accuracy")
+    assert by_many.evaluate(scored) > 0.9
+    assert BinaryClassificationEvaluator(labelCol="y").evaluate(scored) > 0.9
+
+
+def test_names_are_not_taken_twice(cancer):
+    model = fit(cancer, "y")
+    with pytest.raises(DataError, match="a column 'Score' already"):
+        predict(cancer.withColumn("Score", lit(1)), model)
+    both = cancer.withColumn("x[0]", lit(1.0)).withColumn("x", array("x0", "x1"))
+    with pytest.raises(DataError, match="have the same name"):
+        fit(both, "y", ["x[0]", "x"])
+    with pytest.raises(DataError, match="have the same name; rename one"):
+        fit(cancer.select("x0", col("x1").alias("X0"), "y"), "y")
+
+
+def test_missing_categories_and_weights(spark):
+    table = [("a", 1.0, 0), (None, 1.0, 1), ("b", 2.0, 1), ("a", 1.0, 1)]
+    frame = spark.createDataFrame(table, "c string, w double, y int")
+    given = {"c": ["a", "b"]}
+    model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
+    assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
+    lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
+    with pytest.raises(DataError, match="a weight cannot be indicated"):
+        fit(lacking, "y", weight="w", missing="indicate")
+
+
+def test_text_learnt_as_numbers_is_predicted_as_numbers(spark, tmp_path):
+    frame = spark.createDataFrame([("1", "0"), ("2.5", "1"), ("3", "1")], "x string, y string")
+    model = fit(frame, "y", numeric=["x", "y"])
+    assert model.classes_.tolist() == [0, 1]
+    assert predict(frame, model).where("prediction is null").count() == 0
+    save(model, tmp_path / "model.safetensors")
+    assert predict(frame, tmp_path / "model.safetensors").count() == 3
+
+
+def test_a_cached_batch_stays_cached(spark, tmp_path):
+    frame = spark.createDataFrame(some_files(tmp_path / "in", 1)).cache()
+    ModelSink(str(tmp_path / "model.safetensors"), "y")(frame, 0)
+    assert frame.is_cached
+    frame.unpersist()
+
+
+def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "payment_id": range(300),
+            "amount": rng.lognormal(3, 1, 300),
+            "hour": rng.integers(0, 24, 300),
+            "fraud": rng.integers(0, 2, 300),
+        }
+    )
+    for name in ("payments", "labelled", "incoming"):
+        spark.createDataFrame(table).write.parquet(str(tmp_path / name))
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    blocks = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) >= 4
+    names = {}
+    monkeypatch.setattr(sys, "argv", ["fit.py", str(tmp_path / "payments"), "cluster.safetensors"])
+    for block in blocks:
+        # Java keeps the folder that it was started in.
+        paths = r'"(payments|labelled|incoming|check2?|scored|pipeline|fraud\.safetensors)"'
+        exec(re.sub(paths, rf'"{tmp_path}/\1"', block), names)
+        for query in spark.streams.active:
+            query.processAllAvailable()
+            query.stop()
+    assert names["scored"].columns[-2:] == ["prediction", "score"]
+    assert spark.read.parquet(str(tmp_path / "scored")).count() == 300
+    assert stored_model("cluster.safetensors").model.class_count_.sum() == 300
+    # The file of the first example had learnt all rows; the stream has learnt them once more.
+    assert stored_model("fraud.safetensors").model.class_count_.sum() == 600
+
+
+# Maps of the features
+
+
+@pytest.mark.parametrize("name", ["rm2", "rff:30"])
+def test_a_map_is_fixed_by_the_whole_frame_and_partitions_do_not_matter(spark, name, tmp_path):
+    frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
+    spread = X[:, :4].std(axis=0)
+    one = fixed(name, X[:, :4].mean(axis=0), spread)
+    alone = BalancedRidgeClassifier(features=one, ridge=0.1).fit(X[:, :4], Y)
+    for parts in (1, 3, 20):
+        model = fit(frame.repartition(parts), "label", feature_map=name, ridge=0.1)
+        np.testing.assert_allclose(model.features_.mean, one.mean, rtol=1e-12)
+        np.testing.assert_allclose(
+            model.decision_function(X[:, :4]), alone.decision_function(X[:, :4]), atol=1e-9
+        )
+    rows = predict(frame, model).toPandas()
+    np.testing.assert_allclose(rows["score"], model.decision_function(X[:, :4]), atol=1e-9)
+    save(model, str(tmp_path / "m.safetensors"))
+    again = predict(frame, str(tmp_path / "m.safetensors")).toPandas()
+    assert (again["prediction"] == rows["prediction"]).all()
+
+
+def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
+    frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
+    stages = [
+        VectorAssembler(inputCols=NAMES[:4], outputCol="features"),
+        BalancedRidge(options={"features": "rm2", "ridge": 0.1}),
+    ]
+    fitted = Pipeline(stages=stages).fit(frame)
+    fitted.write().overwrite().save(str(tmp_path / "pipeline"))
+    again = PipelineModel.load(str(tmp_path / "pipeline"))
+    assert again.stages[1].model.features_ == fitted.stages[1].model.features_
+    assert again.transform(frame).count() == len(Y)
+    path = str(tmp_path / "m.safetensors")
+    sink = ModelSink(path, "label", feature_map="rm2", ridge=0.1)
+    halves = [frame.limit(300), frame.subtract(frame.limit(300))]
+    for number, half in enumerate(halves):
+        sink(half, number)
+    model = stored_model(path).model
+    first = halves[0].toPandas()[NAMES[:4]].to_numpy()
+    np.testing.assert_allclose(model.features_.mean, first.mean(axis=0), rtol=1e-12)
+    rows = pd.concat([half.toPandas() for half in halves])
+    alone = BalancedRidgeClassifier(features=model.features_, ridge=0.1)
+    alone.fit(rows[NAMES[:4]].to_numpy(), rows["label"].to_numpy())
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(DataError, match="other options"):
+        ModelSink(path, "label", ridge=0.1)(halves[0], 2)
+    with pytest.raises(ValueError, match="is not known"):
+        fit(frame, "label", feature_map="cubic")
+    with pytest.raises(ValueError, match="by its name"):
+        BalancedRidge(options={"features": model.features_})
