@@ -154,7 +154,7 @@ def main():
         f"cross-validation) is tuned up to {TUNED:,} rows and fitted up to {MOST:,}. river's trees "
         "know no class weights. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["learner", *head], [[name, *cells] for name, cells in quality.items()]),
-        f"What the chooser costs as a stream grows, learnt {CHUNK:,} rows at a time: time for a "
+        f"What the chooser costs as a stream grows, learned {CHUNK:,} rows at a time: time for a "
         "row in each tenth, size of all that it holds (its model file), memory of the process. "
         "The first tenth has the warm-up and the most refreshes; where candidates are dropped, the "
         "others go on for less.",

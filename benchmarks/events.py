@@ -1,4 +1,4 @@
-"""A million events, one by one: memory stays flat, and what is learnt is what bulk learns."""
+"""A million events, one by one: memory stays flat, and what is learned is what bulk learns."""
 
 import gc
 import time
@@ -78,7 +78,7 @@ if __name__ == "__main__":
                 ["learn_one on arrays", *[f"{mb:.1f}" for mb in memory_rows.values()]],
             ],
         ),
-        f"Relative distance of the moments to those learnt in bulk: {distance(always, bulk):.0e} "
+        f"Relative distance of the moments to those learned in bulk: {distance(always, bulk):.0e} "
         f"through dicts, {distance(rows, bulk):.0e} through arrays. Predicting at every event or "
         f"at every thousandth leaves {'bit-identical' if same else 'DIFFERENT'} moments. "
         f"{rate:,.0f} events per second through dicts, making the dicts included.",

@@ -169,7 +169,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows; of none at all nothing is learnt.
+            The rows; of none at all nothing is learned.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -188,7 +188,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def forget(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> BalancedRidgeClassifier:
-        """Take rows back, as if they had never been learnt.
+        """Take rows back, as if they had never been learned.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         sample_weight : array-like of shape (n,), optional
-            Their weights when they were learnt.
+            Their weights when they were learned.
 
         Returns
         -------
@@ -265,7 +265,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 setattr(result, name, getattr(self, name))
         moments = known.moments.copy().follow(more.moments, self.half_life)
         declared = union(known.declared, more.declared)
-        result._learned = Learned(moments, declared, known.learnt_with, known.fixed)
+        result._learned = Learned(moments, declared, known.learned_with, known.fixed)
         return result
 
     def progressive_scores(
@@ -280,7 +280,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         delay : int, default=0
-            The label of a row arrives this many rows after it. In the end all are learnt.
+            The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like, optional
             Labels to reckon with beside those in y and those seen before.
 
@@ -288,7 +288,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
             Scores as of :meth:`decision_function`, with all labels known from the start: 0 while
-            nothing was learnt; a class that has not been seen yet scores −1.
+            nothing was learned; a class that has not been seen yet scores −1.
         """
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self) as draft:
@@ -331,7 +331,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _warm_scores(
         self, rows: Matrix, target: Labels, declared: Labels, warm: int, delay: int
     ) -> Matrix:
-        """Progressive scores while so many rows are learnt before the map is fixed."""
+        """Progressive scores while so many rows are learned before the map is fixed."""
         everything = union(np.unique(target), declared)
         if "_learned" in self.__dict__:
             everything = union(self._learned.moments.labels, everything)
@@ -390,7 +390,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
     def _single(self) -> Single | None:
-        """What was learnt, open to single rows; None where only whole chunks will do."""
+        """What was learned, open to single rows; None where only whole chunks will do."""
         learned: Learned | None = self.__dict__.get("_learned")
         if learned is None or learned.warmup is not None:
             return None
@@ -550,14 +550,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None,
         least: int = 1,
     ) -> Chunk:
-        """Rows ready to be learnt; changes nothing that was learnt."""
+        """Rows ready to be learned; changes nothing that was learned."""
         rows, target, declared = self._enter(X, y, classes, least=least)
         return self._chunk(rows, target, sample_weight, declared)
 
     def _chunk(
         self, X: Rows, y: Labels, sample_weight: ArrayLike | None, declared: Labels
     ) -> Chunk:
-        """Checked rows, ready to be learnt."""
+        """Checked rows, ready to be learned."""
         X, y, weight = self._weighed(X, y, sample_weight)
         learned: Learned | None = self.__dict__.get("_learned")
         fixed = self._given() if learned is None else learned.fixed
@@ -599,7 +599,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if fitted:
             self._require_same_learning()
         elif not first and not self._learned.fits(self._learning(), rows.shape[1]):
-            # Nothing is left of what was learnt, so that nothing need be kept of its map.
+            # Nothing is left of what was learned, so that nothing need be kept of its map.
             learned = self._learned
             self._learned = Learned(learned.moments, learned.declared, self._learning(), given)
         if not fitted and given is not None and rows.shape[1] != len(given.mean):
@@ -617,7 +617,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return rows, target, declared
 
     def _commit(self, chunk: Chunk) -> None:
-        """Let what was learnt take a chunk in; a signal finds it before or after."""
+        """Let what was learned take a chunk in; a signal finds it before or after."""
         if chunk.everything or not self.__sklearn_is_fitted__():
             self._learned = Learned(
                 chunk.moments, chunk.declared, self._learning(), chunk.fixed, chunk.warmup
@@ -629,10 +629,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         return *Options.of(self).learning, lifting.text_of(self.features), self._given()
 
     def _require_same_learning(self) -> None:
-        if self._learned.learnt_with != self._learning():
+        if self._learned.learned_with != self._learning():
             raise ValueError(
                 "features, half_life, and scale to or from 'minmax', cannot change once rows were "
-                "learnt; fit again, or use a clone"
+                "learned; fit again, or use a clone"
             )
 
     def _weighed(
@@ -651,7 +651,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _moments_of(
         self, X: Rows, y: Labels, weight: Vector | None, fixed: FixedMap | None
     ) -> Moments:
-        """Moments of a checked chunk, in the slots of what was learnt."""
+        """Moments of a checked chunk, in the slots of what was learned."""
         known = self._learned.moments if "_learned" in self.__dict__ else None
         rows_of, labels = validate.group(y, known.labels if known else y[:0])
         self._require_room(len(labels), X.shape[1] if fixed is None else fixed.size)
@@ -692,7 +692,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         learned = self._learned
         moments = model.without(learned.moments, chunk, Options.of(self), names.__getitem__)
         with validate.all_or_nothing(self) as draft:
-            draft._learned = Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
+            draft._learned = Learned(moments, learned.declared, learned.learned_with, learned.fixed)
             if not moments.n.any():  # nothing is left, not even a name
                 draft.__dict__.pop("feature_names_in_", None)
 
@@ -715,11 +715,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self) as draft:
             if self._given() is not None:
                 draft.features = learned.fixed
-            learned.learnt_with = draft._learning()
+            learned.learned_with = draft._learning()
             draft._learned, draft.n_features_in_ = learned, len(names)
 
     def _spread(self) -> Vector:
-        """Standard deviation of each feature over everything learnt, 1 where it is constant."""
+        """Standard deviation of each feature over everything learned, 1 where it is constant."""
         return affine(self._learned.moments, "standard")[1]
 
     def _condition(self) -> float:
@@ -759,7 +759,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         learned = Learned.of(contents, result.features, Options.of(result))
         if learned.fixed is not None and contents.facts["map"]["given"]:
             result.features = learned.fixed
-        learned.learnt_with = result._learning()
+        learned.learned_with = result._learning()
         inputs = learned.moments.anchor if learned.fixed is None else learned.fixed.mean
         result.n_features_in_ = len(inputs)
         names = packing.names_of(contents, result.n_features_in_)
@@ -771,13 +771,13 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
         if "_learned" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
         return self._learned.classes()
 
     def _solved(self) -> Solved:
-        """Solution of what was learnt so far under the present options."""
+        """Solution of what was learned so far under the present options."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
         options = Options.of(self)
         key = self._learned.version, options
         cached = self._learned.solved
@@ -797,7 +797,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet, or has forgotten it all; "
+                f"This {type(self).__name__} has learned nothing yet, or has forgotten it all; "
                 "call fit or partial_fit first"
             )
 

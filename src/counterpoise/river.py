@@ -33,7 +33,7 @@ from counterpoise.validate import HEAVIEST
 class BalancedRidgeClassifier(base.MiniBatchClassifier):
     """Ridge classifier with balanced classes, exact at every event of a stream.
 
-    What it has learnt does not depend on the order of events, nor on whether they came through
+    What it has learned does not depend on the order of events, nor on whether they came through
     `learn_one` or `learn_many`. A feature that is absent from an event is 0, so features may appear
     late or go missing; scaling is retroactive and exact, so no scaler is needed before it. Labels
     may be of any hashable type and appear at any time.
@@ -137,10 +137,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         events = self._events
         self._solved = None  # before, so that no old solution is left whenever a signal comes
         if self.features is not None:
-            learnt = self._learn_mapped(x, slot, w)
+            learned = self._learn_mapped(x, slot, w)
         else:
-            learnt = slot is not None and events is not None and events.learn(x, slot, w)
-        if not learnt:
+            learned = slot is not None and events is not None and events.learn(x, slot, w)
+        if not learned:
             self._widen(x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -159,7 +159,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._learn_rows(rows, names, _labels(y), validate.weights(_numbers(w), len(rows)))
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one event back, as if it had never been learnt.
+        """Take one event back, as if it had never been learned.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         y
             Its label.
         w
-            Its weight when it was learnt.
+            Its weight when it was learned.
         """
         if self.half_life is not None or self.scale == "minmax":
             raise ValueError(
@@ -184,7 +184,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             raise ValueError(
                 f"cannot unlearn an event of label {y!r}"
                 + (f" with feature {strange[0]!r}" if strange else "")
-                + ": none was ever learnt"
+                + ": none was ever learned"
             )
         chunk = lifting.moments_of(
             self._row(x)[None],
@@ -222,12 +222,12 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     # Looking
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Most probable label under the weights of training; None before anything was learnt.
+        """Most probable label under the weights of training; None before anything was learned.
 
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -256,7 +256,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -270,7 +270,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -437,7 +437,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         fixed: FixedMap | None = None,
         warmup: Warmup | None = None,
     ) -> dict[str, Any]:
-        """Attributes of a model that has learnt these moments."""
+        """Attributes of a model that has learned these moments."""
         state = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
         return state | {"_fixed": fixed, "_warmup": warmup, "_events": None, "_solved": None}
 

@@ -1,4 +1,4 @@
-"""The door: what comes in is checked here, once, before anything is learnt or predicted.
+"""The door: what comes in is checked here, once, before anything is learned or predicted.
 
 An error names the feature, the row, the value found and a remedy. Below this module arrays are
 float64, C-ordered and finite.
@@ -126,7 +126,7 @@ def nameless(estimator: Any) -> Any:
     Returns
     -------
     BaseEstimator
-        One that shares all that was learnt.
+        One that shares all that was learned.
     """
     result = object.__new__(type(estimator))
     result.__dict__.update(estimator.__dict__)
@@ -210,7 +210,7 @@ def require_light(chunk: Moments) -> None:
     Parameters
     ----------
     chunk : Moments
-        Of the rows that are about to be learnt.
+        Of the rows that are about to be learned.
     """
     if not (chunk.N <= HEAVIEST).all():
         raise ValueError(f"sample weights add up to more than {HEAVIEST:g}; scale them down")
@@ -314,7 +314,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def number(name: Any, value: Any) -> float:
-    """Raise unless a feature of an event is a number that can be learnt, and return it.
+    """Raise unless a feature of an event is a number that can be learned, and return it.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
     y : ndarray of shape (n,)
         New labels.
     known : ndarray of shape (c,)
-        Labels learnt before.
+        Labels learned before.
     """
     if not (len(y) and len(known)):
         return
@@ -424,7 +424,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
     if text[0] != text[1]:
         raise ValueError(
             f"labels are {'text' if text[0] else 'numbers'} here ({y[0]!r}) but "
-            f"{'text' if text[1] else 'numbers'} in what was learnt before ({known[0]!r}); "
+            f"{'text' if text[1] else 'numbers'} in what was learned before ({known[0]!r}); "
             "convert them to one type"
         )
 

@@ -378,7 +378,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
         lambda: one.g_means_,
         lambda: content(one),
     ):
-        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+        with pytest.raises(ValueError, match="cannot change once rows were learned"):
             act()
 
 

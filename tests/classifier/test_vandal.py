@@ -126,7 +126,7 @@ def test_forgetting_refuses_when_one_class_alone_turns_negative():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.standard_normal((100, 1)), 1e4 * rng.standard_normal((100, 1))])
     model = BalancedRidgeClassifier().fit(X, [0] * 100 + [1] * 100)
-    with pytest.raises(ValueError, match="never learnt"):
+    with pytest.raises(ValueError, match="never learned"):
         model.forget([[500.0]], [0])
 
 
@@ -169,7 +169,7 @@ def test_the_estimate_knows_collinear_features(apart):
         assert error < (1e-2 if caught else 1e-8)
 
 
-def test_a_warning_turned_into_an_error_leaves_the_rows_learnt():
+def test_a_warning_turned_into_an_error_leaves_the_rows_learned():
     X, y = stream(1000, 2)
     outlier = np.array([[1e8, 1.0]])
     model = BalancedRidgeClassifier().fit(X, y).partial_fit(outlier, [1])

@@ -25,7 +25,7 @@ def with_outlier(size, feature=1):
 
 
 @pytest.mark.parametrize("size", 10.0 ** np.arange(1, 11))
-def test_an_outlier_learnt_and_forgotten(size):
+def test_an_outlier_learned_and_forgotten(size):
     """Silent below 1e-8, a warning up to 1e-3, an error and an unchanged model above."""
     X, y, row = with_outlier(size)
     model = BalancedRidgeClassifier().partial_fit(X, y).partial_fit(row, [1])
@@ -88,7 +88,7 @@ def test_learning_and_forgetting_by_turns_returns():
     assert true_error(model, X, y) < 1e-11
 
 
-def test_forgetting_in_other_portions_than_learnt():
+def test_forgetting_in_other_portions_than_learned():
     X, y = stream(300, 3)
     weight = np.random.default_rng(0).uniform(0.1, 3.0, 300)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)

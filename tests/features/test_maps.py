@@ -135,11 +135,11 @@ def test_progressive_scores_go_through_a_warm_up(delay, before):
         one.partial_fit(Z[:before], y[:before])
     scores = one.progressive_scores(Z[before:], y[before:], delay=delay, classes=[0, 1])
     for at in (before, before + 5, 250, 256, 257, 300, 419):
-        learnt = max(before, at - delay)
+        learned = max(before, at - delay)
         if at - before < delay and not before:
             assert scores[at - before] == 0.0
-        elif len(set(y[:learnt])) == 2:
-            refitted = model("rff:20").fit(Z[:learnt], y[:learnt]).decision_function(Z[[at]])
+        elif len(set(y[:learned])) == 2:
+            refitted = model("rff:20").fit(Z[:learned], y[:learned]).decision_function(Z[[at]])
             assert_close(scores[at - before], refitted[0], 1e-7)
     assert_same_model(one, model("rff:20").fit(Z, y), 1e-9)
 
@@ -194,9 +194,9 @@ def twice():
     return np.concatenate([X, X[300:]]), np.concatenate([Y, Y[300:]])
 
 
-def test_a_map_cannot_change_once_rows_were_learnt():
+def test_a_map_cannot_change_once_rows_were_learned():
     one = model("rm2").fit(X, Y)
-    with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+    with pytest.raises(ValueError, match="cannot change once rows were learned"):
         one.set_params(features="rm3").partial_fit(X, Y)
 
 
@@ -439,7 +439,7 @@ def test_a_fixed_map_cannot_take_the_place_of_another(rows):
     one = model("poly2").partial_fit(X[:rows], Y[:rows])
     for other in (one.features_, fixed_by("poly2", X[:9])):
         before = to_bytes(one._contents())
-        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+        with pytest.raises(ValueError, match="cannot change once rows were learned"):
             one.set_params(features=other).partial_fit(X[rows:], Y[rows:])
         assert to_bytes(one.set_params(features="poly2")._contents()) == before
 
@@ -457,7 +457,7 @@ def test_a_map_of_the_caller_stays_the_callers():
 
 
 @pytest.mark.parametrize("strange", [RandomFourier(10, seed=10**20), Polynomial(1000)])
-def test_a_map_without_a_name_is_refused_before_anything_is_learnt(strange):
+def test_a_map_without_a_name_is_refused_before_anything_is_learned(strange):
     with pytest.raises(ValueError, match="no name that a model file could hold"):
         model(strange, memory_limit=1e300).fit(X[:, :1], Y)
 
@@ -534,7 +534,7 @@ def test_a_map_cannot_change_behind_what_was_solved():
         lambda: one.learn_one(X[0], 1),
         lambda: one.coef_,
     ):
-        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+        with pytest.raises(ValueError, match="cannot change once rows were learned"):
             act()
 
 

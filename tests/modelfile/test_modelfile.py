@@ -141,7 +141,7 @@ def test_the_file_is_as_the_document_says():
 
 
 def test_an_unfitted_model_cannot_be_saved(tmp_path):
-    with pytest.raises(ValueError, match="has learnt nothing yet"):
+    with pytest.raises(ValueError, match="has learned nothing yet"):
         BalancedRidgeClassifier().save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
@@ -165,9 +165,9 @@ def test_every_single_bit_counts():
 
 
 @pytest.fixture(scope="module")
-def learnt(tmp_path_factory):
+def learned(tmp_path_factory):
     """A file as the command line writes it."""
-    folder = tmp_path_factory.mktemp("learnt")
+    folder = tmp_path_factory.mktemp("learned")
     rows = "".join(f"{i % 7},{'ab'[i % 2]}{i % 3},{i % 5 == 0:d}\n" for i in range(200))
     (folder / "t.csv").write_text("a,b,y\n" + rows)
     learner = Learner(str(folder / "m"), {"label": "y", "hashed": {"b": 3}}, {})
@@ -268,14 +268,14 @@ def spoil_header(header, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mutants_are_refused_or_are_models(learnt, tmp_path, seed):
+def test_mutants_are_refused_or_are_models(learned, tmp_path, seed):
     """2,000 in all; what is accepted predicts, and saves as what was read."""
     rng = np.random.default_rng(seed)
     kinds = [to_bytes(small()._contents()), to_bytes(online.IRRLS().fit(*stream(20))._contents())]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     accepted = lines = 0
     for i in range(100):
-        data = mutant([learnt, *kinds][i % 3], rng)
+        data = mutant([learned, *kinds][i % 3], rng)
         (tmp_path / "m").write_bytes(data)
         try:
             if i % 3 == 0:
@@ -298,8 +298,8 @@ def test_mutants_are_refused_or_are_models(learnt, tmp_path, seed):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1e6  # kB
 
 
-def test_huge_claims_cost_no_memory(learnt):
-    data = resealed(learnt, lambda h, t: h["facts"].update(features=10**9))
+def test_huge_claims_cost_no_memory(learned):
+    data = resealed(learned, lambda h, t: h["facts"].update(features=10**9))
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier._of(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
@@ -307,7 +307,7 @@ def test_huge_claims_cost_no_memory(learnt):
         from_bytes(huge)
 
 
-def test_what_could_not_have_been_learnt_is_refused():
+def test_what_could_not_have_been_learned_is_refused():
     model = small()
 
     def spoilt(**arrays):
@@ -415,12 +415,12 @@ for path in sys.argv[1:]:
 """
 
 
-def test_hostile_files_are_refused_within_200_mb(learnt, tmp_path):
-    files = {name: resealed(learnt, change) for name, (change, _) in HOSTILE.items()}
+def test_hostile_files_are_refused_within_200_mb(learned, tmp_path):
+    files = {name: resealed(learned, change) for name, (change, _) in HOSTILE.items()}
     wanted = {name: message for name, (_, message) in HOSTILE.items()}
-    files["many"], wanted["many"] = resealed(learnt, in_buckets(2**32, 2**32 - 1)), "a model"
+    files["many"], wanted["many"] = resealed(learned, in_buckets(2**32, 2**32 - 1)), "a model"
     for text in ("+1", "01", "-1", " 1", "1.0", "٣", "4294967296"):
-        files[text] = resealed(learnt, in_buckets(2**32, text))
+        files[text] = resealed(learned, in_buckets(2**32, text))
         wanted[text] = "features of other columns"
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -519,14 +519,14 @@ def test_any_bytes_are_refused(data):
         from_bytes(data)
 
 
-# Models that were learnt must always be believed.
+# Models that were learned must always be believed.
 
 
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from([None, 5.0, 50.0, 1000.0]), st.booleans(),
     st.sampled_from(["standard", "minmax"]),
 )  # fmt: skip
-def test_whatever_was_learnt_can_be_loaded(seed, half_life, weighted, scale):
+def test_whatever_was_learned_can_be_loaded(seed, half_life, weighted, scale):
     """Also a feature that is constant in one class, collinear ones, odd magnitudes and weights."""
     rng = np.random.default_rng(seed)
     model = BalancedRidgeClassifier(half_life=half_life, scale=scale)
@@ -595,8 +595,8 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("case", CRAFTED)
-def test_streams_that_contradict_themselves_are_refused(learnt, tmp_path, case):
-    (tmp_path / "m").write_bytes(resealed(learnt, lambda h, t: CRAFTED[case](h)))
+def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case):
+    (tmp_path / "m").write_bytes(resealed(learned, lambda h, t: CRAFTED[case](h)))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
 
@@ -606,13 +606,13 @@ def test_streams_that_contradict_themselves_are_refused(learnt, tmp_path, case):
     [b"[]", b"[1.5]", b"[[]]", b"[[1]]", b"[[1.5],[2.5]]", b'[["x"]]', b"[[1e999]]",
      b"[[" + b",".join([b"1.5"] * 10_001) + b"]]"],
 )  # fmt: skip
-def test_scores_that_cannot_be_are_refused(learnt, tmp_path, scores):
+def test_scores_that_cannot_be_are_refused(learned, tmp_path, scores):
     def change(header, tensors):
         assert stored_model(str(tmp_path / "good")).recent.shape == (100, 1)
         tensors["recent"] = np.frombuffer(scores, dtype=np.uint8)
 
-    (tmp_path / "good").write_bytes(learnt)
-    (tmp_path / "m").write_bytes(resealed(learnt, change))
+    (tmp_path / "good").write_bytes(learned)
+    (tmp_path / "m").write_bytes(resealed(learned, change))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
 

@@ -34,14 +34,14 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
 
     Candidates learn side by side in one pass. Each row is scored by all of them before it is
-    learnt; the one with the highest G-mean so far answers, solved on all rows so far. Where two
+    learned; the one with the highest G-mean so far answers, solved on all rows so far. Where two
     are within a standard error, it is the richer one. Candidates that are surely worse are
     dropped. Memory and time for a row do not grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
     good after 256 rows, if it is not linear.
-    Rows are learnt into a copy that then takes its place, so that nothing is ever half learnt:
+    Rows are learned into a copy that then takes its place, so that nothing is ever half learned:
     give it chunks, of a hundred rows or more, rather than single rows.
 
     Parameters
@@ -109,7 +109,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     n_features_in_: int
     _field: Field
-    _learnt_with: tuple[Any, ...]
+    _learned_with: tuple[Any, ...]
 
     # Learning
 
@@ -157,7 +157,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def progressive_scores(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Test, then train: score each row before it is learnt, by the best of that moment.
+        """Test, then train: score each row before it is learned, by the best of that moment.
 
         Parameters
         ----------
@@ -345,15 +345,15 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         ]
 
     def _learning(self) -> tuple[Any, ...]:
-        """What decides what is learnt and chosen."""
+        """What decides what is learned and chosen."""
         given = [c if isinstance(c, FixedMap) else None for c in self.candidates]
         costs = None if self.costs is None else dict(self.costs)
         return (self._names(), given), self._ridges().tolist(), costs, self.half_life
 
     def _require_same_learning(self) -> None:
-        if self._learnt_with != self._learning():
+        if self._learned_with != self._learning():
             raise ValueError(
-                "candidates, ridges, costs and half_life cannot change once rows were learnt; fit "
+                "candidates, ridges, costs and half_life cannot change once rows were learned; fit "
                 "again, or use a clone"
             )
 
@@ -397,7 +397,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             self._require_same_learning()
         state = self._begin() if first else copy.deepcopy(self._field)
         self._require_room(len(np.unique(target)), rows.shape[1], state)
-        for candidate in state.models:  # nothing is learnt, but labels are checked and declared
+        for candidate in state.models:  # nothing is learned, but labels are checked and declared
             candidate.memory_limit = self.memory_limit
             candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
         everything = union(state.models[0].classes_, np.unique(target))
@@ -407,7 +407,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         scores = np.zeros((len(target) if scored else 0, columns))
         into = scores if scored else None
         state.learn(rows, target, self._ridges(), self.drop, everything, into)
-        self._field, self._learnt_with = state, self._learning()
+        self._field, self._learned_with = state, self._learning()
         return scores
 
     def _require_room(self, c: int, inputs: int, state: Field) -> None:
@@ -433,7 +433,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _model(self) -> BalancedRidgeClassifier:
         """Any candidate, for what all of them know."""
         if "_field" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
         return self._field.models[0]
 
     def _rows(self, X: Any) -> Rows:
@@ -451,7 +451,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+                f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
 
     def _widen(self, names: Sequence[str]) -> None:
@@ -500,7 +500,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             fixed[name].features if name in fixed and fixed[name]._given() else name
             for name in result._names()
         )
-        result._learnt_with = result._learning()
+        result._learned_with = result._learning()
         result.n_features_in_ = state.models[0].n_features_in_
         columns = packing.names_of(contents, result.n_features_in_)
         if columns is not None:

@@ -1,4 +1,4 @@
-"""Judging candidates while they learn: each row is scored before it is learnt.
+"""Judging candidates while they learn: each row is scored before it is learned.
 
 A candidate is scored for a whole path of ridges, by weights that are brought up to date when the
 stream has grown by a sixth, so that the work for a row does not grow. The judgement is the G-mean
@@ -25,7 +25,7 @@ from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
-FIRST = 16  # rows that are learnt before the first are judged
+FIRST = 16  # rows that are learned before the first are judged
 SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
 SURE = 4.0  # standard errors that a candidate must be behind to be dropped
 EARLY = 512  # rows before which none is dropped

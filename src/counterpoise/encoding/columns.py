@@ -46,7 +46,7 @@ class Columns:
     drop, keep : tuple of str
         Columns to leave out, or the only ones to keep.
     numeric, categorical, time : tuple of str
-        Columns that are numbers, categories, dates (learnt as seconds) whatever they look like.
+        Columns that are numbers, categories, dates (learned as seconds) whatever they look like.
     hashed : mapping of str to int
         Columns of text to be spread over so many buckets.
     seed : int

@@ -1,4 +1,4 @@
-"""A race: the exact model and its rivals on one stream, each row predicted before it is learnt.
+"""A race: the exact model and its rivals on one stream, each row predicted before it is learned.
 
 The exact model takes the features as they are, for it scales them retroactively. The rivals cannot,
 so they get what a stream can give them: features standardised by the rows before.
@@ -170,7 +170,7 @@ def race(
     rivals : collection of str, optional
         Who of RIVALS runs; by default all but those of :func:`too_slow`.
     own : BalancedRidgeClassifier or ChoosingClassifier, optional
-        Another runner, that has learnt nothing yet. One that chooses knows no delay.
+        Another runner, that has learned nothing yet. One that chooses knows no delay.
     names : sequence of str, optional
         Names of the features.
 

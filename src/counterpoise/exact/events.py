@@ -59,7 +59,7 @@ class Single:
         Parameters
         ----------
         moments : Moments
-            What was learnt.
+            What was learned.
         labels : ndarray of shape (c,)
             All labels, sorted.
         slots : sequence of int

@@ -86,7 +86,7 @@ def warmed(
     Returns
     -------
     Warmup
-        All rows, to be learnt anew.
+        All rows, to be learned anew.
     FixedMap or None
         The map that they fix for now, or for good; None without rows.
     Warmup or None

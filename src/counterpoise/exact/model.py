@@ -76,7 +76,7 @@ class Options:
 
     @property
     def learning(self) -> tuple[Any, ...]:
-        """What decides what is learnt, and not only how it is looked at."""
+        """What decides what is learned, and not only how it is looked at."""
         return self.half_life, self.scale == "minmax"
 
 
@@ -141,7 +141,7 @@ def solved(moments: Moments, classes: Labels, slots: Sequence[int], options: Opt
     Parameters
     ----------
     moments : Moments
-        What was learnt.
+        What was learned.
     classes : ndarray of shape (c,)
         Labels, in the order of the scores.
     slots : sequence of int
@@ -173,7 +173,7 @@ def path(
     Parameters
     ----------
     moments : Moments
-        What was learnt.
+        What was learned.
     slots : sequence of int
         The slot of each class in the moments; all were seen.
     options : Options
@@ -202,7 +202,7 @@ def condition(moments: Moments, slots: Sequence[int], options: Options, ridge: f
     Parameters
     ----------
     moments : Moments
-        What was learnt.
+        What was learned.
     slots : sequence of int
         The slot of each class, −1 if it was never seen.
     options : Options
@@ -258,7 +258,7 @@ def without(
     Parameters
     ----------
     moments : Moments
-        What was learnt; it stays as it is.
+        What was learned; it stays as it is.
     chunk : Moments
         What is to be taken back.
     options : Options
@@ -298,7 +298,7 @@ def without(
 def _too_few_digits(feature: str) -> ValueError:
     return ValueError(
         f"forgetting this would leave {feature} with less than three correct digits: it varied or "
-        "weighed so much more than what remains, or was never learnt; fit a new model on the rows "
+        "weighed so much more than what remains, or was never learned; fit a new model on the rows "
         "that remain. Nothing was forgotten"
     )
 

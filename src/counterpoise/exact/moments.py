@@ -1,4 +1,4 @@
-"""Moments: everything that is ever learnt, as a value that can be added and subtracted.
+"""Moments: everything that is ever learned, as a value that can be added and subtracted.
 
 Per class k of a labelled sample
 

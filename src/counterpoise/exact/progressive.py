@@ -1,4 +1,4 @@
-"""Exact scores at every step: what the model thought of each row just before it learnt that row.
+"""Exact scores at every step: what the model thought of each row just before it learned that row.
 
 Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
 stream is. Three paths, one result:
@@ -47,7 +47,7 @@ def scores(
     options : Options
         What is solved.
     moments : Moments
-        What was learnt before, in slots for all labels to come; changed in place.
+        What was learned before, in slots for all labels to come; changed in place.
     classes : ndarray of shape (c,)
         All labels, sorted.
     X : ndarray of shape (n, d)

@@ -1,7 +1,7 @@
 """Scaling after the fact: the affine map of features that a batch scaler would have found.
 
 A scaler replaces x by (x − m)/s. Moments are quadratic, so they can be rescaled at any time as
-if every row had been scaled before it was learnt; m and s are those of everything seen so far.
+if every row had been scaled before it was learned; m and s are those of everything seen so far.
 """
 
 from __future__ import annotations

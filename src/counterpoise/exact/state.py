@@ -1,4 +1,4 @@
-"""All that a model has learnt: moments, the map that comes before them, labels announced."""
+"""All that a model has learned: moments, the map that comes before them, labels announced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from counterpoise.modelfile.container import Contents, require
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Rows about to be learnt: their moments or, in the warm-up of a map, those of all rows.
+    """Rows about to be learned: their moments or, in the warm-up of a map, those of all rows.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Chunk:
 
 @dataclass(eq=False)
 class Learned:
-    """All that a model has learnt, and the last solution while it is still valid.
+    """All that a model has learned, and the last solution while it is still valid.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Learned:
         Of the features, or of the terms of a map.
     declared : ndarray
         Labels announced.
-    learnt_with : tuple
+    learned_with : tuple
         Options that cannot change any more.
     fixed : FixedMap, optional
         The map as it is fixed so far.
@@ -72,7 +72,7 @@ class Learned:
 
     moments: Moments
     declared: Labels
-    learnt_with: tuple[Any, ...]
+    learned_with: tuple[Any, ...]
     fixed: FixedMap | None = None
     warmup: Warmup | None = None
     version: int = 0
@@ -83,15 +83,15 @@ class Learned:
         return {**self.__dict__, "version": 0, "solved": None, "single": None}
 
     def follow(self, chunk: Chunk, half_life: float | None) -> None:
-        """Take a chunk in; a signal finds what was learnt before or after, never between."""
+        """Take a chunk in; a signal finds what was learned before or after, never between."""
         grown = self.moments.with_labels(chunk.moments.labels)
         state = {"moments": grown, "declared": chunk.declared, "version": self.version + 1}
         grown.take_in(chunk.moments, half_life, self, state)
 
     def fits(self, learning: tuple[Any, ...], inputs: int) -> bool:
-        """Whether rows so wide, learnt with these options, can go through the map as it is."""
+        """Whether rows so wide, learned with these options, can go through the map as it is."""
         same = self.fixed is None or len(self.fixed.mean) == inputs
-        return same and self.learnt_with == learning
+        return same and self.learned_with == learning
 
     def classes(self) -> tuple[Labels, list[int]]:
         """Sorted labels seen or declared, and the slot of each in the moments or −1."""
@@ -128,12 +128,12 @@ class Learned:
             X[:, at] = warmup.X
             warmup = replace(warmup, X=X)
         moments = self.moments.placed(moved, d)
-        return Learned(moments, self.declared, self.learnt_with, fixed, warmup)
+        return Learned(moments, self.declared, self.learned_with, fixed, warmup)
 
     # Files
 
     def contents(self, estimator: Any, given: bool) -> Contents:
-        """What a file is to hold of an estimator that has learnt this.
+        """What a file is to hold of an estimator that has learned this.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Learned:
 
     @classmethod
     def of(cls, contents: Contents, features: Any, options: Options) -> Learned:
-        """What was learnt, from a file, checked as if a stranger had written it.
+        """What was learned, from a file, checked as if a stranger had written it.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Learned:
         Returns
         -------
         Learned
-            Without what it was learnt with.
+            Without what it was learned with.
         """
         wanted = {"labels", "declared", "features", "extremes"}
         require(set(contents.facts) == wanted | ({"map"} if features else set()), "strange facts")

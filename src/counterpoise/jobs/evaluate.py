@@ -205,7 +205,7 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
     names : list of str
         What they are of; no two are the same.
     weights : ndarray of shape (problems, d)
-        Zero if nothing was learnt.
+        Zero if nothing was learned.
     map : str, optional
         The map of the features that is fixed.
     """

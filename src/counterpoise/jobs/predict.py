@@ -56,7 +56,7 @@ class Predictor:
     skipped : int
         Rows without a prediction because values are missing.
     unknown : dict of str to int
-        Cells whose category was never learnt, by column.
+        Cells whose category was never learned, by column.
     strange : dict
         Columns that the model does not know, and that were left out.
     bare : int

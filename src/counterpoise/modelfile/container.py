@@ -50,7 +50,7 @@ class Contents:
     facts : dict
         Other values that JSON can hold.
     stream : dict, optional
-        How columns become features, and how far each input was learnt.
+        How columns become features, and how far each input was learned.
     lists : dict of str to list
         Long lists of strings, kept as tensors of bytes.
     """

@@ -28,7 +28,7 @@ def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]
     Parameters
     ----------
     moments : Moments
-        What was learnt.
+        What was learned.
     fading : bool
         Whether rows fade.
 
@@ -304,7 +304,7 @@ def contents(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> C
     estimator : BaseEstimator
         Whose parameters and names of features belong to it.
     arrays, facts : dict
-        What it has learnt.
+        What it has learned.
 
     Returns
     -------

@@ -31,7 +31,7 @@ PIECE = 1e7  # multiplications, at most, before the first look at the clock
 
 @dataclass(eq=False)
 class State:
-    """All that a rule has learnt.
+    """All that a rule has learned.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class State:
     stored : ndarray of shape (2, room, d)
         Rows of each class, where a rule keeps them.
     tau : float
-        The threshold that the weights were learnt for.
+        The threshold that the weights were learned for.
     made_for : tuple
         The parameters that decided the shapes of these arrays.
     """
@@ -147,7 +147,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         delay : int, default=0
-            The label of a row arrives this many rows after it. In the end all are learnt.
+            The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like of shape (2,), optional
             Both labels; needed by the first call unless y holds both.
 
@@ -200,20 +200,20 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> Matrix:
         """Weights of the features, of shape (1, d)."""
-        self._require_learnt()
+        self._require_learned()
         return self._state.w[None, : self.n_features_in_].copy()
 
     @property
     def intercept_(self) -> Vector:
         """Score at the origin, of shape (1,)."""
-        self._require_learnt()
+        self._require_learned()
         constant = self._state.w[-1] if self._state.made_for[0] else 0.0
         return np.array([constant - self._state.tau])
 
     @property
     def covariance_(self) -> NDArray[np.float64]:
         """Covariance of the weights, or its diagonal; that of the constant comes last."""
-        self._require_learnt()
+        self._require_learned()
         return self._covariance(self._state)
 
     def _covariance(self, s: State) -> NDArray[np.float64]:
@@ -285,7 +285,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             self._state = self._begin(rows.shape[1])
         elif self._state.made_for != self._shape():
             raise ValueError(
-                "fit_intercept and covariance cannot change once rows were learnt; fit again, or "
+                "fit_intercept and covariance cannot change once rows were learned; fit again, or "
                 "use a clone"
             )
         target = np.where(positive, 1.0, -1.0)
@@ -340,7 +340,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         self._require_fitted()
         s = self._state
         if s.made_for != self._shape():
-            raise ValueError("fit_intercept and covariance cannot change once rows were learnt")
+            raise ValueError("fit_intercept and covariance cannot change once rows were learned")
         arrays = {name: getattr(s, name) for name in ARRAYS}
         facts = {
             "classes": packing.plain_labels(self.classes_),
@@ -424,13 +424,13 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+                f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
 
-    def _require_learnt(self) -> None:
+    def _require_learned(self) -> None:
         """As above, as the AttributeError that ``hasattr`` expects."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
 
 
 class Weighted:

@@ -66,7 +66,7 @@ def fit(
     drop : sequence of str
         Columns to leave out.
     numeric, categorical, time : sequence of str
-        Columns that are numbers, categories, dates (learnt as seconds) whatever their type.
+        Columns that are numbers, categories, dates (learned as seconds) whatever their type.
     hashed : mapping of str to int, optional
         Columns of text to be spread over so many buckets.
     categories : mapping of str to sequence of str, optional
@@ -90,7 +90,7 @@ def fit(
     template._check()
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
-    model, _ = learnt(
+    model, _ = learned(
         plan, encoding, with_fixed_map(plan, encoding, template.get_params(deep=False))
     )
     if model is None:
@@ -119,7 +119,7 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
     if wanted is None or isinstance(wanted, FixedMap):
         return options
     plain = {**options, "features": None, "scale": "standard", "half_life": None}
-    model, _ = learnt(plan, encoding, plain)
+    model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
     moments = model._learned.moments
@@ -157,7 +157,7 @@ def encoded(
         if plan.kinds.get(name) != "text" or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
     kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
-    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learnt stays
+    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learned stays
     if not kinds:
         raise DataError("no column is left to learn from")
     for name, kind in kinds.items():
@@ -214,7 +214,7 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
     return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
 
 
-def learnt(
+def learned(
     plan: Plan, encoding: Encoding, options: Mapping[str, Any]
 ) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.

@@ -130,7 +130,7 @@ class BalancedRidgeModel(
     MLReadable,  # type: ignore[type-arg]
     MLWritable,
 ):
-    """What :class:`BalancedRidge` has learnt.
+    """What :class:`BalancedRidge` has learned.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.model import Solved
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Stored, require_learnt, stored_model
+from counterpoise.jobs.store import Stored, require_learned, stored_model
 from counterpoise.jobs.store import save as save_stored
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
@@ -39,14 +39,14 @@ def predict(
     Parameters
     ----------
     df : DataFrame
-        The rows, with the columns that the model has learnt.
+        The rows, with the columns that the model has learned.
     model : BalancedRidgeClassifier or str
         A model of :func:`fit`; or the path of a model file, which is read again whenever it has
         changed, so that a stream is predicted by the newest. The path must lead to it wherever
         the executors run.
     prediction : str, default="prediction"
-        Column for the label; null where a value is missing, unless the model has learnt with
-        ``missing="indicate"``. Categories that were never learnt count as none.
+        Column for the label; null where a value is missing, unless the model has learned with
+        ``missing="indicate"``. Categories that were never learned count as none.
     score : str, default="score"
         Column for the score of the second of two classes, or for the scores of all.
 
@@ -139,7 +139,7 @@ def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, _: int, __: int) -> Ready:
-    return _ready(require_learnt(stored_model(path), path))
+    return _ready(require_learned(stored_model(path), path))
 
 
 def _ready(stored: Stored) -> Ready:
@@ -159,16 +159,16 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
         base = name if name in fields else vector_of(name) or name
         if base not in fields:
             raise DataError(
-                f"the frame lacks column {base!r}, which the model has learnt; it has "
+                f"the frame lacks column {base!r}, which the model has learned; it has "
                 f"{', '.join(map(repr, fields))}"
             )
         column, kind = readable(base, fields[base].dataType)
-        learnt = encoding.kinds.get(name)
+        learned = encoding.kinds.get(name)
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
-        elif learnt == "number" and kind != "number" and name not in encoding.columns.numeric:
+        elif learned == "number" and kind != "number" and name not in encoding.columns.numeric:
             raise DataError(
-                f"column {name!r} was learnt as numbers, and holds {kind} in this frame; cast it"
+                f"column {name!r} was learned as numbers, and holds {kind} in this frame; cast it"
             )
         columns[base] = column
     return columns, vectors
