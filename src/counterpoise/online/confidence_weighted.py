@@ -10,7 +10,7 @@ import numpy as np
 
 from counterpoise import validate
 from counterpoise.arrays import Vector
-from counterpoise.modelfile import Contents, require
+from counterpoise.modelfile.container import Contents, require
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import CW as KERNEL
 from counterpoise.online.rule import OnlineRule, State
@@ -117,8 +117,19 @@ class ConfidenceWeighted(OnlineRule):
         return KERNEL[self.form][self.covariance], [quantile(self.eta)]
 
     @classmethod
-    def _of(cls, contents: Contents) -> Any:
-        result = super()._of(contents)
+    def from_contents(cls, contents: Contents) -> Any:
+        """A rule from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents : Contents
+            What the file holds.
+
+        Returns
+        -------
+        ConfidenceWeighted
+        """
+        result = super().from_contents(contents)
         mantissa = np.frexp(result._state.z)[0]
         require(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
         return result
