@@ -49,8 +49,9 @@ def stage(settings: Settings) -> None:
     parts = [
         f"""# The paper, reproduced
 
-Every table and figure of the ICML 2023 paper on non-iteratively reweighted recursive least squares
-(NR-RLS), from the code of this repository, with our figures beside the printed ones. `make paper`
+Every table and figure of Se-In Jang, "Deterministic Online Classification: Non-iteratively
+Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023, from the code of this
+repository, with our figures beside the printed ones. The method is called NR-RLS. `make paper`
 writes all of it anew; {guide} says how to run a part. This page is written by the last stages too.
 [report.html](report.html) has all of it on one page, and [claims.md](claims.md)
 {"what was seen of" if settings.quick else "a verdict on"} each claim.

@@ -100,7 +100,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, eq. (4) and Algorithm 1.
+    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
+    Least-Squares for Binary Class Rebalancing", ICML 2023, eq. (4) and Algorithm 1.
 
     Examples
     --------

@@ -32,7 +32,9 @@ class ARRLS(OnlineRule):
 
     References
     ----------
-    Kim et al., 2013, as described in the ICML 2023 paper; the original was not available.
+    Kim et al., 2013, as described in Se-In Jang, "Deterministic Online Classification:
+    Non-iteratively Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023;
+    the original was not available.
 
     Examples
     --------

@@ -29,7 +29,9 @@ class IRRLS(OnlineRule):
 
     References
     ----------
-    Jang et al., 2017, as described in the ICML 2023 paper; the original was not available.
+    Jang et al., 2017, as described in Se-In Jang, "Deterministic Online Classification:
+    Non-iteratively Reweighted Recursive Least-Squares for Binary Class Rebalancing", ICML 2023;
+    the original was not available.
 
     Examples
     --------

@@ -29,7 +29,8 @@ class LS(Weighted, OnlineRule):
 
     References
     ----------
-    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, section 2.1.
+    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
+    Least-Squares for Binary Class Rebalancing", ICML 2023, section 2.1.
 
     Examples
     --------

@@ -32,7 +32,8 @@ class NRRLS(OnlineRule):
 
     References
     ----------
-    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, Algorithm 1.
+    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
+    Least-Squares for Binary Class Rebalancing", ICML 2023, Algorithm 1.
 
     Examples
     --------

@@ -27,7 +27,8 @@ class RLS(Weighted, OnlineRule):
 
     References
     ----------
-    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, section 2.3.
+    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
+    Least-Squares for Binary Class Rebalancing", ICML 2023, section 2.3.
 
     Examples
     --------

@@ -34,7 +34,8 @@ class TER(Weighted, OnlineRule):
 
     References
     ----------
-    Non-iteratively Reweighted Recursive Least Squares, ICML 2023, section 2.2.
+    Se-In Jang, "Deterministic Online Classification: Non-iteratively Reweighted Recursive
+    Least-Squares for Binary Class Rebalancing", ICML 2023, section 2.2.
 
     Examples
     --------
