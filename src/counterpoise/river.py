@@ -213,11 +213,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._become(left)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one event, under the name that `river.utils.Rolling` calls."""
+        """Call :meth:`learn_one`; `river.utils.Rolling` uses this name."""
         self.learn_one(x, y, w)
 
     def revert(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one event back, under the name that `river.utils.Rolling` calls."""
+        """Call :meth:`unlearn_one`; `river.utils.Rolling` uses this name."""
         self.unlearn_one(x, y, w)
 
     # Looking
