@@ -23,7 +23,7 @@ from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
-from counterpoise.exact.moments import groups
+from counterpoise.exact.labels import groups
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
