@@ -44,10 +44,10 @@ def export(
     import io
     import json
 
+    from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.jobs import export as exported
     from counterpoise.jobs.store import require_learnt, stored_model
-    from counterpoise.modelfile.container import write_whole
 
     stored = require_learnt(stored_model(model), model)
     if kind == "json":
@@ -63,5 +63,6 @@ def export(
     if output is None:
         print(data.decode(), end="")
     else:
-        write_whole(output, data, "the export")
+        with writing(output, "the export") as file:
+            file.write(data)
         say(f"{output}: {len(stored.encoding.features):,} features")

@@ -28,7 +28,8 @@ def forget(
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.learn import Learner, locked
+    from counterpoise.jobs.learn import Learner
+    from counterpoise.jobs.lock import locked
     from counterpoise.jobs.merge import forget as forget_input
     from counterpoise.jobs.store import stored_model
 

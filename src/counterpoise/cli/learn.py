@@ -123,8 +123,9 @@ def learn(
 
     from counterpoise import streams
     from counterpoise.cli.app import say
-    from counterpoise.jobs.learn import Learner, locked
+    from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
+    from counterpoise.jobs.lock import locked
 
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)

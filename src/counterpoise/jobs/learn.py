@@ -11,7 +11,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from shlex import quote
 from typing import Any
@@ -19,7 +18,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from counterpoise import beside
 from counterpoise.arrays import Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
@@ -689,32 +687,6 @@ def shown(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "nothing"
     return "none" if value is None else str(value)
-
-
-class BusyError(DataError):
-    """A model that another process is writing."""
-
-
-@contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Keep others from writing a file: a lock beside it, which goes when its owner does.
-
-    Parameters
-    ----------
-    path : str
-        The model file.
-    """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
-    try:
-        lock = beside.locked(path)
-        lock.__enter__()
-    except beside.BusyError as error:
-        raise BusyError(str(error)) from None
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def learn(
