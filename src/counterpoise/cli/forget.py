@@ -42,7 +42,9 @@ def forget(
                 rows = forget_input(learner, source, learner.key(path), progress.chunk)
                 told.append(f"{source.name}: {rows:,} rows forgotten")
         learner.save()
-        for line in [*told, *learner.notes.values()]:
+        for line in told:
             say(line)
+        for note in learner.notes.values():
+            say(note)
     if learner.model is not None:
         say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")

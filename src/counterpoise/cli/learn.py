@@ -157,8 +157,10 @@ def learn(
                         f"{source.name}: the last line has no line end and is left for the next "
                         "run; if the file is finished, --last-line learns it"
                     )
-        for note in [*learner.notes.values(), *learner.outlying.told()]:
+        for note in learner.notes.values():
             say(note)
+        for line in learner.outlying.told():
+            say(line)
         if learner.model is None and not stopped:
             raise streams.DataError("there was no row to learn; no model was written")
         if watch.total.g_mean() is not None:

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.errors import Remedy
 from counterpoise.features import FixedMap
 from counterpoise.jobs.store import Stored, answering
 from counterpoise.streams import DataError
@@ -209,8 +210,8 @@ def _pipeline(stored: Stored, names: dict[str, str], before: list[Any]) -> Pipel
     strange = [f for f in features if f.kind not in ("number", "category")]
     if strange:
         raise DataError(
-            f"feature {strange[0].name!r}: pipelines and ONNX know numbers and categories only; "
-            "export the coefficients with --to json instead"
+            f"feature {strange[0].name!r}: pipelines and ONNX know numbers and categories only",
+            Remedy("export the coefficients with {} instead", "to", "json"),
         )
     order = [j for j, f in enumerate(features) if f.kind == "number"]
     numbers = [names[features[j].column] for j in order]
@@ -257,8 +258,9 @@ def onnx(stored: Stored) -> bytes:
     update_registered_converter(LinearScorer, "CounterpoiseLinearScorer", _shape, _convert)
     if answering(stored).features_ is not None:
         raise DataError(
-            "ONNX graphs know no maps of the features; export a pipeline with --to sklearn, or the "
-            "numbers with --to json"
+            "ONNX graphs know no maps of the features",
+            Remedy("export a pipeline", "to", "sklearn"),
+            Remedy("the numbers", "to", "json"),
         )
     text = {f.column for f in stored.encoding.features if f.kind == "category"}
     columns = list(dict.fromkeys(f.column for f in stored.encoding.features))

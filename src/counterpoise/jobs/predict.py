@@ -19,6 +19,7 @@ import pyarrow.parquet
 
 from counterpoise.arrays import Vector
 from counterpoise.atomic import writing
+from counterpoise.errors import Remedy
 from counterpoise.exact import probability
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import WINDOW, of_class, standing
@@ -160,8 +161,9 @@ class Predictor:
         clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(
-                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is; "
-                "rename it, or carry other columns along with --id"
+                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is",
+                Remedy("rename it"),
+                Remedy("carry other columns along", "carry"),
             )
         nothing = pa.nulls(chunk.rows, pa.string())
         return {name: chunk.columns.get(name, nothing) for name in names}
@@ -319,7 +321,9 @@ class Sink:
             try:
                 self._parquet.write_table(table.cast(self._parquet.schema))
             except pa.ArrowInvalid as error:
-                raise DataError(f"a column has changed its type ({error}); use --to csv") from None
+                raise DataError(
+                    f"a column has changed its type ({error})", Remedy("use {}", "to", "csv")
+                ) from None
             return
         data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
         self._file.write(data)
@@ -332,8 +336,9 @@ class Sink:
         more = [name for name in table.column_names if name not in names]
         if more:
             raise DataError(
-                f"column {more[0]!r} has appeared after the header was written; carry columns "
-                "along by name with --id, or use --to jsonl"
+                f"column {more[0]!r} has appeared after the header was written",
+                Remedy("carry columns along by name", "carry"),
+                Remedy("use {}", "to", "jsonl"),
             )
         nothing = pa.nulls(table.num_rows, pa.string())
         there = set(table.column_names)

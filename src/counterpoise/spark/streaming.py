@@ -16,6 +16,7 @@ from counterpoise.atomic import writing
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import DataError
 from counterpoise.exact.lifting import text_of
 from counterpoise.features import FixedMap, Map
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
@@ -24,7 +25,7 @@ from counterpoise.jobs.store import Record, Stored, contents_of, of_contents, st
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.fit import encoded, learnt, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
-from counterpoise.streams.chunk import DataError, Mark
+from counterpoise.streams.chunk import Mark
 
 PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.streams.chunk import DataError
+from counterpoise.errors import DataError
 from counterpoise.streams.unpacked import Zipped, undecided
 from counterpoise.streams.unpacked import opened as unpacked
 
