@@ -88,7 +88,7 @@ def discard_temporary(path: str | os.PathLike[str]) -> None:
     for temporary in (os.path.join(folder, one) for one in found if ours.fullmatch(one)):
         with suppress(OSError):  # somebody writes it
             lock = lock_of(temporary + ".lock")
-            lock.acquire(blocking=False)
+            take(lock)
             try:
                 if stat.S_ISREG(os.lstat(temporary).st_mode):
                     os.unlink(temporary)
@@ -134,6 +134,23 @@ def lock_of(name: str) -> BaseFileLock:
     return FileLock(name, thread_local=False)
 
 
+def take(lock: BaseFileLock) -> None:
+    """Acquire a lock without waiting.
+
+    Parameters
+    ----------
+    lock : BaseFileLock
+        The lock.
+
+    Raises
+    ------
+    OSError
+        If another has it (``filelock.Timeout``), or none can be made there.
+    """
+    os.stat(os.path.dirname(lock.lock_file) or os.curdir)  # or filelock would make the folder
+    lock.acquire(blocking=False)
+
+
 def free(lock: BaseFileLock) -> None:
     """Release a lock and remove its file.
 
@@ -172,7 +189,7 @@ def _held(path: str) -> Iterator[str]:
         temporary = beside(path, f"-{secrets.token_hex(8)}.tmp")
         lock = lock_of(temporary + ".lock")
         with suppress(OSError):  # making the file will tell what is wrong
-            lock.acquire(blocking=False)
+            take(lock)
             break
     try:
         yield temporary

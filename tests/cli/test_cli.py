@@ -166,7 +166,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
         (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learnt with none"),
-        (["--intercept", "free"], "--penalize-intercept is False"),
+        (["--intercept", "free"], "--intercept is False, but m.safetensors was learnt with True"),
     ]:
         assert message in learnt(run, *more, code=2).err
     assert content() == before

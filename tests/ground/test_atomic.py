@@ -204,6 +204,15 @@ def test_two_never_hold_a_lock_at_once(tmp_path):
     assert os.listdir(tmp_path) == ["count"]
 
 
+def test_no_folder_is_made(tmp_path):
+    path = tmp_path / "folder" / "m"
+    with pytest.raises(FileNotFoundError, match="folder/m"), locked(str(path)):
+        pass
+    with pytest.raises(FileNotFoundError, match="was not saved"), writing(path):
+        pass
+    assert not os.listdir(tmp_path)
+
+
 def test_a_lock_where_no_file_can_be_made_is_one_clear_error():
     with pytest.raises(OSError, match="/proc/m") as caught, locked("/proc/m"):
         pass

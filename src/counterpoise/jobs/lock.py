@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from counterpoise.atomic import beside, discard_temporary, free, lock_of, soft
+from counterpoise.atomic import beside, discard_temporary, free, lock_of, soft, take
 from counterpoise.streams import DataError
 
 WORD = b"counterpoise"  # how the contents of a lock begin
@@ -48,7 +48,7 @@ def locked(path: str) -> Iterator[None]:
         if not soft(lock):
             _require_ours(name)
         try:
-            lock.acquire(blocking=False)
+            take(lock)
             break
         except Timeout:
             after = _inode(name)
