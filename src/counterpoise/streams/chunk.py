@@ -247,6 +247,6 @@ def changed(name: str, mark: Mark) -> DataError:
             Remedy("give the new data under another name"),
         )
     return DataError(
-        f"{name} has changed: the {mark.rows:,} rows learnt from it before are not as they were",
+        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were",
         *remedies,
     )
