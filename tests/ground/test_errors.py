@@ -51,3 +51,9 @@ def test_an_error_goes_to_other_processes():
     assert str(again) == str(error) == 'no weight; leave it out with drop=["a"]'
     assert again.message.spelled(in_shell) == "no --weight; leave it out with --drop a"
     assert str(DataError("only words")) == "only words"
+
+
+def test_spark_has_names_of_its_own():
+    frames = pytest.importorskip("counterpoise.spark.frames")
+    settings = Setting("keep", ["a"]), Setting("features", "rm2"), Setting("missing", "drop")
+    assert frames.in_spark(*settings) == 'features=["a"], feature_map="rm2", missing="drop"'

@@ -56,7 +56,7 @@ def locked(path: str) -> Iterator[None]:
                 raise BusyError(
                     f"{path} is being written by another process; wait until it has ended"
                 ) from None
-            if before is after is None:
+            if before is after is None and not soft(lock):
                 _make(name, path)
         except OSError as error:
             raise type(error)(error.errno, error.strerror or str(error), path) from None
