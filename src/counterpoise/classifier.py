@@ -637,7 +637,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _params(self) -> Params:
         """The parameters, checked, and what they mean."""
         features = self.features
-        text = features.text if isinstance(features, Map) else None
+        text = text_of(features) if isinstance(features, Map) else None
         given = (
             self.ridge, self.class_weight, self.costs, self.scale, self.fit_intercept,
             self.penalize_intercept, self.half_life, self.memory_limit, features, text,

@@ -329,7 +329,8 @@ def test_the_usual_candidates_are_what_the_documents_say():
     assert CANDIDATES == (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-4
-    assert Judge.of(BalancedRidgeClassifier().fit([[1.0]], [0]), np.ones(1)) is None
+    known = BalancedRidgeClassifier().fit([[1.0]], [0]).state_
+    assert Judge.of(known, Options(), np.ones(1)) is None
 
 
 def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():

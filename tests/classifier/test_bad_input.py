@@ -28,7 +28,7 @@ BAD_WEIGHTS = [
 
 
 def image(model):
-    return pickle.dumps(model.__dict__)
+    return pickle.dumps(model)
 
 
 def refuses(action, message, model, error=ValueError):

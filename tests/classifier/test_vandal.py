@@ -104,10 +104,9 @@ def test_out_of_memory_while_making_room_for_a_class(monkeypatch):
             raise MemoryError
         return zeros(shape, *arguments, **options)
 
-    chunk = model._take(X[:3], np.array([0, 1, 2]), None, None)
     monkeypatch.setattr(np, "zeros", broke)
     with pytest.raises(MemoryError):
-        model._commit(chunk)
+        model.partial_fit(X[:3], [0, 1, 2])
     monkeypatch.undo()
     np.testing.assert_array_equal(model.coef_, before)
     model.partial_fit(X[:3], [0, 1, 2])

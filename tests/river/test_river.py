@@ -278,8 +278,8 @@ def test_what_is_learned_does_not_depend_on_who_looked():
             watched.predict_proba_one(x)
         watched.learn_one(x, label)
         quiet.learn_one(x, label)
-    np.testing.assert_array_equal(watched._moments.C, quiet._moments.C)
-    np.testing.assert_array_equal(watched._moments.mean, quiet._moments.mean)
+    np.testing.assert_array_equal(watched._state.moments.C, quiet._state.moments.C)
+    np.testing.assert_array_equal(watched._state.moments.mean, quiet._state.moments.mean)
 
 
 def test_a_stream_that_begins_with_one_class_is_learned_event_by_event():
@@ -292,7 +292,7 @@ def test_a_stream_that_begins_with_one_class_is_learned_event_by_event():
         if y[i] == 0:
             assert ours.predict_one(xs[i]) == 0
             assert theirs.predict_one(X[i]) == 0
-            assert ours._events is not None
+            assert ours._open is not None
     fitted = ScikitFace().fit(X[order[:150]], y[order[:150]])
     assert_close(theirs.coef_, fitted.coef_)
     assert [ours.predict_one(x) for x in xs] == fitted.predict(X).tolist()
@@ -445,10 +445,11 @@ def test_what_is_unlearned_leaves_no_name():
     for event in (({"a": 1.0}, "x"), ({"a": 2.0}, "y"), ({"a": 3.0, "b": 1.0}, "secret")):
         model.learn_one(*event)
     model.unlearn_one({"a": 3.0, "b": 1.0}, "secret")
-    assert list(model._slots) == model._moments.labels.tolist() == ["x", "y"]
+    assert list(model._open.slots) == model._state.moments.labels.tolist() == ["x", "y"]
     model.unlearn_one({"a": 1.0}, "x")
     model.unlearn_one({"a": 2.0}, "y")
-    assert (model._state.names, model._slots, model._moments) == ([], {}, None)
+    assert (model._state.names, model._columns, model._open) == ([], {}, None)
+    assert not len(model._state.moments.labels)
     assert model.predict_one({"a": 1.0}) is None
     model.learn_one({"c": 1.0}, "z")
     assert model.predict_one({"c": 1.0}) == "z"

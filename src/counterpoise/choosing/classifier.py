@@ -24,7 +24,7 @@ from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
-from counterpoise.features.given import map_in
+from counterpoise.features.given import map_in, text_of
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.options import contents_of, names_of, options_of
 from counterpoise.modelfile.saved import Saved
@@ -444,7 +444,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "('linear', 'poly2')"
             )
         each = tuple(self.candidates)
-        texts = tuple(one.text if isinstance(one, Map) else None for one in each)
+        texts = tuple(text_of(one) if isinstance(one, Map) else None for one in each)
         ridges, costs = self.ridges, self.costs
         kept = tuple(ridges) if isinstance(ridges, Sequence | np.ndarray) else ridges
         given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)

@@ -35,5 +35,5 @@ def state_of(contents: Contents, plan: Plan) -> State:
     if plan.text is None:
         require(not mapped, "a map that is not used")
         return State(plan, moments, declared)
-    fixed, warmup = map_from(mapped, contents.facts["map"], plan.text, moments)
+    fixed, warmup = map_from(mapped, contents.facts["map"], contents.options["features"], moments)
     return State(plan, moments, declared, fixed, warmup)
