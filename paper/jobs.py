@@ -33,7 +33,7 @@ from counterpoise.evaluate.protocol import RUNS
 
 ROOT = Path(__file__).parent
 # What reads commands, talks to Spark or draws: no number of a table passes through it.
-APART = ("cli", "jobs", "spark", "evaluate/plots.py", "evaluate/report.py")
+APART = ("cli", "spark", "evaluate/plots.py", "evaluate/report.py")
 SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h")
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
 

@@ -13,11 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import validate
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.exact import stepwise
-from counterpoise.exact.classes import Classes, declared, flat, grouped, union
+from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
-from counterpoise.exact.limits import require_room
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -216,13 +215,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Warns
         -----
         PrecisionWarning
-            If the estimated relative error passes 1e-8; above 1e-3 it is an error instead, and
-            the model stays as it was.
+            If the relative error may pass 1e-8, by an estimate of 1e-9; above 1e-3 it is an error
+            instead, and the model stays as it was.
         """
         self.require_forgettable()
-        rows, labels = validate.rows(self, X, y, least=0)
-        batch = self._batch(rows, labels, sample_weight)
-        self.forget_moments(self.state_.gathered(batch, self.memory_limit), self.terms())
+        self.forget_moments(self.gathered(X, y, sample_weight), self.terms())
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -249,14 +246,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "features=model.features_, one of counterpoise.features.fixed_by, or --features "
                 "FILE in a shell"
             )
-        labels = union(mine.moments.labels, theirs.moments.labels)
-        d = len(mine.moments.anchor)
-        require_room(len(labels), d, self.memory_limit, self.features is not None)
+        state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
-        result.state_ = mine.merged(theirs)
+        result.state_ = state
         return result
 
     def _require_same_options(self, other: BalancedRidgeClassifier) -> None:
@@ -514,13 +509,33 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "features=counterpoise.features.fixed_by(...), or --features FILE in a shell"
             )
 
+    def gathered(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Moments:
+        """Moments of rows that are to be taken back, in the slots of what was learned.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights when they were learned.
+
+        Returns
+        -------
+        Moments
+        """
+        rows, labels = validate.rows(self, X, y, least=0)
+        batch = self._batch(rows, labels, sample_weight)
+        return self.state_.gathered(batch, self.memory_limit)
+
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.
 
         Parameters
         ----------
         chunk : Moments
-            The moments of the rows.
+            The moments of the rows. Their room is taken over: they must not be used any more.
         names : sequence of str
             See :meth:`terms`.
         """
@@ -572,6 +587,29 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Names of all features.
         """
         self._move(self.state_.placed(at, names, self.memory_limit), len(names))
+
+    def leave_out(self, gone: Flags) -> NDArray[np.intp]:
+        """Drop features that are 0 in every row; return the places of those that stay.
+
+        Those by whose scaling a map was fixed stay with it, and one stays while there are rows.
+
+        Parameters
+        ----------
+        gone : ndarray of bool of shape (d,)
+            Which features are 0 in every row.
+
+        Returns
+        -------
+        ndarray of int
+        """
+        state = self.state_
+        stay = ~gone if state.fixed is None else ~(gone & state.fixed.late)
+        if not stay.any() and state.begun:
+            stay[0] = True
+        at = np.flatnonzero(stay)
+        if len(at) < len(stay):
+            self._move(state.only(at), len(at))
+        return at
 
     def contents(self) -> Contents:
         """What a file is to hold of this model.
