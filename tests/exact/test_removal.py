@@ -13,6 +13,8 @@ from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
 from counterpoise.exact.removal import constants
+from counterpoise.exact.scaling import spread as spread_of
+from counterpoise.modelfile.container import ModelFileError
 
 
 def true_error(model, X, y):
@@ -359,7 +361,7 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     for name in ("rest", "lightest", "marks"):
-        one, two = (getattr(m._learned.moments, name) for m in (model, again))
+        one, two = (getattr(m.state_.moments, name) for m in (model, again))
         np.testing.assert_array_equal(one, two)
         assert one.any()
     for i in range(50):
@@ -367,16 +369,12 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
     assert not again.__sklearn_is_fitted__()
 
 
-def test_a_file_without_marks_still_forgets():
-    """Files of before have none."""
-    X, y = stream(50, 3)
-    contents = BalancedRidgeClassifier().fit(X, y)._contents()
-    for name in ("rest", "lightest", "marks"):
-        del contents.arrays[name]
-    model = BalancedRidgeClassifier._of(contents).forget(X[:20], y[:20])
-    fresh = BalancedRidgeClassifier().fit(X[20:], y[20:])
-    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
-    assert not model.forget(X[20:], y[20:]).__sklearn_is_fitted__()
+@pytest.mark.parametrize("name", ["rest", "lightest", "marks"])
+def test_a_file_without_what_removals_need_is_refused(name):
+    contents = BalancedRidgeClassifier().fit(*stream(50, 3)).contents()
+    del contents.arrays[name]
+    with pytest.raises(ModelFileError, match="tensors"):
+        BalancedRidgeClassifier.from_contents(contents)
 
 
 def test_forgetting_takes_no_more_room_than_what_goes():
@@ -428,7 +426,7 @@ def test_silence_means_eight_digits():
             assert "three correct digits" in refused
             continue
         np.testing.assert_array_equal(model.classes_, fresh.classes_)
-        spread = fresh._spread()
+        spread = spread_of(fresh.state_.moments)
         error = np.linalg.norm((model.coef_ - fresh.coef_) * spread)
         error /= np.linalg.norm(fresh.coef_ * spread)
         assert error < (1e-2 if caught else 1e-8), seed

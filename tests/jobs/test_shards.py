@@ -1,20 +1,16 @@
-"""Files merged, forgotten, inspected, judged and exported by command line."""
+"""Files merged, forgotten, inspected and judged by command line."""
 
-import io
 import json
 import os
 import tracemalloc
 from pathlib import Path
 
-import joblib
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.merge import forget
 from counterpoise.jobs.store import stored_model
@@ -206,74 +202,6 @@ def test_evaluate_equals_python(run):
     )
 
 
-# Exports
-
-
-def predictions(run, model, file):
-    table = pd.read_csv(io.StringIO(run("predict", model, file).out))
-    return table["predicted"].to_numpy(), table.filter(like="score").to_numpy()
-
-
-def onnx_outputs(path, frame):
-    session = onnxruntime.InferenceSession(path)
-    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
-    feed = {
-        name: frame[[c]].to_numpy().astype(float if frame[c].dtype.kind in "if" else object)
-        for c, name in names.items()
-    }
-    label, score = session.run(["label", "score"], feed)
-    assert score.dtype == np.float64
-    return label, score
-
-
-def assert_exports_agree(run, file):
-    frame = pd.read_csv(file)
-    labels, scores = predictions(run, "m.st", file)
-    run("export", "m.st", "-o", "m.onnx")
-    label, score = onnx_outputs("m.onnx", frame)
-    np.testing.assert_array_equal(label, labels)
-    np.testing.assert_allclose(score, scores, rtol=1e-9, atol=1e-9)
-    run("export", "m.st", "-o", "m.joblib")
-    pipeline = joblib.load("m.joblib")
-    np.testing.assert_array_equal(pipeline.predict(frame), labels)
-    found = pipeline.decision_function(frame).reshape(len(frame), -1)
-    np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_exports_agree_with_predict_on_public_sets(run, name):
-    data_set(name)
-    file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
-    learn(run, "m.st", file)
-    assert_exports_agree(run, file)
-
-
-@pytest.mark.parametrize("classes", [["n", "p"], [0, 1], ["a", "b", "c"]])
-def test_exports_know_categories_and_classes(run, classes):
-    frame = towns(["A", "B", "ü"], 200, 0)
-    frame["odd name#"] = np.arange(200) % 7
-    frame["target"] = np.random.default_rng(0).choice(classes, 200)
-    frame.to_csv("one.csv", index=False)
-    learn(run, "m.st", "one.csv")
-    frame.loc[:5, "town"] = "never seen"
-    frame.to_csv("two.csv", index=False)
-    assert_exports_agree(run, "two.csv")
-    found = json.loads(run("export", "m.st").out)
-    model = BalancedRidgeClassifier.load("m.st")
-    assert found["classes"] == model.classes_.tolist()
-    assert [f["name"] for f in found["features"]] == model.feature_names_in_.tolist()
-    np.testing.assert_array_equal([f["weights"] for f in found["features"]], model.coef_.T)
-
-
-def test_what_cannot_be_exported_says_so(run):
-    towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
-    learn(run, "m.st", "one.csv", more=["--hash", "town=4"])
-    done = run("export", "m.st", "-o", "m.onnx", code=2)
-    assert "export the coefficients with --to json instead" in done.err
-    assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
-    assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
-
-
 # What was once wrong
 
 
@@ -358,32 +286,6 @@ def test_an_empty_model_says_so(run):
         ["merge", "m.st", "n.st", "-o", "x"], ["merge", "n.st", "m.st", "-o", "x"],
     ):  # fmt: skip
         assert "m.st holds nothing" in run(*command, code=2).err
-
-
-def test_one_class_is_nothing_to_decide(run):
-    Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
-    learn(run, "m.st", "o.csv")
-    for name in ("m.onnx", "m.joblib"):
-        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
-    assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
-
-
-def test_exports_know_odd_names_and_types(run):
-    frame = towns(["A", "B"], 60, 0)
-    frame["numbers"] = np.random.default_rng(0).choice(["u", "v"], 60)
-    frame["c__d"] = np.random.default_rng(1).choice([True, False], 60)
-    frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
-    frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
-    learn(run, "m.st", "one.csv", more=["--categorical", "remainder"])
-    labels, scores = predictions(run, "m.st", "one.csv")
-    run("export", "m.st", "-o", "m.joblib")
-    pipeline = joblib.load("m.joblib")
-    for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
-        np.testing.assert_array_equal(pipeline.predict(found), labels)
-        np.testing.assert_allclose(pipeline.decision_function(found), scores.ravel(), rtol=1e-9)
-    run("export", "m.st", "-o", "m.onnx")
-    text = pd.read_csv("one.csv", dtype={"remainder": str, "c__d": str})
-    np.testing.assert_array_equal(onnx_outputs("m.onnx", text)[0], labels)
 
 
 def test_messages_are_about_what_went_wrong(run):
@@ -498,13 +400,6 @@ def test_a_model_that_chooses_by_command_line(run):
     assert "progressive G-mean" in run("inspect", "m.st").out
     judged = json.loads(run("evaluate", "m.st", "b.csv", "--json").out)
     assert judged["g_mean"] > 0.8
-    predicted = pd.read_csv(io.StringIO(run("predict", "m.st", "b.csv").out))
-    frame = pd.read_csv("b.csv")
-    run("export", "m.st", "--output", "m.joblib")
-    pipeline = joblib.load("m.joblib")
-    assert (pipeline.predict(frame) == predicted["predicted"]).all()
-    np.testing.assert_allclose(pipeline.decision_function(frame), predicted["score"], atol=1e-9)
-    assert "ONNX graphs know no maps" in run("export", "m.st", "-o", "m.onnx", code=2).err
     for command in (["merge", "m.st", "m.st", "-o", "n.st"], ["forget", "m.st", "a.csv"]):
         assert "depends on the order of the rows" in run(*command, code=2).err
     run("learn", "a.csv", "--label", "target", "--features", "m.st", "-m", "exact.st")
