@@ -19,6 +19,7 @@ check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PY) tools/layers.py
+	$(PY) tools/check_house.py
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
@@ -41,6 +42,6 @@ $(VENV)/tools: pyproject.toml
 	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "setuptools>=77" "numpy>=2.0" "scipy>=1.13"
 	touch $@
 
-$(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build
+$(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build src/counterpoise/version.py
 	$(PY) -m pip install -q --no-build-isolation -e ".[$*]"
 	touch $@

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -165,7 +166,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
         (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learned with none"),
-        (["--intercept", "free"], "--penalize-intercept is False"),
+        (["--intercept", "free"], "--intercept is False, but m.safetensors was learned with True"),
     ]:
         assert message in learned(run, *more, code=2).err
     assert content() == before
@@ -804,7 +805,7 @@ def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
 def test_help_and_version(run, monkeypatch):
     # Whoever runs the tests may have no shell among its parents.
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    assert run("--version").out == "counterpoise 0.1.0\n"
+    assert run("--version").out == f"counterpoise {version('counterpoise')}\n"  # as installed
     for command in ([], ["learn"], ["predict"]):
         done = run(*command, "--help")
         assert "Example: counterpoise " in done.out

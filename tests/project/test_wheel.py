@@ -1,5 +1,6 @@
 """The wheel: built from the sources, installed alone, every module imported from it."""
 
+import re
 import subprocess
 import sys
 import venv
@@ -39,3 +40,8 @@ def test_every_module_is_in_the_wheel(wheel, tmp_path):
     done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "site-packages" in done.stdout
+    version = re.search(r'VERSION = "(.*)"', (SOURCES / "version.py").read_text())[1]
+    assert wheel.name.startswith(f"counterpoise-{version}-")
+    show = [tmp_path / "env" / "bin" / "counterpoise", "--version"]
+    done = subprocess.run(show, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout == f"counterpoise {version}\n"

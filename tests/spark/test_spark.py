@@ -229,7 +229,7 @@ BAD = [
     (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "column 'y' is missing"),
     (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 is not a whole number"),
     (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
-    (lambda f: f.withColumn("x1", functions.current_date()), {}, r"dates; .* time=\['x1'\]"),
+    (lambda f: f.withColumn("x1", functions.current_date()), {}, r'dates; .* time=\["x1"\]'),
     (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),
     (lambda f: f.limit(0), {}, "no row to learn from"),
     (lambda f: f.select("y"), {}, "no column is left"),
