@@ -19,7 +19,7 @@ check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PY) tools/layers.py
-	$(PY) tools/check_house.py
+	$(PY) tools/check_house.py --underscores
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
