@@ -422,7 +422,7 @@ def test_a_model_that_chooses_by_command_line(run):
         (["--features", "rff:3"], "terms must be even"),
         (["--features", "none.safetensors"], "none.safetensors: No such file"),
         (["--features", "a.csv"], "is not a whole safetensors file"),
-        (["--features", "poly9", "--memory-limit", "1e5"], "more than memory_limit"),
+        (["--features", "poly9", "--memory-limit", "1e5"], "more than --memory-limit"),
     ],
 )
 def test_features_that_cannot_be_are_refused(run, more, says):

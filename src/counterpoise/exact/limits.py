@@ -51,9 +51,9 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
         remedies.insert(1, Remedy("use an online rule with a diagonal covariance"))
     raise DataError(
         (
-            f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than the "
-            f"{limit:g} bytes of ",
+            f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than ",
             Setting("memory_limit"),
+            f" allows ({limit:g} bytes)",
         ),
         *remedies,
     )
@@ -69,8 +69,9 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
         raise DataError(
             (
                 f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
-                f"random numbers, more than the {limit:g} bytes of ",
+                "random numbers, more than ",
                 Setting("memory_limit"),
+                f" allows ({limit:g} bytes)",
             ),
             Remedy("keep fewer features"),
             Remedy("raise {}", "memory_limit"),
