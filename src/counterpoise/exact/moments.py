@@ -132,7 +132,7 @@ class Moments:
         self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
         self.removed, self.marks = np.zeros((c, 2, d)), np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = np.zeros((c, d, d))
-        self.low = np.full(d if extremes else 0, np.inf)
+        self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
 
     @classmethod

@@ -245,11 +245,11 @@ class State:
         """Moments of rows, or of terms of them where these are known already."""
         fixed = self.fixed
         rows_of, labels = batch.group(batch.y, self.moments.labels)
-        d = batch.X.shape[1] if fixed is None else fixed.size
+        X = batch.X if terms is None else terms
+        d = X.shape[1] if fixed is None or terms is not None else fixed.size
         require_room(len(labels), d, limit, fixed is not None)
         half_life, extremes = self.plan.half_life, self.plan.extremes
         through = fixed if terms is None else None
-        X = batch.X if terms is None else terms
         chunk = moments_of(X, rows_of, labels, batch.weight, half_life, extremes, anchor, through)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
