@@ -1,9 +1,10 @@
-"""The command line, run within the tests."""
+"""The command line, run within the tests or beside them."""
 
 import sys
 from typing import NamedTuple
 
 import pytest
+from forks import MAIN, Forks
 
 from counterpoise.cli import main
 
@@ -32,5 +33,22 @@ def run(capfdbinary, monkeypatch, tmp_path):
         assert done.code == code, done
         assert "Traceback" not in done.err
         return done
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """Python programs that start at once."""
+    with Forks() as server:
+        yield server
+
+
+@pytest.fixture
+def start(forks, tmp_path):
+    """Start ``counterpoise`` as a process of its own, in a folder of its own."""
+
+    def call(*arguments, **options):
+        return forks.start(["-c", MAIN, *arguments], **{"cwd": tmp_path, **options})
 
     return call

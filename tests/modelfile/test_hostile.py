@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from forks import PIPE
 
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
@@ -17,7 +18,6 @@ from counterpoise.jobs.learn import Learner, learn
 from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages, source, text
 from counterpoise.streams.chunk import CHUNK_BYTES
 
-MAIN = "from counterpoise.cli import main; main()"
 ROOT = Path(__file__).parents[2]
 
 
@@ -143,20 +143,12 @@ def test_a_message_that_claims_much_costs_nothing(tmp_path, length):
         chunks(tmp_path / "t.arrows")
 
 
-def test_an_arrow_file_can_come_through_a_pipe(tmp_path):
+def test_an_arrow_file_can_come_through_a_pipe(start, tmp_path):
     table = pa.table({"x": np.arange(50.0), "y": pa.array(["a", "b"] * 25).dictionary_encode()})
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            MAIN,
-            *["learn", "-", "--format", "arrow", "--label", "y", "-m", "m"],
-        ],
-        input=ipc(table, True, max_chunksize=20),
-        cwd=tmp_path,
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr
+    learn = ["learn", "-", "--format", "arrow", "--label", "y", "-m", "m"]
+    process = start(*learn, stdin=PIPE)
+    _, err = process.communicate(ipc(table, True, max_chunksize=20))
+    assert process.returncode == 0, err
     (tmp_path / "t.arrow").write_bytes(ipc(table, True, max_chunksize=20))
     again = learned(tmp_path, "t.arrow", allow_overlap=True)
     assert again.model.class_count_.tolist() == [50.0, 50.0]
