@@ -8,7 +8,9 @@ keeper, which waits for it and reports how it ended.
 ``Forks.line`` is for a shell: a program that hands its own streams to the server.
 """
 
+import fcntl
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -25,7 +27,12 @@ from pathlib import Path
 from types import ModuleType
 
 MAIN = "from counterpoise.cli import main; main()"
-STREAMS = 3
+MOST = 64  # descriptors that a program is started with
+MODULES = (
+    "counterpoise.cli.app", "counterpoise.cli.progress", "counterpoise.evaluate.race",
+    "counterpoise.jobs.evaluate", "counterpoise.jobs.learn", "counterpoise.jobs.merge",
+    "counterpoise.jobs.predict", "rich.console", "rich.table", "sklearn.metrics",
+)  # fmt: skip
 
 
 # On the side of the tests
@@ -92,7 +99,7 @@ class Program:
         self.returncode = None
         theirs, ours = zip(*map(_opened, (stdin, stdout, stderr), "wrr"), strict=True)
         self.stdin, self.stdout, self.stderr = ours
-        self.link = _asked(address, list(map(str, arguments)), theirs, cwd, env)
+        self.link = _asked(address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env)
         for given, descriptor in zip((stdin, stdout, stderr), theirs, strict=True):
             if given in (PIPE, NOWHERE):
                 os.close(descriptor)
@@ -161,18 +168,18 @@ def _opened(wanted, mode):
     return theirs, open(ours, mode + "b")
 
 
-def _asked(address, arguments, streams, cwd=None, env=None):
-    """A connection to the server by which it was asked for a program."""
+def _asked(address, arguments, descriptors, cwd=None, env=None):
+    """A connection to the server by which it was asked for a program with those descriptors."""
     request = {
         "arguments": arguments,
         "cwd": os.path.abspath(cwd or os.getcwd()),
         "env": dict(os.environ if env is None else env),
-        "open": [stream is not None for stream in streams],
+        "open": list(descriptors),
     }
     data = json.dumps(request).encode()
     link = socket.socket(socket.AF_UNIX)
     link.connect(address)
-    socket.send_fds(link, [struct.pack("I", len(data))], [s for s in streams if s is not None])
+    socket.send_fds(link, [struct.pack("I", len(data))], list(descriptors.values()))
     link.sendall(data)
     return link
 
@@ -182,17 +189,11 @@ def _asked(address, arguments, streams, cwd=None, env=None):
 
 def ask(address, *arguments):
     """Have the program run with the streams of this process, and end as it ends."""
-    streams = []
-    for number in range(STREAMS):
-        try:
-            os.fstat(number)
-            streams.append(number)
-        except OSError:
-            streams.append(None)
-    link = _asked(address, list(arguments), streams)
-    for number in streams:
-        if number is not None:
-            os.close(number)  # a pipe ends when the program closes it
+    mine = [int(name) for name in os.listdir("/dev/fd")]
+    mine = [number for number in mine if os.path.exists(f"/dev/fd/{number}")]  # not the listing
+    link = _asked(address, list(arguments), {number: number for number in mine})
+    for number in mine:
+        os.close(number)  # a pipe ends when the program closes it
     (pid,) = struct.unpack("i", link.recv(4))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(pid, number))
@@ -220,26 +221,26 @@ def serve(address, ready):
             while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
                 pass
         link, _ = listener.accept()
-        head, streams, _, _ = socket.recv_fds(link, 4, STREAMS)
+        head, given, _, _ = socket.recv_fds(link, 4, MOST)
         size = struct.unpack("I", head)[0]
         if os.fork():
             link.close()
-            for stream in streams:
-                os.close(stream)
+            for descriptor in given:
+                os.close(descriptor)
             continue
         listener.close()
         request = json.loads(link.recv(size, socket.MSG_WAITALL))
         child = os.fork()
         if child:
-            _keep(link, child, streams)
+            _keep(link, child, given)
         link.close()
-        return _become(request, streams)
+        return _become(request, given)
 
 
-def _keep(link, child, streams):
+def _keep(link, child, given):
     """Say which process it is, wait for it, and say how it ended."""
-    for stream in (0, 1, 2, *streams):
-        os.close(stream)
+    for descriptor in (0, 1, 2, *given):
+        os.close(descriptor)
     with suppress(BrokenPipeError):
         link.sendall(struct.pack("i", child))
         status = os.waitpid(child, 0)[1]
@@ -247,20 +248,19 @@ def _keep(link, child, streams):
     os._exit(0)
 
 
-def _become(request, streams):
-    """Have the streams, the environment and the folder that were asked for."""
-    streams = iter(streams)
-    for number, is_open in enumerate(request["open"]):
-        os.close(number)
-        if is_open:
-            given = next(streams)
-            os.dup2(given, number)
-            os.close(given)
+def _become(request, given):
+    """Have the descriptors, the environment and the folder that were asked for."""
+    apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MOST) for descriptor in given]
+    for descriptor in (0, 1, 2, *given):
+        os.close(descriptor)
+    for number, descriptor in zip(request["open"], apart, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     for number, (name, mode) in enumerate([("stdin", "r"), ("stdout", "w"), ("stderr", "w")]):
-        file = None
-        if request["open"][number]:
-            old = getattr(sys, f"__{name}__")
-            file = open(number, mode, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        file, old = None, getattr(sys, f"__{name}__")
+        if number in request["open"]:
+            how = {"encoding": old.encoding, "errors": old.errors, "closefd": False}
+            file = open(number, mode, **how)  # noqa: SIM115
             file.reconfigure(line_buffering=file.line_buffering or number == 2)
         setattr(sys, name, file)
         setattr(sys, f"__{name}__", file)
@@ -275,7 +275,8 @@ def warm():
     from counterpoise.cli import late
 
     with late.imports():
-        pass
+        for name in MODULES:
+            importlib.import_module(name)
     if not os.fork():
         os._exit(0)
     os.wait()  # OpenBLAS ends its threads at a fork, and starts others when it needs them

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.exact.moments import Moments, groups, joined
@@ -57,6 +55,8 @@ def rows(
     """
     if not reset and _is_plain(estimator, X, y):
         return X if y is None else (X, y)
+    from sklearn.utils.validation import validate_data
+
     target = {} if y is None else {"y": y}
     _refuse_dates(X)
     try:
@@ -405,6 +405,8 @@ def require_labels(y: Labels) -> None:
     y : ndarray of shape (n,)
         The labels. Many different ones among a few rows are nothing to warn about in a stream.
     """
+    from sklearn.utils.multiclass import check_classification_targets
+
     check_classification_targets(np.repeat(np.unique(y), 2))
 
 
