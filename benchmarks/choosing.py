@@ -114,7 +114,7 @@ def growth(X, y, parts=10, **options):
             stop = min(at + CHUNK, (part + 1) * step)
             model.partial_fit(X[at:stop], y[at:stop])
         spent = time.perf_counter() - begun
-        size = len(modelfile.to_bytes(model._contents())) / 1e6
+        size = len(modelfile.to_bytes(model.contents())) / 1e6
         alive = ", ".join(model.g_means_)
         rows.append(
             [
@@ -154,7 +154,7 @@ def main():
         f"cross-validation) is tuned up to {TUNED:,} rows and fitted up to {MOST:,}. river's trees "
         "know no class weights. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["learner", *head], [[name, *cells] for name, cells in quality.items()]),
-        f"What the chooser costs as a stream grows, learnt {CHUNK:,} rows at a time: time for a "
+        f"What the chooser costs as a stream grows, learned {CHUNK:,} rows at a time: time for a "
         "row in each tenth, size of all that it holds (its model file), memory of the process. "
         "The first tenth has the warm-up and the most refreshes; where candidates are dropped, the "
         "others go on for less.",

@@ -38,7 +38,7 @@ def write_rows(path, rows):
 
 
 def rows_in(folder):
-    """Rows that the file on the disk has learnt; it must be whole."""
+    """Rows that the file on the disk has learned; it must be whole."""
     if not (folder / "m").exists():
         return 0
     stored = stored_model(str(folder / "m"))

@@ -72,7 +72,7 @@ def by_turns(times=1_000_000):
     for _ in range(times):
         row, label = 3.0 * rng.standard_normal((1, D)), rng.integers(0, 2, 1)
         model.partial_fit(row, label).forget(row, label)
-    return [[f"{times:,} rows learnt and forgotten, one by one", distance(model.coef_, before)]]
+    return [[f"{times:,} rows learned and forgotten, one by one", distance(model.coef_, before)]]
 
 
 def removals():
@@ -83,14 +83,14 @@ def removals():
     for i in range(0, len(y), 10_000):
         model.partial_fit(X[i : i + 10_000], y[i : i + 10_000])
     rows.append(
-        ["1,000,000 rows learnt, all but 50 forgotten", *forgotten(model, X, y, 50, 10_000)]
+        ["1,000,000 rows learned, all but 50 forgotten", *forgotten(model, X, y, 50, 10_000)]
     )
     for size in (1e3, 1e5, 1e6, 1e7, 1e10):
         X, y = stream(1_000, minority=0.2)
         X, y = np.vstack([X, X[:1]]), np.append(y, 1)
         X[-1, 3] = size
         model = BalancedRidgeClassifier().fit(X, y)
-        name = f"an outlier of {size:.0e} learnt after 1,000 rows and forgotten"
+        name = f"an outlier of {size:.0e} learned after 1,000 rows and forgotten"
         rows.append([name, *forgotten(model, X, y, 1_000, 1)])
     return rows
 
@@ -108,7 +108,7 @@ def forgotten(model, X, y, kept, step):
         return [said, "above 1e-03", "model unchanged"]
     if any(w.category is PrecisionWarning for w in caught):
         said = "warned"
-    estimate = model._learned.moments.lost().max()
+    estimate = model.state_.moments.lost().max()
     fresh = BalancedRidgeClassifier().fit(X[:kept], y[:kept])
     return [said, f"{estimate:.0e}", f"{distance(model.coef_, fresh.coef_):.0e}"]
 
@@ -120,7 +120,7 @@ if __name__ == "__main__":
         "drift",
         "Never drifting",
         f"d = {D}, 1 % minority, weights in scaled units against scikit-learn's RidgeClassifier on "
-        "all rows at once; learnt and forgotten by turns against the weights before. One run. "
+        "all rows at once; learned and forgotten by turns against the weights before. One run. "
         + report.machine("numpy", "scipy", "scikit-learn"),
         report.table(
             ["stream", "relative distance of the weights"],

@@ -1,4 +1,4 @@
-"""A million events, one by one: memory stays flat, and what is learnt is what bulk learns."""
+"""A million events, one by one: memory stays flat, and what is learned is what bulk learns."""
 
 import gc
 import time
@@ -47,7 +47,7 @@ def through_arrays(X, y):
         model.learn_one(X[i], y[i])
         if i + 1 in (10_000, 100_000, EVENTS):
             memory[i + 1] = resident()
-    return model._learned.moments, memory
+    return model.state_.moments, memory
 
 
 def distance(one, two):
@@ -78,7 +78,7 @@ if __name__ == "__main__":
                 ["learn_one on arrays", *[f"{mb:.1f}" for mb in memory_rows.values()]],
             ],
         ),
-        f"Relative distance of the moments to those learnt in bulk: {distance(always, bulk):.0e} "
+        f"Relative distance of the moments to those learned in bulk: {distance(always, bulk):.0e} "
         f"through dicts, {distance(rows, bulk):.0e} through arrays. Predicting at every event or "
         f"at every thousandth leaves {'bit-identical' if same else 'DIFFERENT'} moments. "
         f"{rate:,.0f} events per second through dicts, making the dicts included.",

@@ -65,7 +65,7 @@ if __name__ == "__main__":
     report.write(
         "probability",
         "Probabilities under the stream's own frequencies",
-        "1 % minority, d = 10, learnt from 100,000 rows and judged on 100,000 others; lower is "
+        "1 % minority, d = 10, learned from 100,000 rows and judged on 100,000 others; lower is "
         'better. `CalibratedClassifierCV` goes round `RidgeClassifier(class_weight="balanced")` '
         "with all rows in memory, six fits. One run. " + report.machine("scikit-learn"),
         report.table(["stream", "probabilities", "log loss", "Brier score"], rows),

@@ -59,7 +59,7 @@ def on_many(spark, folder, n=20_000_000, d=10):
         for p in PARTITIONS
     ]
     twice = {
-        modelfile.to_bytes(fit(spark.read.parquet(str(folder)), "y")._contents()) for _ in range(2)
+        modelfile.to_bytes(fit(spark.read.parquet(str(folder)), "y").contents()) for _ in range(2)
     }
     return ["made up", f"{n:,}", *found], len(twice) == 1
 

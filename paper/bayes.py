@@ -48,7 +48,7 @@ def mistakes(f: np.ndarray) -> tuple[float, float]:
 
 
 def scores(n: int, seed: int) -> list[float]:
-    """Score of every x, learnt from n rows, as counts of equal rows."""
+    """Score of every x, learned from n rows, as counts of equal rows."""
     rng = np.random.default_rng([n, seed])
     rows = rng.multinomial(n, np.full(VALUES, 1.0 / VALUES))
     positives = rng.binomial(rows, P)
@@ -73,11 +73,11 @@ def stage(settings: Settings) -> None:
     rows = [[n, f"{e:.3g}"] for n, e in error.items()]
     tables.write_csv(settings.results / "bayes.csv", ["rows", "root mean square error"], rows)
     slope = np.polyfit(np.log(sizes), np.log(list(error.values())), 1)[0]
-    learnt = np.array(found[sizes[-1], 0])
+    learned = np.array(found[sizes[-1], 0])
     rules = {
         "Bayes, eq. (19): sign of 2p − 1": 2.0 * P - 1.0,
         "weighted Bayes, eq. (24): sign of (26) and (28)": limit,
-        f"NR-RLS after {sizes[-1]:,} rows": learnt,
+        f"NR-RLS after {sizes[-1]:,} rows": learned,
         "the minimiser of eq. (27) as printed": np.full(VALUES, constant()),
     }
     decided = [

@@ -88,16 +88,16 @@ def theory(settings: Settings) -> Iterator[Claim]:
         function, not the formula.""",
     )
     by_rule = {row["rule"]: row for row in tables.read_csv(settings.results / "lemma.csv")}
-    bayes, _, learnt, flat = by_rule.values()
+    bayes, _, learned, flat = by_rule.values()
     yield Claim(
         "NR-RLS asymptotically recovers the optimal Bayes classifier (Lemma 3.5)",
-        verdict(learnt["x decided unlike Bayes"] == "0"),
+        verdict(learned["x decided unlike Bayes"] == "0"),
         f"""Its own proof shows the *weighted* Bayes classifier, which is another one where classes
         are unequal. With {100 * P.mean():.0f} % positives NR-RLS decides
-        {learnt["x decided unlike Bayes"]} of {len(P)} values of x unlike the optimal one. It errs
-        on {float(learnt["error rate"]):.3f} of the rows, the optimal one on
+        {learned["x decided unlike Bayes"]} of {len(P)} values of x unlike the optimal one. It errs
+        on {float(learned["error rate"]):.3f} of the rows, the optimal one on
         {float(bayes["error rate"]):.3f}; the mean error of the classes is
-        {float(learnt["mean error of the classes"]):.3f} against
+        {float(learned["mean error of the classes"]):.3f} against
         {float(bayes["mean error of the classes"]):.3f}.""",
     )
     yield Claim(

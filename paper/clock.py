@@ -18,8 +18,8 @@ import numpy as np
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.evaluate.protocol import Fold
 from counterpoise.exact import progressive
-from counterpoise.exact.model import Options
 from counterpoise.exact.moments import Moments
+from counterpoise.exact.options import Options
 
 LABELS = np.array([-1, 1])
 LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition

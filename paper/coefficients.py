@@ -1,4 +1,4 @@
-"""Appendix: the learnt coefficients of each method on Mushroom."""
+"""Appendix: the learned coefficients of each method on Mushroom."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def stage(settings: Settings) -> None:
     exact = list(next(iter(lost.values())))
     tables.write_csv(settings.results / "drift.csv", ["set", *exact], drifted)
     means = [[method, f"{w.mean():.6f}"] for method, w in by_method.items()]
-    text = f"""# The learnt coefficients on {name}
+    text = f"""# The learned coefficients on {name}
 
 After all rows, scaled to [0, 1], in one shuffled order. Largest difference in any coefficient:
 

@@ -48,7 +48,7 @@ def points(seed: int = 0):
 
 
 def fitted(method: str, order: int, seed: int = 0):
-    """A rule that has learnt the points through a polynomial, and that polynomial."""
+    """A rule that has learned the points through a polynomial, and that polynomial."""
     X, y = points(seed)
     mapped = Polynomial(order).fit(X)
     return METHODS[method]().fit(mapped.transform(X), y), mapped

@@ -98,10 +98,10 @@ def reading(name: str, coding: str, scaling: str, b: float, runs: int) -> list[l
     for seed in range(runs):
         parts = halves(y, seed)
         for half in (0, 1):
-            learnt, judged = parts[half], parts[1 - half]
-            A = SCALINGS[scaling](X[learnt], X[learnt])
-            B = SCALINGS[scaling](X[judged], X[learnt])
-            fitted = [rule(ridge=b).fit(A, y[learnt]) for rule in RULES.values()]
+            learned, judged = parts[half], parts[1 - half]
+            A = SCALINGS[scaling](X[learned], X[learned])
+            B = SCALINGS[scaling](X[judged], X[learned])
+            fitted = [rule(ridge=b).fit(A, y[learned]) for rule in RULES.values()]
             found.append([float(g_mean(y[judged], f.decision_function(B))) for f in fitted])
     return found
 

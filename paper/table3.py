@@ -215,7 +215,7 @@ throughout; [tuned.md](tuned.md) has every method tuned."""
         what = (
             "the final model on the held-out half"
             if rule == RULES[0]
-            else ("each row of the training half scored just before it is learnt")
+            else ("each row of the training half scored just before it is learned")
         )
         names = list(dict.fromkeys(c.name for c in found.values()))
         rows = []

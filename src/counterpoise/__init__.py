@@ -10,8 +10,8 @@ from counterpoise.version import VERSION
 if TYPE_CHECKING:
     from counterpoise.choosing.classifier import ChoosingClassifier
     from counterpoise.classifier import BalancedRidgeClassifier
-    from counterpoise.exact.model import PrecisionWarning
     from counterpoise.exact.moments import Moments
+    from counterpoise.exact.scores import PrecisionWarning
 
 __version__ = VERSION
 __all__ = ["BalancedRidgeClassifier", "ChoosingClassifier", "Moments", "PrecisionWarning"]
@@ -20,7 +20,7 @@ _HOMES = {
     "BalancedRidgeClassifier": "classifier",
     "ChoosingClassifier": "choosing.classifier",
     "Moments": "exact.moments",
-    "PrecisionWarning": "exact.model",
+    "PrecisionWarning": "exact.scores",
 }
 
 

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import assert_all_finite
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.exact import lifting, model, probability, progressive
-from counterpoise.exact.events import Single
-from counterpoise.exact.model import Options, Solved
+from counterpoise.exact import stepwise
+from counterpoise.exact.classes import Classes, declared, flat, grouped, union
+from counterpoise.exact.events import Open
+from counterpoise.exact.limits import require_room
 from counterpoise.exact.moments import Moments
-from counterpoise.exact.scaling import affine
-from counterpoise.exact.state import Chunk, Learned, union
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores
+from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import WARMUP, FixedMap, Map
-from counterpoise.modelfile import packing
-from counterpoise.modelfile.container import Contents, ModelFileError, Saved
+from counterpoise.features.given import map_in, text_of
+from counterpoise.modelfile.container import Contents, ModelFileError
+from counterpoise.modelfile.options import names_of, options_of
+from counterpoise.modelfile.saved import Saved
+from counterpoise.modelfile.states import contents_of, state_of
+
+
+class Params(NamedTuple):
+    """Parameters as they were given, and what they mean: made anew only when one has changed."""
+
+    given: tuple[Any, ...]
+    options: Options
+    plan: Plan
 
 
 class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
@@ -128,7 +139,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.features = features
 
     n_features_in_: int
-    _learned: Learned
+    state_: State
 
     # Learning
 
@@ -151,10 +162,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft.__dict__.pop("_learned", None)
-            chunk = draft._take(X, y, None, sample_weight)
-            validate.require_some_weight(chunk.moments.n)
-            draft._commit(chunk)
+            draft.__dict__.pop("state_", None)
+            draft._learn(X, y, None, sample_weight)
+            validate.require_some_weight(draft.state_.moments.n)
         return self
 
     def partial_fit(
@@ -169,7 +179,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows; of none at all nothing is learnt.
+            The rows; of none at all nothing is learned.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -182,13 +192,13 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft._commit(draft._take(X, y, classes, sample_weight, least=0))
+            draft._learn(X, y, classes, sample_weight, least=0)
         return self
 
     def forget(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> BalancedRidgeClassifier:
-        """Take rows back, as if they had never been learnt.
+        """Take rows back, as if they had never been learned.
 
         Parameters
         ----------
@@ -197,7 +207,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         sample_weight : array-like of shape (n,), optional
-            Their weights when they were learnt.
+            Their weights when they were learned.
 
         Returns
         -------
@@ -209,10 +219,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             If the estimated relative error passes 1e-8; above 1e-3 it is an error instead, and
             the model stays as it was.
         """
-        self._require_forgettable()
+        self.require_forgettable()
         rows, labels = validate.rows(self, X, y, least=0)
-        chunk = self._moments_of(*self._weighed(rows, labels, sample_weight), self._learned.fixed)
-        self._forget(chunk, self._terms())
+        batch = self._batch(rows, labels, sample_weight)
+        self.forget_moments(self.state_.gathered(batch, self.memory_limit), self.terms())
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -230,13 +240,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         if not isinstance(other, BalancedRidgeClassifier):
             raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
-        self._require_fitted()
-        other._require_fitted()
-        self._require_same_learning()
-        other._require_same_learning()
+        mine, theirs = self._settled(), other._settled()
+        self._require_same_options(other)
+        if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
+            raise ValueError(
+                "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
+                f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
+                "features=model.features_, one of counterpoise.features.fixed_by, or --features "
+                "FILE in a shell"
+            )
+        labels = union(mine.moments.labels, theirs.moments.labels)
+        d = len(mine.moments.anchor)
+        require_room(len(labels), d, self.memory_limit, self.features is not None)
+        result: BalancedRidgeClassifier = clone(self)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in self.__dict__:
+                setattr(result, name, getattr(self, name))
+        result.state_ = mine.merged(theirs)
+        return result
+
+    def _require_same_options(self, other: BalancedRidgeClassifier) -> None:
+        """Raise unless two models were learned in the same way, of the same features."""
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
         for params in (mine, theirs):
-            params["features"] = lifting.text_of(params["features"])
+            params["features"] = text_of(params["features"])
         for name in mine:
             if mine[name] != theirs[name] and name != "memory_limit":
                 raise ValueError(
@@ -249,24 +276,6 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "cannot merge models with different features: "
                 f"{names[0] or self.n_features_in_} here, {names[1] or other.n_features_in_} there"
             )
-        known, more = self._learned, other._learned
-        if known.warmup is not None or more.warmup is not None or known.fixed != more.fixed:
-            raise ValueError(
-                "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
-                "features=model.features_, one of counterpoise.features.fixed_by, or --features "
-                "FILE in a shell"
-            )
-        labels = union(known.moments.labels, more.moments.labels)
-        self._require_room(len(labels), known.moments.mean.shape[1])
-        result: BalancedRidgeClassifier = clone(self)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in self.__dict__:
-                setattr(result, name, getattr(self, name))
-        moments = known.moments.copy().follow(more.moments, self.half_life)
-        declared = union(known.declared, more.declared)
-        result._learned = Learned(moments, declared, known.learnt_with, known.fixed)
-        return result
 
     def progressive_scores(
         self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
@@ -280,7 +289,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         delay : int, default=0
-            The label of a row arrives this many rows after it. In the end all are learnt.
+            The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like, optional
             Labels to reckon with beside those in y and those seen before.
 
@@ -288,63 +297,18 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
             Scores as of :meth:`decision_function`, with all labels known from the start: 0 while
-            nothing was learnt; a class that has not been seen yet scores −1.
+            nothing was learned; a class that has not been seen yet scores −1.
         """
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self) as draft:
-            rows, target, declared = draft._enter(X, y, classes, accept_sparse=False)
+            rows, target, known = draft._enter(X, y, classes, accept_sparse=False)
             validate.require_bounded(draft, rows)
-            delay = min(delay, len(rows))
-            warm = min(draft._wanting(), len(rows))
-            first = draft._warm_scores(rows, target, declared, warm, delay)
-            if warm == len(rows):
-                scores = first
-            else:
-                classes = union(np.unique(target), declared)
-                rest = draft._fixed_scores(rows[warm:], target[warm:], declared, classes, delay)
-                scores = np.concatenate([first, rest[delay:]]) if warm else rest
-        return scores.ravel() if scores.shape[1] == 1 else scores
-
-    def _fixed_scores(
-        self, rows: Matrix, target: Labels, declared: Labels, classes: Labels, delay: int
-    ) -> Matrix:
-        """Progressive scores of rows that go through a fixed map, or none."""
-        before = self.__dict__.get("_learned")
-        fixed = self._given() if before is None else before.fixed
-        self._require_map_fits(rows.shape[1])
-        first = rows[0].copy() if fixed is None else fixed.transform(rows[:1])[0]
-        moments = Moments(target[:0], first, self.scale == "minmax")
-        if self.__sklearn_is_fitted__():
-            moments = self._learned.moments.copy()
-        rows_of, arrived = validate.group(target, moments.labels)
-        labels = union(arrived, classes)
-        self._require_room(len(labels), len(first))
-        moments = moments.with_labels(arrived).with_labels(labels)
-        codes = np.empty(len(rows), dtype=np.intp)
-        for k, mine in enumerate(rows_of):
-            codes[mine] = k
-        options, delay = Options.of(self), min(delay, len(rows))
-        scores = progressive.scores(options, moments, labels, rows, codes, delay, fixed)
-        self._learned = Learned(moments, declared, self._learning(), fixed)
-        return scores
-
-    def _warm_scores(
-        self, rows: Matrix, target: Labels, declared: Labels, warm: int, delay: int
-    ) -> Matrix:
-        """Progressive scores while so many rows are learnt before the map is fixed."""
-        everything = union(np.unique(target), declared)
-        if "_learned" in self.__dict__:
-            everything = union(self._learned.moments.labels, everything)
-        steps = warm + delay if warm else 0
-        scores = np.zeros((min(len(rows), steps), 1 if len(everything) <= 2 else len(everything)))
-        for at in range(steps):
-            if at < len(rows) and self.__sklearn_is_fitted__():
-                self._learned = replace(self._learned, declared=everything, solved=None)
-                scores[at] = self._solved().scores(rows[[at]])[0]
-            if at >= delay:
-                mine = slice(at - delay, at - delay + 1)
-                self._commit(self._chunk(rows[mine], target[mine], None, declared))
-        return scores
+            batch = Batch(rows, target, None, grouped, draft)
+            options, limit = draft._params().options, draft.memory_limit
+            scores, draft.state_ = stepwise.scores(
+                draft.state_, batch, known, options, delay, limit
+            )
+        return flat(scores)
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
         """Learn one row, at once and with little overhead.
@@ -358,18 +322,17 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         w : float, default=1.0
             Its weight.
         """
-        single, row = self._single(), np.asarray(x)
-        slot = None if single is None else single.slots.get(y)
-        mapped = None if slot is None else self._learned.row(row)
-        if single is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
+        found, row = self._open(), np.asarray(x)
+        slot = None if found is None else found.slots.get(y)
+        mapped = None if slot is None else self.state_.row(row)
+        if found is None or slot is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
                 draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
                 if names is not None and len(names) == draft.n_features_in_:
                     draft.feature_names_in_ = names
             return
-        single.version = self._learned.version = self._learned.version + 1
-        single.events.learn_array(mapped, single.slots[y], w)
+        self.state_.learn_one(found, mapped, slot, w)
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Label of one row, by weights that are brought up to date first.
@@ -384,43 +347,19 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         label
         """
         self._require_fitted()
-        single, row = self._single(), np.asarray(x)
-        mapped = None if single is None else self._learned.row(row)
-        best = None if single is None or mapped is None else single.best(mapped)
+        found, row = self._open(), np.asarray(x)
+        mapped = None if found is None else self.state_.row(row)
+        best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
-    def _single(self) -> Single | None:
-        """What was learnt, open to single rows; None where only whole chunks will do."""
-        learned: Learned | None = self.__dict__.get("_learned")
-        if learned is None or learned.warmup is not None:
+    def _open(self) -> Open | None:
+        """What is learned, open to single rows; None where only whole batches will do."""
+        state: State | None = self.__dict__.get("state_")
+        if state is None:
             return None
-        single = learned.single
-        signature = (
-            self.ridge,
-            self.class_weight,
-            self.costs,
-            self.scale,
-            self.fit_intercept,
-            self.penalize_intercept,
-            self.half_life,
-        )
-        if (
-            single is None
-            or single.moments is not learned.moments
-            or single.features is not self.features
-            or single.signature != signature
-        ):
-            if not self.__sklearn_is_fitted__():
-                return None
-            self._check()
-            self._require_same_learning()
-            options = Options.of(self)
-            version, features = learned.version, self.features
-            single = Single.of(learned.moments, *learned.classes(), options, features, version)
-            learned.single = single
-        if single is not None and single.version != learned.version:
-            single.version, single.events.stale = learned.version, True
-        return single
+        params = self._params()
+        self._require_same_plan(params.plan)
+        return state.open(params.options)
 
     # Looking
 
@@ -436,8 +375,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        f = self._scores(X)[0]
-        return f.ravel() if f.shape[1] == 1 else f
+        return flat(self._scored(X)[0])
 
     def predict(self, X: ArrayLike) -> Labels:
         """Most probable label under the weights of training: balanced classes, by default.
@@ -451,9 +389,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        f, solved = self._scores(X)
-        labels: Labels = solved.classes[solved.best(f)]
-        return labels
+        f, scores = self._scored(X)
+        return scores.classes.best(f)
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the weights of training: its argmax is always :meth:`predict`.
@@ -467,8 +404,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        f, solved = self._scores(X)
-        return probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
+        f, scores = self._scored(X)
+        return scores.probabilities(f, stream=False)
 
     def stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies.
@@ -486,188 +423,80 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        f, solved = self._scores(X)
-        return probability.probabilities(f, solved.factor, solved.seen)
+        f, scores = self._scored(X)
+        return scores.probabilities(f, stream=True)
 
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        return self._classes()[0]
+        return self._classes().labels
 
     @property
     def class_count_(self) -> Vector:
         """Weight of each class, not faded."""
-        _, slot = self._classes()
-        N = self._learned.moments.N
-        return np.array([N[k] if k >= 0 else 0.0 for k in slot])
+        slots = self._classes().slots
+        return np.append(self.state_.moments.N, 0.0)[slots]
 
     @property
     def features_(self) -> FixedMap | None:
         """The map as it is fixed so far; None without one."""
         self._require_fitted()
-        return self._learned.fixed
+        return self.state_.fixed
 
     @property
     def coef_(self) -> Matrix:
         """Weights in the units of the input, or of the terms of the map."""
-        return self._solved().solution.coef.copy()
+        return self.scores_.solution.coef.copy()
 
     @property
     def intercept_(self) -> Vector:
         """Scores at the origin of the input, or where all terms of the map are 0."""
-        solution = self._solved().solution
+        solution = self.scores_.solution
         return solution.offset - solution.coef @ solution.anchor
 
     @property
     def ridge_(self) -> float:
         """The ridge that was used."""
-        return self._solved().solution.ridge
+        return self.scores_.solution.ridge
+
+    @property
+    def scores_(self) -> Scores:
+        """Scores as a function of rows, under the present options."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
+        params = self._params()
+        self._require_same_plan(params.plan)
+        return self.state_.solve(None, params.options)
+
+    @property
+    def options_(self) -> Options:
+        """How moments are looked at, by the parameters as they are."""
+        return self._params().options
 
     def __copy__(self) -> BalancedRidgeClassifier:
         return copy.deepcopy(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {**super().__getstate__()}
+        state.pop("_held", None)
+        return state
+
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__ and bool(self._learned.moments.n.any())
+        return "state_" in self.__dict__ and self.state_.begun
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    # Within
+    # For other rooms of the package
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raise if a parameter has no meaning."""
-        Options.of(self).check()
-        validate.positive(self, "memory_limit")
-        lifting.map_in(self.features)
+        self._params()
 
-    def _take(
-        self,
-        X: Any,
-        y: Any,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        least: int = 1,
-    ) -> Chunk:
-        """Rows ready to be learnt; changes nothing that was learnt."""
-        rows, target, declared = self._enter(X, y, classes, least=least)
-        return self._chunk(rows, target, sample_weight, declared)
-
-    def _chunk(
-        self, X: Rows, y: Labels, sample_weight: ArrayLike | None, declared: Labels
-    ) -> Chunk:
-        """Checked rows, ready to be learnt."""
-        X, y, weight = self._weighed(X, y, sample_weight)
-        learned: Learned | None = self.__dict__.get("_learned")
-        fixed = self._given() if learned is None else learned.fixed
-        if not self._wanting():
-            return Chunk(self._moments_of(X, y, weight, fixed), declared, fixed)
-        self._require_map_fits(X.shape[1])
-        dense = X.toarray() if sp.issparse(X) else X
-        before = None if learned is None else learned.warmup
-        rows, fixed, kept = lifting.warmed(self.features, before, dense, y, weight)
-        moments = self._moments_of(rows.X, rows.y, rows.weight, fixed)
-        return Chunk(moments, declared, fixed, kept, everything=True)
-
-    def _given(self) -> FixedMap | None:
-        return self.features if isinstance(self.features, FixedMap) else None
-
-    def _wanting(self) -> int:
-        """Rows that are wanting until the map is fixed."""
-        if self.features is None or isinstance(self.features, FixedMap):
-            return 0
-        learned: Learned | None = self.__dict__.get("_learned")
-        if learned is None or learned.fixed is None:
-            return WARMUP
-        return 0 if learned.warmup is None else WARMUP - len(learned.warmup.X)
-
-    def _enter(
-        self,
-        X: Any,
-        y: Any,
-        classes: ArrayLike | None,
-        accept_sparse: bool = True,
-        least: int = 1,
-    ) -> tuple[Rows, Labels, Labels]:
-        """Rows and labels, checked, and labels declared so far."""
-        self._check()
-        first, fitted = "_learned" not in self.__dict__, self.__sklearn_is_fitted__()
-        validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, not fitted, accept_sparse, least)
-        given = self._given()
-        if fitted:
-            self._require_same_learning()
-        elif not first and not self._learned.fits(self._learning(), rows.shape[1]):
-            # Nothing is left of what was learnt, so that nothing need be kept of its map.
-            learned = self._learned
-            self._learned = Learned(learned.moments, learned.declared, self._learning(), given)
-        if not fitted and given is not None and rows.shape[1] != len(given.mean):
-            raise ValueError(
-                f"features is a map fixed for {len(given.mean)} features, but X has "
-                f"{rows.shape[1]} features"
-            )
-        declared = target[:0] if first else self._learned.declared
-        if classes is not None:
-            more = np.unique(np.asarray(classes))
-            assert_all_finite(more, input_name="classes")
-            validate.require_labels(more)
-            declared = union(declared, more)
-        validate.require_one_type(target, declared)
-        return rows, target, declared
-
-    def _commit(self, chunk: Chunk) -> None:
-        """Let what was learnt take a chunk in; a signal finds it before or after."""
-        if chunk.everything or not self.__sklearn_is_fitted__():
-            self._learned = Learned(
-                chunk.moments, chunk.declared, self._learning(), chunk.fixed, chunk.warmup
-            )
-            return
-        self._learned.follow(chunk, self.half_life)
-
-    def _learning(self) -> tuple[Any, ...]:
-        return *Options.of(self).learning, lifting.text_of(self.features), self._given()
-
-    def _require_same_learning(self) -> None:
-        if self._learned.learnt_with != self._learning():
-            raise ValueError(
-                "features, half_life, and scale to or from 'minmax', cannot change once rows were "
-                "learnt; fit again, or use a clone"
-            )
-
-    def _weighed(
-        self, X: Rows, y: Labels, sample_weight: ArrayLike | None
-    ) -> tuple[Rows, Labels, Vector | None]:
-        """Rows with their weights, without those of weight 0."""
-        weight = validate.weights(sample_weight, X.shape[0])
-        if self.features is not None:
-            validate.require_bounded(self, X)
-        elif sp.issparse(X) or self.half_life is not None or weight is not None:
-            validate.require_finite(self, X)
-        if weight is not None and not weight.all():
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
-        return X, y, weight
-
-    def _moments_of(
-        self, X: Rows, y: Labels, weight: Vector | None, fixed: FixedMap | None
-    ) -> Moments:
-        """Moments of a checked chunk, in the slots of what was learnt."""
-        known = self._learned.moments if "_learned" in self.__dict__ else None
-        rows_of, labels = validate.group(y, known.labels if known else y[:0])
-        self._require_room(len(labels), X.shape[1] if fixed is None else fixed.size)
-        # In a warm-up the rows come back with another scaling, and bring their anchor along.
-        anchor = known.anchor if known and known.n.any() and not self._wanting() else None
-        extremes = self.scale == "minmax"
-        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
-            chunk = lifting.moments_of(
-                X, rows_of, labels, weight, self.half_life, extremes, anchor, fixed
-            )
-        if fixed is None:
-            validate.require_moderate(self, X, chunk)
-        validate.require_light(chunk)
-        return chunk
-
-    def _require_forgettable(self) -> None:
+    def require_forgettable(self) -> None:
+        """Raise if rows cannot be taken back."""
         if self.half_life is not None:
             raise ValueError(
                 "forget is not possible with half_life: how far a row has faded is not known"
@@ -677,28 +506,43 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "forget is not possible with scale='minmax': a minimum cannot be taken back; "
                 "use scale='standard'"
             )
-        self._require_fitted()
-        self._check()
-        self._require_same_learning()
-        if self._learned.warmup is not None:
+        state = self._settled()
+        if state.warmup is not None:
             raise ValueError(
-                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, of "
-                f"which {self._wanting()} are wanting; begin with a map that is fixed: "
+                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
+                f"{state.waiting} more than so far; begin with a map that is fixed: "
                 "features=counterpoise.features.fixed_by(...), or --features FILE in a shell"
             )
 
-    def _forget(self, chunk: Moments, names: Sequence[str]) -> None:
-        """Take moments back, if enough digits are left."""
-        learned = self._learned
-        moments = model.without(learned.moments, chunk, Options.of(self), names.__getitem__)
+    def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
+        """Take moments back, if enough digits are left, given what to call each term.
+
+        Parameters
+        ----------
+        chunk : Moments
+            The moments of the rows.
+        names : sequence of str
+            See :meth:`terms`.
+        """
+        state = self.state_.forget(chunk, self._params().options, names.__getitem__)
         with validate.all_or_nothing(self) as draft:
-            draft._learned = Learned(moments, learned.declared, learned.learnt_with, learned.fixed)
-            if not moments.n.any():  # nothing is left, not even a name
+            draft.state_ = state
+            if not state.begun:  # nothing is left, not even a name
                 draft.__dict__.pop("feature_names_in_", None)
 
-    def _terms(self, names: Sequence[str] | None = None) -> list[str]:
-        """What to call what is weighed: features, or terms of the map."""
-        fixed, inputs = self._learned.fixed, range(self.n_features_in_)
+    def terms(self, names: Sequence[str] | None = None) -> list[str]:
+        """What to call what is weighed in a message: features, or terms of the map.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the features, where the model does not know them.
+
+        Returns
+        -------
+        list of str
+        """
+        fixed, inputs = self.state_.fixed, range(self.n_features_in_)
         if fixed is None and names is None:
             return [validate.feature_name(self, j) for j in inputs]
         names = names or getattr(self, "feature_names_in_", [f"x{j}" for j in inputs])
@@ -706,103 +550,201 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             return [f"feature {name!r}" for name in names]
         return [f"term {name!r}" for name in fixed.names([str(name) for name in names])]
 
-    def _place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
-        """Move the features to other places of a wider row, whose features have these names."""
-        self._require_map_fits(len(names))
-        if self._learned.fixed is None:
-            self._require_room(len(self._learned.moments.n), len(names))
-        learned = self._learned.placed(at, names)
-        with validate.all_or_nothing(self) as draft:
-            if self._given() is not None:
-                draft.features = learned.fixed
-            learned.learnt_with = draft._learning()
-            draft._learned, draft.n_features_in_ = learned, len(names)
+    def widen(self, names: Sequence[str]) -> None:
+        """Make room for features that were zero in every row so far.
 
-    def _spread(self) -> Vector:
-        """Standard deviation of each feature over everything learnt, 1 where it is constant."""
-        return affine(self._learned.moments, "standard")[1]
+        Parameters
+        ----------
+        names : sequence of str
+            Names of all features, the old ones first.
+        """
+        if "state_" in self.__dict__ and len(names) != self.n_features_in_:
+            self._move(self.state_.widened(names, self.memory_limit), len(names))
 
-    def _condition(self) -> float:
-        """Condition number of what is solved."""
-        slots = self._classes()[1]
-        return model.condition(self._learned.moments, slots, Options.of(self), self.ridge_)
+    def place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
+        """Move the features to other places of a wider row.
 
-    def _widen(self, names: Sequence[str]) -> None:
-        """Make room for features that were zero in every row so far, given the names of all."""
-        d = len(names)
-        if "_learned" not in self.__dict__ or d == self.n_features_in_:
-            return
-        if self._learned.fixed is not None:
-            self._place(np.arange(self.n_features_in_), names)
-            return
-        moments = self._learned.moments
-        self._require_room(len(moments.n), d)
-        wider, version = moments.with_features(d), self._learned.version + 1
-        with validate.all_or_nothing(self) as draft:
-            draft._learned = replace(self._learned, moments=wider, version=version)
-            draft.n_features_in_ = d
+        Parameters
+        ----------
+        at : ndarray of shape (d_old,)
+            The new place of each feature.
+        names : sequence of str
+            Names of all features.
+        """
+        self._move(self.state_.placed(at, names, self.memory_limit), len(names))
 
-    def _contents(self) -> Contents:
-        if "_learned" not in self.__dict__:
+    def contents(self) -> Contents:
+        """What a file is to hold of this model.
+
+        Returns
+        -------
+        Contents
+        """
+        if "state_" not in self.__dict__:
             self._require_fitted()
-        self._require_same_learning()
-        return self._learned.contents(self, self._given() is not None)
+        self._require_same_plan(self._params().plan)
+        return contents_of(self, self.state_)
 
     @classmethod
-    def _of(cls, contents: Contents) -> BalancedRidgeClassifier:
-        options = {"features": None, **contents.options}
-        result = cls(**packing.options_of(options, cls().get_params()))
+    def from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
+        """A model from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents : Contents
+            What the file holds.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+        """
+        result = cls(**options_of(contents.options, cls().get_params()))
         try:
-            result._check()
+            plan = result._params().plan
         except ValueError as error:
             raise ModelFileError(f"has an option that is impossible: {error}") from None
-        learned = Learned.of(contents, result.features, Options.of(result))
-        if learned.fixed is not None and contents.facts["map"]["given"]:
-            result.features = learned.fixed
-        learned.learnt_with = result._learning()
-        inputs = learned.moments.anchor if learned.fixed is None else learned.fixed.mean
-        result.n_features_in_ = len(inputs)
-        names = packing.names_of(contents, result.n_features_in_)
+        state = state_of(contents, plan)
+        if state.fixed is not None and contents.facts["map"]["given"]:
+            result.features = state.fixed
+            state.plan = result._params().plan
+        names = names_of(contents, state.inputs)
+        result.state_, result.n_features_in_ = state, state.inputs
         if names is not None:
             result.feature_names_in_ = names
-        result._learned = learned
         return result
 
-    def _classes(self) -> tuple[Labels, list[int]]:
-        """Sorted labels seen or declared, and the slot of each in the moments or −1."""
-        if "_learned" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        return self._learned.classes()
+    @classmethod
+    def with_state(cls, state: State, **params: Any) -> BalancedRidgeClassifier:
+        """A model that has learned what a State says.
 
-    def _solved(self) -> Solved:
-        """Solution of what was learnt so far under the present options."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+        Parameters
+        ----------
+        state : State
+            What is learned; it is shared, not copied.
+        **params : object
+            Parameters, which must go with it.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+        """
+        result = cls(**params)
+        result.state_, result.n_features_in_ = state, state.inputs
+        return result
+
+    # Inside
+
+    def _params(self) -> Params:
+        """The parameters, checked, and what they mean."""
+        features = self.features
+        text = text_of(features) if isinstance(features, Map) else None
+        given = (
+            self.ridge, self.class_weight, self.costs, self.scale, self.fit_intercept,
+            self.penalize_intercept, self.half_life, self.memory_limit, features, text,
+        )  # fmt: skip
+        held: Params | None = self.__dict__.get("_held")
+        if held is not None and held.given == given:
+            return held
         options = Options.of(self)
-        key = self._learned.version, options
-        cached = self._learned.solved
-        self._require_same_learning()
-        if cached is None or cached[0] != key:
-            self._check()
-            cached = self._learned.solved = key, self._learned.solve(options)
-        return cached[1]
+        options.check()
+        validate.positive(self, "memory_limit")
+        the_map = map_in(features)
+        fixed = features if isinstance(features, FixedMap) else None
+        name = None if the_map is None else the_map.text
+        plan = Plan(self.half_life, self.scale == "minmax", name, fixed, the_map)
+        kept = tuple(dict(one) if isinstance(one, Mapping) else one for one in given)
+        self._held = held = Params(kept, options, plan)
+        return held
 
-    def _scores(self, X: Any) -> tuple[Matrix, Solved]:
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        least: int = 1,
+    ) -> None:
+        """Check rows and learn them."""
+        rows, target, known = self._enter(X, y, classes, least=least)
+        batch = self._batch(rows, target, sample_weight)
+        self.state_ = self.state_.learn(batch, self.memory_limit, known)
+
+    def _enter(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        accept_sparse: bool = True,
+        least: int = 1,
+    ) -> tuple[Rows, Labels, Labels]:
+        """Rows and labels, checked, and labels declared so far; there is a State afterwards."""
+        plan, fitted = self._params().plan, self.__sklearn_is_fitted__()
+        validate.require_y(self, y)
+        rows, target = validate.rows(self, X, y, not fitted, accept_sparse, least)
+        inputs = rows.shape[1]
+        state: State | None = self.__dict__.get("state_")
+        if fitted:
+            self._require_same_plan(plan)
+        elif state is None or state.plan != plan or state.inputs != inputs:
+            if plan.given is not None and inputs != len(plan.given.mean):
+                raise ValueError(
+                    f"features is a map fixed for {len(plan.given.mean)} features, but X has "
+                    f"{inputs} features"
+                )
+            # Nothing is left of what was learned, so nothing needs to be kept of its map.
+            before = target[:0] if state is None else state.declared
+            self.state_ = State.empty(plan, inputs).announced(before)
+        known = declared(self.state_.declared, classes)
+        validate.require_one_type(target, known)
+        return rows, target, known
+
+    def _batch(self, X: Rows, y: Labels, sample_weight: ArrayLike | None) -> Batch:
+        """Rows with their weights, without those of weight 0."""
+        weight = validate.weights(sample_weight, X.shape[0])
+        if self.features is not None:
+            validate.require_bounded(self, X)
+        elif sp.issparse(X) or self.half_life is not None or weight is not None:
+            validate.require_finite(self, X)
+        if weight is not None and not weight.all():
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        return Batch(X, y, weight, grouped, self)
+
+    def _move(self, state: State, inputs: int) -> None:
+        """Let a State of wider rows take the place of this one."""
+        with validate.all_or_nothing(self) as draft:
+            if state.plan.given is not None:
+                draft.features = state.plan.given
+            draft.state_, draft.n_features_in_ = state, inputs
+
+    def _classes(self) -> Classes:
+        if "state_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
+        return self.state_.classes
+
+    def _scored(self, X: Any) -> tuple[Matrix, Scores]:
+        """Scores of rows, which are checked, and what they were scored by."""
         self._require_fitted()
         X = validate.rows(self, X)
         validate.require_finite(self, X)
-        solved = self._solved()
-        return solved.scores(X), solved
+        scores = self.scores_
+        return scores.of(X), scores
+
+    def _settled(self) -> State:
+        """What is learned, if it goes with the parameters."""
+        self._require_fitted()
+        self._require_same_plan(self._params().plan)
+        return self.state_
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet, or has forgotten it all; "
+                f"This {type(self).__name__} has learned nothing yet, or has forgotten it all; "
                 "call fit or partial_fit first"
             )
 
-    def _require_map_fits(self, inputs: int) -> None:
-        lifting.require_map_fits(lifting.map_in(self.features), inputs, self.memory_limit)
-
-    def _require_room(self, c: int, d: int) -> None:
-        lifting.require_room(c, d, self.memory_limit, self.features is not None)
+    def _require_same_plan(self, plan: Plan) -> None:
+        if self.state_.plan is not plan and self.state_.plan != plan:
+            raise ValueError(
+                "features, half_life, and scale to or from 'minmax', cannot change once rows were "
+                "learned; fit again, or use a clone"
+            )

@@ -6,10 +6,10 @@ Needs the extra ``river``: ``pip install counterpoise[river]``.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 try:
     from river import base, utils
@@ -20,20 +20,22 @@ except ImportError as error:
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.exact import lifting, model, probability, progressive
-from counterpoise.exact._events import Events
-from counterpoise.exact._scorer import Scorer
-from counterpoise.exact.model import Options, Solved
-from counterpoise.exact.moments import Moments, groups
+from counterpoise.exact.classes import Classes
+from counterpoise.exact.events import Open
+from counterpoise.exact.moments import groups
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores
+from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map, Warmup
+from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features.given import map_in
 from counterpoise.validate import HEAVIEST
 
 
 class BalancedRidgeClassifier(base.MiniBatchClassifier):
     """Ridge classifier with balanced classes, exact at every event of a stream.
 
-    What it has learnt does not depend on the order of events, nor on whether they came through
+    What it has learned does not depend on the order of events, nor on whether they came through
     `learn_one` or `learn_many`. A feature that is absent from an event is 0, so features may appear
     late or go missing; scaling is retroactive and exact, so no scaler is needed before it. Labels
     may be of any hashable type and appear at any time.
@@ -96,20 +98,17 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._options = Options.of(self)
         self._options.check()
         validate.positive(self, "memory_limit")
-        lifting.map_in(features)
+        the_map = map_in(features)
         if isinstance(features, FixedMap):
             raise ValueError(
                 "features is a fixed map, which knows features by their places; events name them, "
                 "so give the map itself"
             )
-        self._fixed: FixedMap | None = None
-        self._warmup: Warmup | None = None
-        self._names: list[Any] = []
+        text = None if the_map is None else the_map.text
+        plan = Plan(half_life, scale == "minmax", text, None, the_map)
+        self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
-        self._slots: dict[Any, int] = {}
-        self._moments: Moments | None = None
-        self._events: Events | None = None
-        self._solved: Solved | None = None
+        self._open: Open | None = None
 
     @property
     def _multiclass(self) -> bool:
@@ -131,16 +130,20 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """
         if type(x) is not dict:
             x = dict(x)
-        slot = self._slots.get(y)
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
-        events = self._events
-        self._solved = None  # before, so that no old solution is left whenever a signal comes
-        if self.features is not None:
-            learnt = self._learn_mapped(x, slot, w)
+        found = self._open
+        slot = None if found is None else found.slots.get(y)
+        if found is None or slot is None:
+            self._widen(x, y, w)
+        elif self._state.fixed is not None:
+            if self._columns.keys() >= x.keys():
+                self._state.learn_one(found, self._mapped(x), slot, w)
+            else:
+                self._widen(x, y, w)
+        elif found.events.learn(x, slot, w):
+            self._state.version += 1
         else:
-            learnt = slot is not None and events is not None and events.learn(x, slot, w)
-        if not learnt:
             self._widen(x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
@@ -159,7 +162,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._learn_rows(rows, names, _labels(y), validate.weights(_numbers(w), len(rows)))
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one event back, as if it had never been learnt.
+        """Take one event back, as if it had never been learned.
 
         Parameters
         ----------
@@ -168,7 +171,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         y
             Its label.
         w
-            Its weight when it was learnt.
+            Its weight when it was learned.
         """
         if self.half_life is not None or self.scale == "minmax":
             raise ValueError(
@@ -177,39 +180,24 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             )
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
-        if self._warmup is not None:
+        self._refresh()
+        state = self._state
+        if state.warmup is not None:
             raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
         strange = [name for name in x if name not in self._columns]
-        if self._moments is None or y not in self._slots or strange:
+        if strange or y not in state.moments.labels.tolist():
             raise ValueError(
                 f"cannot unlearn an event of label {y!r}"
                 + (f" with feature {strange[0]!r}" if strange else "")
-                + ": none was ever learnt"
+                + ": none was ever learned"
             )
-        chunk = lifting.moments_of(
-            self._row(x)[None],
-            [
-                np.zeros(1 if k == self._slots[y] else 0, dtype=np.intp)
-                for k in self._slots.values()
-            ],
-            self._moments.labels,
-            np.array([float(w)]),
-            None,
-            False,
-            self._moments.anchor,
-            self._fixed,
-        )
-        names = [repr(name) for name in self._names or ("nothing",)]
-        if self._fixed is not None:
-            names = self._fixed.names(names)
-        moments = model.without(
-            self._moments, chunk, self._options, lambda j: f"feature {names[j]}"
-        )
-        slots = {label: k for k, label in enumerate(moments.labels.tolist())}
-        if slots:
-            self._replace(moments, self._names, self._columns, slots, self._fixed)
-        else:  # nothing is left, not even a name
-            self._replace(None, [], {}, {})
+        row, weight = self._row(x)[None], np.array([float(w)])
+        chunk = state.gathered(self._batch(row, [y], weight), self.memory_limit)
+        names = [repr(name) for name in state.names or ("nothing",)]
+        if state.fixed is not None:
+            names = state.fixed.names(names)
+        left = state.forget(chunk, self._options, lambda j: f"feature {names[j]}")
+        self._become(left if left.begun else State.empty(state.plan, 1, []))
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""
@@ -222,12 +210,12 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     # Looking
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Most probable label under the weights of training; None before anything was learnt.
+        """Most probable label under the weights of training; None before anything was learned.
 
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -235,20 +223,18 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """
         if type(x) is not dict:
             x = dict(x)
-        events = self._events
-        f = None
-        if events is not None and self._solved is None:
-            f = events.scores(x) if self._fixed is None else events.scores_array(self._mapped(x))
-        if f is not None:
-            if len(self._slots) == 1:
-                return next(iter(self._slots))
-            return self._moments.labels[  # type: ignore[union-attr]
-                int(f[0] > 0) if len(f) == 1 else f.index(max(f))
-            ]
-        solved = self._solution()
-        if solved is None:
+        found, f = self._open, None
+        if found is not None:
+            if found.version != self._state.version:
+                found.version, found.events.stale = self._state.version, True
+            mapped = self._state.fixed is not None
+            f = found.events.scores_array(self._mapped(x)) if mapped else found.events.scores(x)
+        if found is not None and f is not None:
+            return found.winner(f)
+        scores = self._scores()
+        if scores is None:
             return None
-        return solved.classes[solved.best(solved.scores(self._row(x)[None]))[0]]
+        return scores.classes.best(scores.of(self._row(x)[None]))[0]
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Probability of each label under the weights of training.
@@ -256,7 +242,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -270,7 +256,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            Features of an event; those never learnt do not count.
+            Features of an event; those never learned do not count.
 
         Returns
         -------
@@ -291,11 +277,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         A series of labels.
         """
         frame = utils.dataframe.into_frame(X)
-        solved = self._solution()
-        if solved is None:
+        scores = self._scores()
+        if scores is None:
             labels = [None] * len(frame)
         else:
-            labels = solved.classes[solved.best(solved.scores(self._aligned(X)))].tolist()
+            labels = scores.classes.best(scores.of(self._aligned(X))).tolist()
         return utils.dataframe.to_native_series(labels, name=None, like=frame)
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -311,19 +297,17 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         A frame with a column for each label.
         """
         frame = utils.dataframe.into_frame(X)
-        solved = self._solution()
-        if solved is None:
+        scores = self._scores()
+        if scores is None:
             return utils.dataframe.to_native_frame({}, like=frame)
-        p = probability.probabilities(
-            solved.scores(self._aligned(X)), np.ones_like(solved.factor), solved.seen
-        )
-        columns = dict(zip(solved.classes.tolist(), p.T, strict=True))
+        p = scores.probabilities(scores.of(self._aligned(X)), stream=False)
+        columns = dict(zip(scores.classes.labels.tolist(), p.T, strict=True))
         return utils.dataframe.to_native_frame(columns, like=frame)
 
-    # Within
+    # Inside
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_events": None, "_solved": None}
+        return {**self.__dict__, "_open": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -340,20 +324,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._learn_rows(row, names, [y], np.array([float(w)]))
 
     def _mapped(self, x: dict[Any, Any]) -> Vector:
-        """Terms of one event."""
-        row = self._row(x)[None]
-        mapped: Vector = row[0] if self._fixed is None else self._fixed.transform(row)[0]
+        """Terms of one event, by a map that is fixed."""
+        assert self._state.fixed is not None
+        mapped: Vector = self._state.fixed.transform(self._row(x)[None])[0]
         return mapped
-
-    def _learn_mapped(self, x: dict[Any, Any], slot: int | None, w: float) -> bool:
-        """Learn one event through a map that is fixed, if it brings nothing new."""
-        if slot is None or self._events is None or self._warmup is not None:
-            return False
-        if not self._columns.keys() >= x.keys():
-            return False
-        if w > 0.0:
-            self._events.learn_array(self._mapped(x), slot, w)
-        return True
 
     def _learn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
@@ -369,112 +343,63 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
         if not len(rows):
             return
-        new_names = [name for name in names if name not in self._columns]
-        all_names = self._names + new_names
-        columns = {name: j for j, name in enumerate(all_names)}
-        known = list(dict.fromkeys([*self._slots, *labels]))
-        slots = {label: k for k, label in enumerate(known)}
-        wide = np.zeros((len(rows), max(len(all_names), 1)))
+        self._refresh()
+        state = self._state
+        known = state.names or []
+        more = [name for name in names if name not in self._columns]
+        everything = known + more
+        columns = {name: j for j, name in enumerate(everything)}
+        wide = np.zeros((len(rows), max(len(everything), 1)))
         wide[:, [columns[name] for name in names]] = rows
-        moments, anchor, fixed, warmup = self._moments, None, self._fixed, None
-        the_map, inputs = lifting.map_in(self.features), wide.shape[1]
-        lifting.require_map_fits(the_map, inputs, self.memory_limit)
-        d = inputs if the_map is None else the_map.count(inputs)
-        lifting.require_room(len(known), d, self.memory_limit, the_map is not None)
-        grown = None
-        if self.features is not None and (fixed is None or self._warmup is not None):
-            everything, fixed, warmup = lifting.warmed(
-                self.features, self._warmup, wide, _objects(labels), weight
-            )
-            wide, labels, weight = everything.X, everything.y.tolist(), everything.weight
-        elif moments is not None and fixed is not None:
-            grown = moments
-            if new_names:
-                at = np.arange(len(fixed.mean))
-                fixed, at = fixed.placed(at, [repr(name) for name in all_names])
-                grown = moments.placed(at, fixed.size)
-            anchor = grown.anchor
-        elif moments is not None:
-            anchor = np.append(moments.anchor, np.zeros(wide.shape[1] - len(moments.anchor)))
-        chunk = lifting.moments_of(
-            wide,
-            groups(np.array([slots[label] for label in labels], dtype=np.intp), len(known)),
-            _objects(known),
-            weight,
-            self.half_life,
-            self.scale == "minmax",
-            anchor,
-            fixed,
-        )
-        validate.require_light(chunk)
-        if moments is None or anchor is None:
-            self._replace(chunk, all_names, columns, slots, fixed, warmup)
-            return
-        grown = (grown or moments.with_features(wide.shape[1])).with_labels(chunk.labels)
-        state = self._state(grown, all_names, columns, slots, fixed)
-        grown.take_in(chunk, self.half_life, self, state)
-        self._bind()
+        state.plan.require_fits(wide.shape[1], self.memory_limit)
+        self._open = None  # whenever a signal comes, nothing of before is left open
+        if not state.begun:
+            state = State.empty(state.plan, wide.shape[1], everything)
+        batch = self._batch(wide, labels, weight)
+        self._become(state.learn(batch, self.memory_limit, names=everything if more else None))
 
-    def _replace(
-        self,
-        moments: Moments | None,
-        names: list[Any],
-        columns: dict[Any, int],
-        slots: dict[Any, int],
-        fixed: FixedMap | None = None,
-        warmup: Warmup | None = None,
-    ) -> None:
-        """Let other moments, or none, take their place, all at once."""
-        self.__dict__.update(self._state(moments, names, columns, slots, fixed, warmup))
-        self._bind()
+    def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
+        return Batch(rows, _objects(labels), weight, _grouped)
 
-    def _state(
-        self,
-        moments: Moments | None,
-        names: list[Any],
-        columns: dict[Any, int],
-        slots: dict[Any, int],
-        fixed: FixedMap | None = None,
-        warmup: Warmup | None = None,
-    ) -> dict[str, Any]:
-        """Attributes of a model that has learnt these moments."""
-        state = {"_names": names, "_columns": columns, "_slots": slots, "_moments": moments}
-        return state | {"_fixed": fixed, "_warmup": warmup, "_events": None, "_solved": None}
+    def _become(self, state: State) -> None:
+        """Let a State take the place of this one."""
+        self._open = None
+        self._state = state
+        self._bind()
 
     def _bind(self) -> None:
-        """Open the moments to single events, where the compiled solver will do."""
-        self._events = self._solved = None
-        moments = self._moments
-        if moments is not None and self.ridge != "gcv" and moments.n.all():
-            recipe = progressive.recipe(self._options, moments, moments.labels)
-            names = list(self._names) if self._fixed is None else list(range(self._fixed.size))
-            self._events = Events(Scorer(recipe, moments), names)
+        """Open the State to single events, where the compiled solver will do."""
+        state = self._state
+        self._columns = {name: j for j, name in enumerate(state.names or [])}
+        self._open = state.open(self._options, Classes.as_arrived(state.moments))
 
-    def _solution(self) -> Solved | None:
-        if self._moments is None or not self._moments.n.any():
+    def _refresh(self) -> None:
+        """Bind what is not bound, as after a signal in the middle of a change."""
+        if self._open is None:
+            self._bind()
+
+    def _scores(self) -> Scores | None:
+        state = self._state
+        if not state.begun:
             return None
-        if self._solved is None:
-            slots = _seen(self._moments)
-            found = model.solved(self._moments, self._moments.labels, slots, self._options)
-            self._solved = replace(found, fixed=self._fixed)
-        return self._solved
+        self._refresh()
+        return state.solve(Classes.as_arrived(state.moments), self._options)
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
-        solved = self._solution()
-        if solved is None:
+        scores = self._scores()
+        if scores is None:
             return {}
-        f = solved.scores(self._row(x)[None])
-        factor = solved.factor if stream else np.ones_like(solved.factor)
-        p = probability.probabilities(f, factor, solved.seen)[0]
+        p = scores.probabilities(scores.of(self._row(x)[None]), stream)[0]
+        classes = scores.classes
         return {
             label: float(value)
-            for label, value, seen in zip(solved.classes.tolist(), p, solved.seen, strict=True)
+            for label, value, seen in zip(classes.labels.tolist(), p, classes.seen, strict=True)
             if seen
         }
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
-        row = np.zeros(max(len(self._names), 1))
+        row = np.zeros(self._state.inputs)
         for name, value in x.items():
             number = validate.number(name, value)
             j = self._columns.get(name)
@@ -485,15 +410,20 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def _aligned(self, X: Any) -> Matrix:
         rows, names = _matrix(X)
         _require_numbers(rows, names)
-        wide = np.zeros((len(rows), max(len(self._names), 1)))
+        wide = np.zeros((len(rows), self._state.inputs))
         for j, name in enumerate(names):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]
         return wide
 
 
-def _seen(moments: Moments) -> list[int]:
-    return [k if n > 0 else -1 for k, n in enumerate(moments.n)]
+def _grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
+    """Rows of each label, and the labels in order of arrival, of whatever type they are."""
+    labels = list(dict.fromkeys([*known.tolist(), *y.tolist()]))
+    slots = {label: k for k, label in enumerate(labels)}
+    codes = np.array([slots[label] for label in y.tolist()], dtype=np.intp)
+    same = len(labels) == len(known)
+    return groups(codes, len(labels)), known if same else _objects(labels)
 
 
 def _bad_weight(w: Any) -> ValueError:

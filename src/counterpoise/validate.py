@@ -1,4 +1,4 @@
-"""The door: what comes in is checked here, once, before anything is learnt or predicted.
+"""The door: what comes in is checked here, once, before anything is learned or predicted.
 
 An error names the feature, the row, the value found and a remedy. Below this module arrays are
 float64, C-ordered and finite.
@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Labels, Rows, Vector
-from counterpoise.exact.moments import Moments, groups, joined
 
 E = TypeVar("E")
 
@@ -126,7 +125,7 @@ def nameless(estimator: Any) -> Any:
     Returns
     -------
     BaseEstimator
-        One that shares all that was learnt.
+        One that shares all that was learned.
     """
     result = object.__new__(type(estimator))
     result.__dict__.update(estimator.__dict__)
@@ -181,41 +180,6 @@ def require_finite(estimator: Any, X: Rows) -> None:
     )
 
 
-def require_moderate(estimator: Any, X: Rows, chunk: Moments) -> None:
-    """Raise if the moments of X are not finite, or so large that later sums might not be.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose features these are.
-    X : ndarray or CSR matrix of shape (n, d)
-        The rows, to name the one at fault.
-    chunk : Moments
-        Their moments, which are not finite if any of them is not.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
-        size = np.abs(chunk.anchor + chunk.mean) + spread
-        fine = (size <= LARGEST).all() and (chunk.N <= HEAVIEST).all()
-    if fine:
-        return
-    require_finite(estimator, X)
-    require_light(chunk)
-    _refuse_large(estimator, np.nan_to_num(size, nan=np.inf).max(axis=0))
-
-
-def require_light(chunk: Moments) -> None:
-    """Raise if weights add up to more than later sums could bear.
-
-    Parameters
-    ----------
-    chunk : Moments
-        Of the rows that are about to be learnt.
-    """
-    if not (chunk.N <= HEAVIEST).all():
-        raise ValueError(f"sample weights add up to more than {HEAVIEST:g}; scale them down")
-
-
 def require_bounded(estimator: Any, X: Rows) -> None:
     """Raise if a value of X is NaN, infinite, or so large that its square would overflow.
 
@@ -230,10 +194,11 @@ def require_bounded(estimator: Any, X: Rows) -> None:
         return
     require_finite(estimator, X)
     size = np.abs(X).max(axis=0)
-    _refuse_large(estimator, size.toarray().ravel() if sp.issparse(size) else size)
+    refuse_large(estimator, size.toarray().ravel() if sp.issparse(size) else size)
 
 
-def _refuse_large(estimator: Any, size: Vector) -> None:
+def refuse_large(estimator: Any, size: Vector) -> None:
+    """Raise for the largest feature, given the size of each."""
     column = int(size.argmax())
     raise ValueError(
         f"{feature_name(estimator, column)} holds values beyond {LARGEST:g}, whose squares would "
@@ -314,7 +279,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def number(name: Any, value: Any) -> float:
-    """Raise unless a feature of an event is a number that can be learnt, and return it.
+    """Raise unless a feature of an event is a number that can be learned, and return it.
 
     Parameters
     ----------
@@ -361,42 +326,6 @@ def require_some_weight(weight: Vector) -> None:
         raise ValueError("every sample_weight is zero: there is nothing to fit")
 
 
-def group(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
-    """Rows of each label.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    known : ndarray of shape (c,)
-        Labels that have a position already.
-
-    Returns
-    -------
-    rows_of : list of ndarray
-        Rows of each label, in order.
-    labels : ndarray
-        ``known`` itself if y brings no new label, else with the new ones after it, sorted.
-    """
-    require_one_type(y, known)
-    if len(known) and len(y) and y.dtype != known.dtype and y.dtype.kind in "iuf":
-        both = joined(known, y)
-        known = known if both.dtype == known.dtype else both[: len(known)]
-        y = both[len(known) :]
-    if 0 < len(known) <= 16:
-        rows_of = [np.flatnonzero(y == label) for label in known]
-        if sum(map(len, rows_of)) == len(y):
-            return rows_of, known
-    new = y if not len(known) else y[~np.isin(y, known)]
-    labels = known
-    if len(new):
-        require_labels(new)
-        labels = joined(known, np.unique(new))
-    order = np.argsort(labels, kind="stable")
-    codes = order[np.searchsorted(labels[order], y)]
-    return groups(codes, len(labels)), labels
-
-
 def require_labels(y: Labels) -> None:
     """Raise, in scikit-learn's words, if these are measurements and not labels.
 
@@ -410,6 +339,12 @@ def require_labels(y: Labels) -> None:
     check_classification_targets(np.repeat(np.unique(y), 2))
 
 
+def require_no_nan(classes: Labels) -> None:
+    """Raise if a label that is announced is NaN or infinite."""
+    if any(label != label or label in (np.inf, -np.inf) for label in classes.tolist()):
+        raise ValueError("classes contains NaN or infinity; name real labels only")
+
+
 def require_one_type(y: Labels, known: Labels) -> None:
     """Raise if some labels are text and the others numbers.
 
@@ -418,7 +353,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
     y : ndarray of shape (n,)
         New labels.
     known : ndarray of shape (c,)
-        Labels learnt before.
+        Labels learned before.
     """
     if not (len(y) and len(known)):
         return
@@ -426,7 +361,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
     if text[0] != text[1]:
         raise ValueError(
             f"labels are {'text' if text[0] else 'numbers'} here ({y[0]!r}) but "
-            f"{'text' if text[1] else 'numbers'} in what was learnt before ({known[0]!r}); "
+            f"{'text' if text[1] else 'numbers'} in what was learned before ({known[0]!r}); "
             "convert them to one type"
         )
 

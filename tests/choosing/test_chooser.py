@@ -12,8 +12,9 @@ from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 from counterpoise.choosing.classifier import CANDIDATES, LINEAR, RIDGES
 from counterpoise.choosing.judge import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.evaluate.protocol import fold, judge
-from counterpoise.exact import model
-from counterpoise.exact.model import Options, solved
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import path, scores_of
+from counterpoise.exact.state import State
 from counterpoise.features import WARMUP, fixed_by
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
@@ -31,7 +32,7 @@ def chooser(**options):
 
 
 def content(one):
-    return to_bytes(one._contents())
+    return to_bytes(one.contents())
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 300])
@@ -101,12 +102,11 @@ def test_what_is_linear_stays_so_and_what_is_not_does_not():
 def test_a_path_is_every_ridge_solved_alone(classes):
     X, y = stream(200, d=4, classes=classes, minority=0.2)
     one = BalancedRidgeClassifier(features="rm2").fit(X, y)
-    moments = one._learned.moments
-    slots = list(range(classes))
+    moments = one.state_.moments
     ridges = np.array(RIDGES)
-    coef, offset = model.path(moments, slots, Options.of(one), ridges)
+    coef, offset = path(moments, one.state_.classes, Options.of(one), ridges)
     for j, ridge in enumerate(RIDGES):
-        alone = solved(moments, np.arange(classes), slots, Options(ridge=ridge)).solution
+        alone = scores_of(moments, one.state_.classes, Options(ridge=ridge)).solution
         assert_close(coef[j], alone.coef, 1e-8)
         assert_close(offset[j], alone.offset, 1e-8)
 
@@ -115,10 +115,10 @@ def test_rows_are_judged_by_the_weights_of_the_last_refresh():
     X, y = crossed(40)
     one = chooser(candidates=(LINEAR,)).fit(X[:20], y[:20])
     before = BalancedRidgeClassifier(ridge=1.0).fit(X[:20], y[:20])
-    judged = one._field.judges[0].scores(X[20:])[:, 1, 0]
+    judged = one.candidates_.judges[0].scores(X[20:])[:, 1, 0]
     assert_close(judged, before.decision_function(X[20:]))
     one.partial_fit(X[20:22], y[20:22])  # no refresh is due
-    assert_close(one._field.judges[0].scores(X[20:])[:, 1, 0], judged, 0.0)
+    assert_close(one.candidates_.judges[0].scores(X[20:])[:, 1, 0], judged, 0.0)
 
 
 def test_the_tally_is_the_g_mean_of_what_was_judged():
@@ -243,7 +243,7 @@ def test_a_file_that_cannot_be_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
-        ChoosingClassifier._of(contents)
+        ChoosingClassifier.from_contents(contents)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +298,8 @@ def test_an_interrupt_changes_nothing(monkeypatch):
             raise KeyboardInterrupt
         return learn(self, *args, **kwargs)
 
-    learn = BalancedRidgeClassifier.partial_fit
-    monkeypatch.setattr(BalancedRidgeClassifier, "partial_fit", interrupted)
+    learn = State.learn
+    monkeypatch.setattr(State, "learn", interrupted)
     with pytest.raises(KeyboardInterrupt):
         one.partial_fit(X[100:], y[100:])
     monkeypatch.undo()
@@ -329,7 +329,8 @@ def test_the_usual_candidates_are_what_the_documents_say():
     assert CANDIDATES == (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-4
-    assert Judge.of(BalancedRidgeClassifier().fit([[1.0]], [0]), np.ones(1)) is None
+    known = BalancedRidgeClassifier().fit([[1.0]], [0]).state_
+    assert Judge.of(known, Options(), np.ones(1)) is None
 
 
 def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
@@ -348,7 +349,7 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     X, y = crossed(700)
     wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
     one = chooser().partial_fit(X[:late], y[:late])
-    one._widen(["a", "b", "c", "d"])
+    one.widen(["a", "b", "c", "d"])
     one.partial_fit(wide[late : late + 3], y[late : late + 3])
     one.save(tmp_path / "m.safetensors")
     again = ChoosingClassifier.load(tmp_path / "m.safetensors")
@@ -378,7 +379,7 @@ def test_what_decides_the_choice_cannot_change_on_the_way(change):
         lambda: one.g_means_,
         lambda: content(one),
     ):
-        with pytest.raises(ValueError, match="cannot change once rows were learnt"):
+        with pytest.raises(ValueError, match="cannot change once rows were learned"):
             act()
 
 
@@ -396,7 +397,7 @@ def test_arrays_of_candidates_and_who_answers_first():
     assert one.best_.features is None
     fixed_one = fixed_by("rff:20", X)
     one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
-    again = ChoosingClassifier._of(from_bytes(content(one)))
+    again = ChoosingClassifier.from_contents(from_bytes(content(one)))
     assert again.candidates == (LINEAR, fixed_one)
     assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
 
@@ -420,7 +421,7 @@ def test_a_file_that_would_crash_later_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises(ModelFileError):
-        ChoosingClassifier._of(contents)
+        ChoosingClassifier.from_contents(contents)
 
 
 def test_scores_of_what_are_no_rows():

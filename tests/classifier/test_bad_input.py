@@ -28,7 +28,7 @@ BAD_WEIGHTS = [
 
 
 def image(model):
-    return pickle.dumps(model.__dict__)
+    return pickle.dumps(model)
 
 
 def refuses(action, message, model, error=ValueError):
@@ -136,7 +136,7 @@ def test_options(options, message):
     refuses(lambda: fitted.partial_fit(X, y), message, fitted)
 
 
-def test_options_that_change_what_is_learnt_cannot_change_later():
+def test_options_that_change_what_is_learned_cannot_change_later():
     for options in ({"half_life": 5.0}, {"scale": "minmax"}):
         model = BalancedRidgeClassifier().fit(X, y).set_params(**options)
         refuses(lambda model=model: model.partial_fit(X, y), "cannot change once", model)
@@ -157,7 +157,7 @@ def test_forgetting_what_was_never_seen(rows, labels, message):
     refuses(lambda: model.forget(rows, labels), message, model)
 
 
-def test_forgetting_rows_that_were_not_among_those_learnt():
+def test_forgetting_rows_that_were_not_among_those_learned():
     """Same count, other rows: a variance would turn negative."""
     model = BalancedRidgeClassifier().fit(X, y)
     refuses(lambda: model.forget(100.0 * X[:50], y[:50]), "Nothing was forgotten", model)
@@ -169,7 +169,7 @@ def test_forgetting_where_it_has_no_meaning():
     ranged = BalancedRidgeClassifier(scale="minmax").fit(X, y)
     refuses(lambda: ranged.forget(X, y), "use scale='standard'", ranged)
     new = BalancedRidgeClassifier()
-    refuses(lambda: new.forget(X, y), "learnt nothing", new, NotFittedError)
+    refuses(lambda: new.forget(X, y), "learned nothing", new, NotFittedError)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,9 @@ def test_merging_models_that_do_not_fit(other, message):
 def test_merging_with_something_else():
     model = BalancedRidgeClassifier().fit(X, y)
     refuses(lambda: model.merge("b"), "can only merge", model, TypeError)
-    refuses(lambda: model.merge(BalancedRidgeClassifier()), "learnt nothing", model, NotFittedError)
+    refuses(
+        lambda: model.merge(BalancedRidgeClassifier()), "learned nothing", model, NotFittedError
+    )
 
 
 def test_weights_that_are_all_zero():

@@ -318,7 +318,7 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
     run("learn", "a/t.csv", "a/u.csv", "--label", "fraud", "-m", "a/m.st")
     shutil.copy("a/m.st", "b/m.st")
     done = run("learn", "a/t.csv", "-m", "b/m.st")
-    assert "nothing new, its 100 rows were learnt before (known as t.csv)" in done.err
+    assert "nothing new, its 100 rows were learned before (known as t.csv)" in done.err
     with open("a/t.csv", "a") as file:
         file.write("1.5,3,no\n")
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
@@ -328,7 +328,7 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
     done = run("forget", "a/m.st", "b/v.csv")
     assert "60 rows forgotten" in done.err
     assert BalancedRidgeClassifier.load("a/m.st").class_count_.sum() == 100
-    assert "was never learnt" in run("forget", "a/m.st", "b/v.csv", code=2).err
+    assert "was never learned" in run("forget", "a/m.st", "b/v.csv", code=2).err
 
 
 def test_a_pipe_with_a_path_is_read_once(run):
@@ -352,7 +352,7 @@ def test_files_that_have_swapped_their_names(run):
     os.rename("u.csv", "t.csv")
     os.rename("x", "u.csv")
     done = teach(run, "t.csv", "u.csv")
-    assert "t.csv: nothing new, its 60 rows were learnt before (known as u.csv)" in done.err
+    assert "t.csv: nothing new, its 60 rows were learned before (known as u.csv)" in done.err
     assert content() == before
     assert "60 rows forgotten" in run("forget", MODEL, "t.csv").err
 
@@ -526,7 +526,7 @@ def test_with_more_classes_each_has_its_alerts(run):
 # Schemas and units
 
 
-def test_columns_that_come_and_go_are_both_refused_or_both_learned(run):
+def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     written("old.csv", 100)
     written("new.csv", 80, 1, device=lambda f: f["hour"] % 3)
     written("old2.csv", 60, 2)
@@ -558,7 +558,7 @@ def test_a_column_that_was_never_learned_can_be_dropped_later(run):
     assert stored_model(MODEL).encoding.columns.drop == ("device", "id")
     teach(run, written("old2.csv", 60, 2, id=3))
     done = teach(run, "new.csv", more=["--drop", "hour"], code=2)
-    assert "--drop is hour, but m.safetensors was learnt with device, id" in done.err
+    assert "--drop is hour, but m.safetensors was learned with device, id" in done.err
 
 
 def test_values_far_from_everything_learned_are_told_of(run):

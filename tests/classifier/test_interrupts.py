@@ -26,7 +26,7 @@ ROW, EVENT = MORE[0], dict(enumerate(MORE[0].tolist()))
 FRAME = pd.DataFrame(MORE, columns=["a", "b", "c"])
 
 
-def learnt(**options):
+def learned(**options):
     return BalancedRidgeClassifier(**options).partial_fit(X, y)
 
 
@@ -42,7 +42,7 @@ def river(**options):
 
 
 def single():
-    model = learnt()
+    model = learned()
     model.learn_one(X[0], y[0])
     model.predict_one(X[0])
     return model
@@ -50,26 +50,26 @@ def single():
 
 # What is called on which model.
 CALLS = {
-    "new class": (learnt, lambda m: m.partial_fit(MORE, LABELS)),
+    "new class": (learned, lambda m: m.partial_fit(MORE, LABELS)),
     "the first chunk": (BalancedRidgeClassifier, lambda m: m.partial_fit(FRAME, LABELS)),
-    "a chunk with NaN": (learnt, lambda m: m.partial_fit(BAD, LABELS)),
-    "labels of another type": (learnt, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
-    "fit": (learnt, lambda m: m.fit(FRAME, LABELS)),
-    "fit with NaN": (learnt, lambda m: m.fit(BAD, LABELS)),
-    "fading": (lambda: learnt(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
-    "forget": (learnt, lambda m: m.forget(X[:9], y[:9])),
-    "forget a class": (learnt, lambda m: m.forget(X[y == 1], y[y == 1])),
-    "forget strangers": (learnt, lambda m: m.forget(MORE, LABELS)),
-    "progressive": (learnt, lambda m: m.progressive_scores(MORE, LABELS)),
-    "warm-up": (lambda: learnt(features="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
+    "a chunk with NaN": (learned, lambda m: m.partial_fit(BAD, LABELS)),
+    "labels of another type": (learned, lambda m: m.partial_fit(MORE, LABELS.astype(str))),
+    "fit": (learned, lambda m: m.fit(FRAME, LABELS)),
+    "fit with NaN": (learned, lambda m: m.fit(BAD, LABELS)),
+    "fading": (lambda: learned(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
+    "forget": (learned, lambda m: m.forget(X[:9], y[:9])),
+    "forget a class": (learned, lambda m: m.forget(X[y == 1], y[y == 1])),
+    "forget strangers": (learned, lambda m: m.forget(MORE, LABELS)),
+    "progressive": (learned, lambda m: m.progressive_scores(MORE, LABELS)),
+    "warm-up": (lambda: learned(features="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
     "progressive in a warm-up": (
-        lambda: learnt(features="poly2"),
+        lambda: learned(features="poly2"),
         lambda m: m.progressive_scores(MORE[:4], LABELS[:4]),
     ),
     "one row": (single, lambda m: m.learn_one(ROW, 0)),
     "one row of a new class": (single, lambda m: m.learn_one(ROW, 7)),
-    "wider": (learnt, lambda m: m._widen(["a", "b", "c", "d", "e"])),
-    "merge": (learnt, lambda m: m.merge(m)),
+    "wider": (learned, lambda m: m.widen(["a", "b", "c", "d", "e"])),
+    "merge": (learned, lambda m: m.merge(m)),
     "chooser": (chooser, lambda m: m.partial_fit(MORE, LABELS)),
     "chooser with NaN": (chooser, lambda m: m.partial_fit(BAD, LABELS)),
     "chooser fitted with NaN": (chooser, lambda m: m.fit(BAD, LABELS)),
@@ -85,7 +85,7 @@ CALLS = {
     "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
     "mapped event": (lambda: river(features="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
-CACHES = {"_events", "_solved", "solved", "single", "version", "_store"}
+CACHES = {"_open", "_scores", "_columns", "_held", "version", "_store"}
 
 
 def image(thing):
@@ -105,7 +105,7 @@ def image(thing):
 
 
 def sound(model):
-    """Whether a model that has learnt something still answers."""
+    """Whether a model that has learned something still answers."""
     if isinstance(model, River):
         return model.predict_one(EVENT) is not None
     return len(model.predict(np.zeros((1, model.n_features_in_)))) == 1
@@ -151,7 +151,7 @@ def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
             sys.settrace(None)
         found = image(model)
         assert found in (before, after), f"neither before nor after, at line {at}"
-        if found == before and start.__dict__.get("_learned") is not None:
+        if found == before and start.__dict__.get("state_") is not None:
             assert sound(model)
         return lines[0]
 

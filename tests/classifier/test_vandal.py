@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
+from counterpoise.exact import state
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -32,8 +33,8 @@ def test_a_copy_goes_on_learning_old_and_new_classes(duplicate):
 
 
 def image(model):
-    state = model.__dict__.get("_learned")
-    return None if state is None else pickle.dumps((state.moments, state.declared))
+    learned = model.__dict__.get("state_")
+    return None if learned is None else pickle.dumps((learned.moments, learned.declared))
 
 
 @pytest.mark.parametrize("action", ["partial_fit", "forget", "fit"])
@@ -103,10 +104,9 @@ def test_out_of_memory_while_making_room_for_a_class(monkeypatch):
             raise MemoryError
         return zeros(shape, *arguments, **options)
 
-    chunk = model._take(X[:3], np.array([0, 1, 2]), None, None)
     monkeypatch.setattr(np, "zeros", broke)
     with pytest.raises(MemoryError):
-        model._commit(chunk)
+        model.partial_fit(X[:3], [0, 1, 2])
     monkeypatch.undo()
     np.testing.assert_array_equal(model.coef_, before)
     model.partial_fit(X[:3], [0, 1, 2])
@@ -126,7 +126,7 @@ def test_forgetting_refuses_when_one_class_alone_turns_negative():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.standard_normal((100, 1)), 1e4 * rng.standard_normal((100, 1))])
     model = BalancedRidgeClassifier().fit(X, [0] * 100 + [1] * 100)
-    with pytest.raises(ValueError, match="never learnt"):
+    with pytest.raises(ValueError, match="never learned"):
         model.forget([[500.0]], [0])
 
 
@@ -169,7 +169,7 @@ def test_the_estimate_knows_collinear_features(apart):
         assert error < (1e-2 if caught else 1e-8)
 
 
-def test_a_warning_turned_into_an_error_leaves_the_rows_learnt():
+def test_a_warning_turned_into_an_error_leaves_the_rows_learned():
     X, y = stream(1000, 2)
     outlier = np.array([[1e8, 1.0]])
     model = BalancedRidgeClassifier().fit(X, y).partial_fit(outlier, [1])
@@ -285,7 +285,7 @@ def test_rows_of_weight_zero_leave_no_slot_and_no_type():
     X, y = stream(20, 2)
     model = BalancedRidgeClassifier().fit(X, y)
     model.partial_fit(X[:2], [5, 6], sample_weight=[0.0, 0.0])
-    assert len(model._learned.moments.n) == 2
+    assert len(model.state_.moments.n) == 2
     first = BalancedRidgeClassifier().partial_fit(X[:2], ["a", "b"], sample_weight=[0.0, 0.0])
     assert first.partial_fit(X, y).classes_.tolist() == [0, 1]
 
@@ -308,19 +308,18 @@ def test_hundreds_of_classes_take_memory_for_their_moments_only():
     assert model.predict(X[:3]).shape == (3,)
 
 
-def test_looking_while_learning_never_leaves_an_old_solution_behind():
+def test_looking_while_learning_never_leaves_an_old_solution_behind(monkeypatch):
     X, y = stream(100, 3)
     model = BalancedRidgeClassifier().fit(X[:50], y[:50])
-    learned = model._learned
-    solve = learned.solve
+    solve = state.scores_of
 
-    def slow(options):  # rows arrive while another thread solves
-        solution = solve(options)
-        learned.__dict__.pop("solve")
+    def slow(*arguments):  # rows arrive while another thread solves
+        solution = solve(*arguments)
+        monkeypatch.undo()
         model.partial_fit(X[50:], y[50:])
         return solution
 
-    learned.solve = slow
+    monkeypatch.setattr(state, "scores_of", slow)
     model.predict(X)
     assert_close(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_)
 

@@ -44,7 +44,7 @@ def payments(rows=300, seed=0):
     )
 
 
-def learnt(run, *more, files=("t.csv",), code=0):
+def learned(run, *more, files=("t.csv",), code=0):
     return run("learn", *files, "--label", "fraud", "--drop", "id", "-m", MODEL, *more, code=code)
 
 
@@ -84,7 +84,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
 def test_categories_equal_one_hot_columns_in_python(run):
     frame = payments()
     frame.to_csv("t.csv", index=False)
-    done = learnt(run)
+    done = learned(run)
     assert "t.csv: 300 rows" in done.err
     hot = pd.get_dummies(frame[["amount", "country"]], dtype=float)
     hot.columns = [c.replace("country_", "country=") for c in hot.columns]
@@ -102,19 +102,19 @@ def test_categories_equal_one_hot_columns_in_python(run):
 # Exactly once
 
 
-def test_nothing_is_learnt_twice(run):
+def test_nothing_is_learned_twice(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     before = content()
-    done = learnt(run)
-    assert "nothing new, its 300 rows were learnt before" in done.err
+    done = learned(run)
+    assert "nothing new, its 300 rows were learned before" in done.err
     assert content() == before
     done = run("learn", "t.csv", "-m", MODEL)  # options need not be repeated
     assert content() == before
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "jsonl", "json"])
-def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
+def test_a_file_that_grew_has_only_its_new_rows_learned(run, ending):
     whole = payments(500)
 
     def write(rows):
@@ -128,13 +128,13 @@ def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
         Path(f"t.{ending}").write_bytes(pack(text.encode()))
 
     write(300)
-    learnt(run, files=[f"t.{ending}"])
+    learned(run, files=[f"t.{ending}"])
     write(500)
-    done = learnt(run, files=[f"t.{ending}"])
+    done = learned(run, files=[f"t.{ending}"])
     assert "200 new rows after 300" in done.err
     grown = BalancedRidgeClassifier.load(MODEL)
     os.unlink(MODEL)
-    learnt(run, files=[f"t.{ending}"])
+    learned(run, files=[f"t.{ending}"])
     at_once = BalancedRidgeClassifier.load(MODEL)
     np.testing.assert_allclose(grown.coef_, at_once.coef_, rtol=1e-10)
     np.testing.assert_array_equal(grown.class_count_, at_once.class_count_)
@@ -143,62 +143,62 @@ def test_a_file_that_grew_has_only_its_new_rows_learnt(run, ending):
 def test_a_file_that_changed_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
     payments(50, seed=1).to_csv("u.csv", index=False)
-    learnt(run)
+    learned(run)
     before = content()
     frame = payments()
     frame.loc[7, "amount"] += 1
     frame.to_csv("t.csv", index=False)
-    done = learnt(run, files=["u.csv", "t.csv"], code=2)
-    assert "t.csv has changed: the 300 rows learnt from it before are not as they were" in done.err
+    done = learned(run, files=["u.csv", "t.csv"], code=2)
+    assert "t.csv has changed: the 300 rows learned from it before are not as they were" in done.err
     assert content() == before
 
 
 def test_a_changed_option_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run, "--ridge", "0.1", "--cost", "yes=3")
+    learned(run, "--ridge", "0.1", "--cost", "yes=3")
     before = content()
     for more, message in [
-        (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learnt with 0.1"),
-        (["--cost", "yes=4"], "--cost is yes=4.0, but m.safetensors was learnt with yes=3.0"),
-        (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learnt with standard"),
-        (["--missing", "drop"], "--missing is drop, but m.safetensors was learnt with error"),
+        (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learned with 0.1"),
+        (["--cost", "yes=4"], "--cost is yes=4.0, but m.safetensors was learned with yes=3.0"),
+        (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learned with standard"),
+        (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with error"),
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
-        (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learnt with none"),
+        (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learned with none"),
         (["--intercept", "free"], "--penalize-intercept is False"),
     ]:
-        assert message in learnt(run, *more, code=2).err
+        assert message in learned(run, *more, code=2).err
     assert content() == before
-    learnt(run, "--ridge", "0.1", "--cost", "yes=3")
+    learned(run, "--ridge", "0.1", "--cost", "yes=3")
 
 
 def test_several_files_in_one_run_or_in_three(run):
     for k in range(3):
         payments(100, seed=k).to_csv(f"t{k}.csv", index=False)
     for k in range(3):
-        learnt(run, files=[f"t{k}.csv"])
+        learned(run, files=[f"t{k}.csv"])
     one_by_one = content()
     os.unlink(MODEL)
-    learnt(run, files=["t?.csv"])
+    learned(run, files=["t?.csv"])
     assert content() == one_by_one
 
 
 def test_the_same_rows_under_another_name_are_known_again(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     before = content()
     Path("t.csv").rename("u.csv")
-    done = learnt(run, files=["u.csv"])
-    assert "u.csv: nothing new, its 300 rows were learnt before (known as t.csv)" in done.err
+    done = learned(run, files=["u.csv"])
+    assert "u.csv: nothing new, its 300 rows were learned before (known as t.csv)" in done.err
     assert content() == before
-    learnt(run, "--allow-overlap", files=["u.csv"])
+    learned(run, "--allow-overlap", files=["u.csv"])
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 600
 
 
 def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     payments().to_csv("data/t.csv", index=False)
-    learnt(run, files=["data/t.csv"])
+    learned(run, files=["data/t.csv"])
     assert list(stored_model(MODEL).records) == ["data/t.csv"]
     monkeypatch.chdir(tmp_path / "data")
     done = run("learn", "t.csv", "-m", tmp_path / MODEL)
@@ -207,12 +207,12 @@ def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
 
 def test_bad_rows_leave_the_model_file_as_it_was(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     before = content()
     frame = payments(200, seed=1).astype({"amount": object})
     frame.loc[150, "amount"] = "a lot"
     frame.to_csv("u.csv", index=False)
-    done = learnt(run, files=["u.csv"], code=2)
+    done = learned(run, files=["u.csv"], code=2)
     assert "u.csv, row 151: column 'amount' holds 'a lot', which is not a number" in done.err
     assert content() == before
     assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
@@ -222,8 +222,8 @@ def test_rows_that_were_dropped_are_counted(run):
     frame = payments()
     frame.loc[[3, 5], "amount"] = np.nan
     frame.to_csv("t.csv", index=False)
-    assert "row 4: column 'amount' is missing" in learnt(run, code=2).err
-    done = learnt(run, "--missing", "drop")
+    assert "row 4: column 'amount' is missing" in learned(run, code=2).err
+    done = learned(run, "--missing", "drop")
     assert "300 rows, of which 2 with missing values were dropped" in done.err
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
     done = run("predict", MODEL, "t.csv")
@@ -234,11 +234,11 @@ def test_rows_that_were_dropped_are_counted(run):
 
 def test_unknown_categories_are_counted_when_predicting(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     payments(20, seed=2).assign(country="XX").to_csv("u.csv", index=False)
     done = run("predict", MODEL, "u.csv")
     assert (
-        "column 'country': 20 cells with a category that was never learnt, taken as none"
+        "column 'country': 20 cells with a category that was never learned, taken as none"
         in done.err
     )
     assert len(done.out.splitlines()) == 21
@@ -248,7 +248,7 @@ def test_checkpoints_do_not_move_chunks(run):
     payments(1000).to_csv("t.csv", index=False)
     files = []
     for every in (1, 70, 128, 10**6):
-        learnt(run, "--chunk-rows", "64", "--checkpoint-every", every)
+        learned(run, "--chunk-rows", "64", "--checkpoint-every", every)
         files.append(content())
         os.unlink(MODEL)
     assert len(set(files)) == 1
@@ -258,7 +258,7 @@ def test_weights_and_options_reach_the_model(run):
     frame = payments()
     frame["weight"] = np.arange(len(frame)) % 3
     frame.to_csv("t.csv", index=False)
-    learnt(
+    learned(
         run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
         "minmax", "--intercept", "free", "--half-life", "100",
     )  # fmt: skip
@@ -275,12 +275,12 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     payments().assign(fraud=lambda f: (f["fraud"] == "yes").astype(int)).to_csv(
         "t.csv", index=False
     )
-    learnt(run, "--cost", "1=2")
+    learned(run, "--cost", "1=2")
     assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
     os.unlink(MODEL)
     assert (
         "names the class 'yes', and the classes are 0, 1"
-        in learnt(run, "--cost", "yes=2", code=2).err
+        in learned(run, "--cost", "yes=2", code=2).err
     )
 
 
@@ -437,10 +437,10 @@ def test_progress_is_for_terminals(start, tmp_path):
 def test_metrics_are_progressive_and_change_nothing(run):
     X, y = stream(2000, d=3)
     pd.DataFrame(X, columns=list("abc")).assign(fraud=y, id=0).to_csv("t.csv", index=False)
-    learnt(run, "--chunk-rows", "100")
+    learned(run, "--chunk-rows", "100")
     without = content()
     os.unlink(MODEL)
-    learnt(run, "--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "500")
+    learned(run, "--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "500")
     assert content() == without
     lines = [json.loads(line) for line in Path("m.jsonl").read_text().splitlines()]
     assert [line["rows"] for line in lines] == [500, 1000, 1500, 2000]
@@ -461,17 +461,17 @@ def test_metrics_are_progressive_and_change_nothing(run):
 def test_metrics_of_rows_that_were_lost_are_cut_off(run):
     payments(1000).to_csv("t.csv", index=False)
     options = ["--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "100"]
-    learnt(run, *options)
+    learned(run, *options)
     whole = Path("m.jsonl").read_text()
     payments(1000)[:400].to_csv("u.csv", index=False)
     os.unlink(MODEL)
     os.unlink("m.jsonl")
     Path("t.csv").write_text(Path("u.csv").read_text())
-    learnt(run, *options)  # saved after 400 rows
+    learned(run, *options)  # saved after 400 rows
     payments(1000).to_csv("t.csv", index=False)
     with open("m.jsonl", "a") as file:
         file.write(f'{{"model": "{MODEL}", "rows": 500}}\n{{"mod')  # of a process that was killed
-    learnt(run, *options)
+    learned(run, *options)
     rows = [json.loads(line)["rows"] for line in Path("m.jsonl").read_text().splitlines()]
     assert rows == [json.loads(line)["rows"] for line in whole.splitlines()]
 
@@ -481,7 +481,7 @@ def test_metrics_of_rows_that_were_lost_are_cut_off(run):
 
 def test_predictions_in_every_format(run):
     payments(100).to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--with-input").out))
     assert table.columns.tolist() == [
         "id", "amount", "country", "fraud", "predicted", "score",
@@ -504,7 +504,7 @@ def test_predictions_in_every_format(run):
 def test_alerts(run):
     X, y = stream(3000, d=2)
     pd.DataFrame(X, columns=["a", "b"]).assign(fraud=y, id=0).to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8").out))
     assert (table["alert"] == (table["balanced_1"] >= 0.8)).all()
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--alert-rate", "0.02").out))
@@ -521,7 +521,7 @@ def test_more_classes_have_a_score_each(run):
     pd.DataFrame(X, columns=["a", "b"]).assign(fraud=np.array(["u", "v", "w"])[y], id=0).to_csv(
         "t.csv", index=False
     )
-    learnt(run)
+    learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv").out))
     scores = table[["score_u", "score_v", "score_w"]].to_numpy()
     assert (np.array(["u", "v", "w"])[scores.argmax(axis=1)] == table["predicted"]).all()
@@ -529,7 +529,7 @@ def test_more_classes_have_a_score_each(run):
 
 def test_an_output_file_appears_whole_or_not_at_all(run):
     payments().to_csv("t.csv", index=False)
-    learnt(run)
+    learned(run)
     Path("p.csv").write_text("old")
     Path("u.csv").write_text("amount,country\n1,DE\n2\n")
     run("predict", MODEL, "t.csv", "u.csv", "-o", "p.csv", code=2)
@@ -712,7 +712,7 @@ def test_outputs_go_where_they_are_sent(run):
     assert not Path("/dev/null").is_file()
 
 
-def test_columns_that_were_never_learnt_can_be_ignored(run):
+def test_columns_that_were_never_learned_can_be_ignored(run):
     Path("t.jsonl").write_text('{"a":1,"y":"p"}\n{"a":2,"y":"q"}\n')
     run("learn", "t.jsonl", "--label", "y", "-m", MODEL)
     Path("u.jsonl").write_text('{"a":1,"extra":{"q":1},"when":"2024-01-01"}\n')
@@ -885,7 +885,7 @@ def test_without_the_extra_the_command_says_how_to_get_it():
 
 def test_a_read_only_folder_is_one_clear_error(run):
     payments().to_csv("t.csv", index=False)
-    done = learnt(run)
+    done = learned(run)
     done = run("learn", "t.csv", "--label", "fraud", "-m", "/proc/m.safetensors", code=1)
     assert len(done.err.splitlines()) == 1
 
@@ -945,7 +945,7 @@ def spoilt(text, rng):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_spoilt_input_is_refused_or_learnt(tmp_path, ending, seed):
+def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
     """2,000 in all, 50 a test: one message, or a model that predicts; never anything else."""
     from counterpoise.jobs.learn import Learner, learn
     from counterpoise.streams import DataError, source

@@ -27,7 +27,7 @@ X = RNG.normal(size=(301, 4)) * [1, 10, 0.1, 1] + Y[:, None]
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_each_row_is_learnt_once_and_judged_once_in_a_run(stratified):
+def test_each_row_is_learned_once_and_judged_once_in_a_run(stratified):
     one, two = halves(Y, 5, stratified)
     assert sorted([*one, *two]) == list(range(301))
     assert abs(len(one) - len(two)) <= 2

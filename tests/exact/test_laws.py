@@ -202,7 +202,7 @@ OPTIONS = [
 ]
 
 
-def learnt(chunks, **options):
+def learned(chunks, **options):
     model = BalancedRidgeClassifier(**options)
     for chunk in chunks:
         model.partial_fit(*chunk)
@@ -223,32 +223,32 @@ def test_any_order_and_any_chunks_give_one_model(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
     order = np.random.default_rng(seed).permutation(200)
     chunks = [c for c in cut(X[order], y[order], sorted(at)) if len(c[1])]
-    assert_same_model(learnt(chunks, **options), learnt([(X, y)], **options))
+    assert_same_model(learned(chunks, **options), learned([(X, y)], **options))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(seed=st.integers(0, 1000), classes=st.integers(2, 4), at=st.integers(1, 199))
 def test_a_merged_model_has_seen_both_streams(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
-    one, two = (learnt([chunk], **options) for chunk in cut(X, y, [at]))
-    assert_same_model(one.merge(two), learnt([(X, y)], **options))
+    one, two = (learned([chunk], **options) for chunk in cut(X, y, [at]))
+    assert_same_model(one.merge(two), learned([(X, y)], **options))
 
 
 @pytest.mark.parametrize("options", OPTIONS[:-1], ids=str)
 @given(seed=st.integers(0, 1000), classes=st.integers(2, 4), at=st.integers(60, 199))
-def test_what_is_forgotten_was_never_learnt(options, seed, classes, at):
+def test_what_is_forgotten_was_never_learned(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
     (kept, gone) = cut(X, y, [at])
-    assert_same_model(learnt([kept, gone], **options).forget(*gone), learnt([kept], **options))
+    assert_same_model(learned([kept, gone], **options).forget(*gone), learned([kept], **options))
 
 
 @given(seed=st.integers(0, 1000), at=st.integers(50, 150), half_life=st.floats(5, 500))
 def test_a_fading_model_does_not_depend_on_the_chunks(seed, at, half_life):
     X, y = stream(200, 4, 3, seed=seed)
     chunks = cut(X, y, [at])
-    whole = learnt([(X, y)], half_life=half_life)
-    assert_same_model(learnt(chunks, half_life=half_life), whole)
-    one, two = (learnt([chunk], half_life=half_life) for chunk in chunks)
+    whole = learned([(X, y)], half_life=half_life)
+    assert_same_model(learned(chunks, half_life=half_life), whole)
+    one, two = (learned([chunk], half_life=half_life) for chunk in chunks)
     assert_same_model(one.merge(two), whole)
 
 
@@ -277,7 +277,7 @@ def test_fading_keeps_the_rare_class_that_stays_away():
     X, y = stream(4000, 4, 2, minority=0.02)
     first, later = slice(0, 2000), np.flatnonzero((np.arange(4000) >= 2000) & (y == 0))
     model = BalancedRidgeClassifier(half_life=50.0).partial_fit(X[first], y[first])
-    rare = model._learned.moments.C[1].copy()
+    rare = model.state_.moments.C[1].copy()
     model.partial_fit(X[later], y[later])
-    np.testing.assert_array_equal(model._learned.moments.C[1], rare)
+    np.testing.assert_array_equal(model.state_.moments.C[1], rare)
     assert_close(model.class_count_, [(y[first] == 0).sum() + len(later), (y[first] == 1).sum()])

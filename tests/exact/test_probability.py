@@ -120,7 +120,7 @@ def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
         own = np.expm1(-np.log(2) / 50 * weight) / np.expm1(-np.log(2) / 50)
         entering = np.where(y == k, own, weight)
         stream = (entering * 2.0 ** (-later / 50)).sum()
-        assert_close(whole._learned.moments.stream[k], stream)
+        assert_close(whole.state_.moments.stream[k], stream)
     halves = [
         BalancedRidgeClassifier(half_life=50.0).fit(X[a], y[a], sample_weight=weight[a])
         for a in (slice(0, 1500), slice(1500, 3000))

@@ -112,7 +112,7 @@ def test_going_on_where_it_was(seed, at):
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-9)
 
 
-def test_what_is_learnt_is_what_partial_fit_learns():
+def test_what_is_learned_is_what_partial_fit_learns():
     X, y = stream(500, 6, 3)
     model = BalancedRidgeClassifier()
     model.progressive_scores(X, y)

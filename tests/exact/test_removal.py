@@ -25,7 +25,7 @@ def with_outlier(size, feature=1):
 
 
 @pytest.mark.parametrize("size", 10.0 ** np.arange(1, 11))
-def test_an_outlier_learnt_and_forgotten(size):
+def test_an_outlier_learned_and_forgotten(size):
     """Silent below 1e-8, a warning up to 1e-3, an error and an unchanged model above."""
     X, y, row = with_outlier(size)
     model = BalancedRidgeClassifier().partial_fit(X, y).partial_fit(row, [1])
@@ -88,7 +88,7 @@ def test_learning_and_forgetting_by_turns_returns():
     assert true_error(model, X, y) < 1e-11
 
 
-def test_forgetting_in_other_portions_than_learnt():
+def test_forgetting_in_other_portions_than_learned():
     X, y = stream(300, 3)
     weight = np.random.default_rng(0).uniform(0.1, 3.0, 300)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
@@ -178,16 +178,16 @@ def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
     model = BalancedRidgeClassifier().fit(X, y).forget(X[:50], y[:50])
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
-    np.testing.assert_array_equal(again._learned.moments.removed, model._learned.moments.removed)
-    assert again._learned.moments.removed.any()
+    np.testing.assert_array_equal(again.state_.moments.removed, model.state_.moments.removed)
+    assert again.state_.moments.removed.any()
 
 
 def test_a_class_that_is_gone_leaves_no_name():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, np.array(["a", "b", "secret"])[y])
     model.forget(X[y == 2], np.full((y == 2).sum(), "secret"))
-    assert model._learned.moments.labels.tolist() == ["a", "b"]
-    assert model._contents().facts["labels"]["values"] == ["a", "b"]
+    assert model.state_.moments.labels.tolist() == ["a", "b"]
+    assert model.contents().facts["labels"]["values"] == ["a", "b"]
 
 
 def test_a_model_that_has_forgotten_everything_knows_no_name():

@@ -218,7 +218,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
 
 @pytest.mark.parametrize("cut", [b"", b"1.5,u,1", b"1.5,u"])
 @pytest.mark.parametrize("late", [0, 3])
-def test_what_is_left_of_a_broken_pipe_is_not_learned(tmp_path, cut, late):
+def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
     """The pipe ends when a stop is asked for, or a moment before: neither row nor error counts."""
     write_rows(tmp_path, 1000)
     lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)

@@ -43,7 +43,7 @@ def assert_same_files(one, two, tolerance=1e-10):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_halves_merged_equal_the_whole_and_forgotten_files_were_never_learnt(run, name):
+def test_halves_merged_equal_the_whole_and_forgotten_files_were_never_learned(run, name):
     X, y = data_set(name)
     X, y = X[:30_000], y[:30_000]
     order = np.random.default_rng(0).permutation(len(y))
@@ -65,7 +65,7 @@ def test_halves_merged_equal_the_whole_and_forgotten_files_were_never_learnt(run
     assert f"1.csv: {third:,} rows forgotten" in done.err
     assert_same_files("three.st", "apart.st", 1e-9)
     assert list(stored_model("three.st").records) == ["0.csv", "2.csv"]
-    learn(run, "three.st", "1.csv")  # and it can be learnt again
+    learn(run, "three.st", "1.csv")  # and it can be learned again
     learn(run, "apart.st", "1.csv")
     assert_same_files("three.st", "apart.st", 1e-9)
 
@@ -104,7 +104,7 @@ def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
     os.mkdir("sub")
     learn(run, "sub/b.st", "one.csv")
     done = run("merge", "a.st", "sub/b.st", "-o", "c.st", code=2)
-    assert "one.csv was learnt by a.st and by sub/b.st; if its rows" in done.err
+    assert "one.csv was learned by a.st and by sub/b.st; if its rows" in done.err
     assert not Path("c.st").exists()
     run("merge", "a.st", "sub/b.st", "-o", "sub/c.st", "--allow-overlap")
     assert list(stored_model("sub/c.st").records) == ["../one.csv"]
@@ -122,7 +122,7 @@ def test_what_cannot_be_merged_or_forgotten_says_why(run):
     learn(run, "d.st", "two.csv", more=["--missing", "drop"])
     assert "different options of the columns" in run("merge", "a.st", "d.st", "-o", "c", code=2).err
     before = Path("a.st").read_bytes()
-    assert "two.csv was never learnt" in run("forget", "a.st", "two.csv", code=2).err
+    assert "two.csv was never learned" in run("forget", "a.st", "two.csv", code=2).err
     Path("one.csv").write_text(Path("one.csv").read_text().replace("1", "2", 1))
     assert "one.csv has changed" in run("forget", "a.st", "one.csv", code=2).err
     learn(run, "e.st", "two.csv", more=["--scale", "minmax"])
@@ -161,7 +161,7 @@ def test_inspect_shows_what_is_there(run):
     out = run("inspect", "m.st").out
     for text in (
         "costs\tp=2.0",
-        "learnt from\trows",
+        "learned from\trows",
         "one.csv\t100\t0",
         "town=A",
         "condition number",
@@ -299,7 +299,7 @@ def test_a_file_that_counts_twice_is_forgotten_twice(run):
     assert "count 2 times" in run("learn", "one.csv", "-m", "d.st", code=2).err
     learn(run, "b.st", "one.csv")
     done = run("merge", "a.st", "b.st", "-o", "d.st", "--allow-overlap", code=2)
-    assert "one.csv was not learnt to the same row by a.st and by b.st" in done.err
+    assert "one.csv was not learned to the same row by a.st and by b.st" in done.err
 
 
 def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypatch):
@@ -315,7 +315,7 @@ def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypat
     assert list(stored_model("m.st").records) == ["-", "- 1.st"]
     Path("copy.st").write_bytes(Path("0.st").read_bytes())
     assert (
-        "- was learnt by 0.st and by copy.st"
+        "- was learned by 0.st and by copy.st"
         in run("merge", "0.st", "copy.st", "-o", "x", code=2).err
     )
 
@@ -399,7 +399,7 @@ def test_messages_are_about_what_went_wrong(run):
     frame.loc[:3, "target"] = "new"
     frame.to_csv("two.csv", index=False)
     done = run("evaluate", "m.st", "two.csv")
-    assert "'new' was never learnt, so that none is found" in done.err
+    assert "'new' was never learned, so that none is found" in done.err
     assert "new\t4\t0\tundefined" in done.out
 
 
@@ -445,7 +445,7 @@ def test_shards_with_one_map_merge_and_forget_exactly(run, features):
         return
     learn(run, "again.st", "one.csv", more=more)
     run("forget", "whole.st", "two.csv")
-    # The map has grown by what was learnt late; the rest is as if it had never been.
+    # The map has grown by what was learned late; the rest is as if it had never been.
     left, never = terms_of(run, "whole.st"), terms_of(run, "again.st")
     assert {name: left[name] for name in never} == pytest.approx(never, abs=1e-9)
 
@@ -543,9 +543,9 @@ def test_another_map_is_another_file(run):
     learn(run, "m.st", "a.csv", more=["--features", "rm2"])
     learn(run, "m.st", "a.csv", more=["--features", "rm2"])
     said = run("learn", "a.csv", "-m", "m.st", "--features", "rm3", code=2).err
-    assert "--features is rm3, but m.st was learnt with rm2" in said
+    assert "--features is rm3, but m.st was learned with rm2" in said
     said = run("learn", "a.csv", "-m", "m.st", "--features", "auto", code=2).err
-    assert "--features is auto, but m.st was learnt with rm2" in said
+    assert "--features is auto, but m.st was learned with rm2" in said
     learn(run, "auto.st", "a.csv", more=["--features", "auto"])
     said = run("learn", "a.csv", "-m", "auto.st", "--ridge", "1", code=2).err
     assert "chooses the ridge" in said

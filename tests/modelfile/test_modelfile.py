@@ -39,7 +39,7 @@ def small(**options):
 
 
 def state(model):
-    return {name: getattr(model._learned.moments, name) for name in MOMENTS}
+    return {name: getattr(model.state_.moments, name) for name in MOMENTS}
 
 
 MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "peak", "away", "low", "high")
@@ -60,13 +60,13 @@ def test_save_then_load_is_the_identity(tmp_path_factory, sample, scale, fading)
     again = BalancedRidgeClassifier.load(path)
     assert again.get_params() == model.get_params()
     for name, array in state(model).items():
-        np.testing.assert_array_equal(getattr(again._learned.moments, name), array)
-        assert getattr(again._learned.moments, name).dtype == array.dtype
+        np.testing.assert_array_equal(getattr(again.state_.moments, name), array)
+        assert getattr(again.state_.moments, name).dtype == array.dtype
     np.testing.assert_array_equal(again.classes_, model.classes_)
     model.partial_fit(X, y)
     again.partial_fit(X, y)
     np.testing.assert_array_equal(again.coef_, model.coef_)
-    assert to_bytes(again._contents()) == to_bytes(model._contents())
+    assert to_bytes(again.contents()) == to_bytes(model.contents())
 
 
 @given(labelled_samples(d=3, most=30), st.lists(st.integers(0, 29), max_size=8))
@@ -83,7 +83,7 @@ def test_scatters_stay_symmetric_bit_by_bit(sample, gone):
         if gone:
             with contextlib.suppress(ValueError):
                 model.forget(rows[gone[:1]], y[gone[:1]])
-        C = model._learned.moments.C
+        C = model.state_.moments.C
         np.testing.assert_array_equal(C, C.transpose(0, 2, 1))
 
 
@@ -125,11 +125,11 @@ def test_names_of_features_are_kept(tmp_path):
 
 
 def test_the_same_model_gives_the_same_bytes():
-    assert to_bytes(small()._contents()) == to_bytes(small()._contents())
+    assert to_bytes(small().contents()) == to_bytes(small().contents())
 
 
 def test_the_file_is_as_the_document_says():
-    data = to_bytes(small(costs={0: 2.0})._contents())
+    data = to_bytes(small(costs={0: 2.0}).contents())
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     assert list(header["__metadata__"]) == [KEY]
@@ -141,33 +141,33 @@ def test_the_file_is_as_the_document_says():
 
 
 def test_an_unfitted_model_cannot_be_saved(tmp_path):
-    with pytest.raises(ValueError, match="has learnt nothing yet"):
+    with pytest.raises(ValueError, match="has learned nothing yet"):
         BalancedRidgeClassifier().save(tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
 def test_labels_that_are_no_labels_cannot_be_saved(tmp_path):
     model = BalancedRidgeClassifier().fit([[1.0], [2.0]], [0, 1])
-    model._learned.moments.labels = np.array([(1, 2), None, "x"], dtype=object)[:2]
+    model.state_.moments.labels = np.array([(1, 2), None, "x"], dtype=object)[:2]
     with pytest.raises(TypeError, match="cannot be saved"):
         model.save(tmp_path / "m")
 
 
 def test_every_single_bit_counts():
-    data = to_bytes(BalancedRidgeClassifier().fit([[1.0], [2.0], [4.0]], [0, 1, 1])._contents())
+    data = to_bytes(BalancedRidgeClassifier().fit([[1.0], [2.0], [4.0]], [0, 1, 1]).contents())
     assert len(data) < 2000
-    BalancedRidgeClassifier._of(from_bytes(data))
+    BalancedRidgeClassifier.from_contents(from_bytes(data))
     for i in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[i // 8] ^= 1 << i % 8
         with pytest.raises(ModelFileError):
-            BalancedRidgeClassifier._of(from_bytes(bytes(flipped)))
+            BalancedRidgeClassifier.from_contents(from_bytes(bytes(flipped)))
 
 
 @pytest.fixture(scope="module")
-def learnt(tmp_path_factory):
+def learned(tmp_path_factory):
     """A file as the command line writes it."""
-    folder = tmp_path_factory.mktemp("learnt")
+    folder = tmp_path_factory.mktemp("learned")
     rows = "".join(f"{i % 7},{'ab'[i % 2]}{i % 3},{i % 5 == 0:d}\n" for i in range(200))
     (folder / "t.csv").write_text("a,b,y\n" + rows)
     learner = Learner(str(folder / "m"), {"label": "y", "hashed": {"b": 3}}, {})
@@ -268,14 +268,14 @@ def spoil_header(header, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_mutants_are_refused_or_are_models(learnt, tmp_path, seed):
+def test_mutants_are_refused_or_are_models(learned, tmp_path, seed):
     """2,000 in all; what is accepted predicts, and saves as what was read."""
     rng = np.random.default_rng(seed)
-    kinds = [to_bytes(small()._contents()), to_bytes(online.IRRLS().fit(*stream(20))._contents())]
+    kinds = [to_bytes(small().contents()), to_bytes(online.IRRLS().fit(*stream(20)).contents())]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     accepted = lines = 0
     for i in range(100):
-        data = mutant([learnt, *kinds][i % 3], rng)
+        data = mutant([learned, *kinds][i % 3], rng)
         (tmp_path / "m").write_bytes(data)
         try:
             if i % 3 == 0:
@@ -298,32 +298,34 @@ def test_mutants_are_refused_or_are_models(learnt, tmp_path, seed):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1e6  # kB
 
 
-def test_huge_claims_cost_no_memory(learnt):
-    data = resealed(learnt, lambda h, t: h["facts"].update(features=10**9))
+def test_huge_claims_cost_no_memory(learned):
+    data = resealed(learned, lambda h, t: h["facts"].update(features=10**9))
     with pytest.raises(ModelFileError, match="tensors"):
-        BalancedRidgeClassifier._of(from_bytes(data))
+        BalancedRidgeClassifier.from_contents(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
     with pytest.raises(ModelFileError, match="not a whole safetensors file"):
         from_bytes(huge)
 
 
-def test_what_could_not_have_been_learnt_is_refused():
+def test_what_could_not_have_been_learned_is_refused():
     model = small()
 
     def spoilt(**arrays):
-        contents = model._contents()
+        contents = model.contents()
         with pytest.raises(ModelFileError) as error:
-            BalancedRidgeClassifier._of(replace(contents, arrays={**contents.arrays, **arrays}))
+            BalancedRidgeClassifier.from_contents(
+                replace(contents, arrays={**contents.arrays, **arrays})
+            )
         return str(error.value)
 
-    C = model._contents().arrays["C"].copy()
+    C = model.contents().arrays["C"].copy()
     C[0, 1] = 10 * np.sqrt(C[0, 0] * C[0, 2])
     assert "scatter" in spoilt(C=C)
-    C = model._contents().arrays["C"].copy()
+    C = model.contents().arrays["C"].copy()
     C[0, 2] *= -0.5
     assert "positive semidefinite" in spoilt(C=C)
-    assert "below zero" in spoilt(n=-model._learned.moments.n)
-    assert "disagree" in spoilt(n=model._learned.moments.n + 1)
+    assert "below zero" in spoilt(n=-model.state_.moments.n)
+    assert "disagree" in spoilt(n=model.state_.moments.n + 1)
     assert "too large" in spoilt(n=np.full(3, 1e70), N=np.full(3, 1e70))
     assert "never seen" in spoilt(n=np.zeros(3), N=np.zeros(3), away=np.zeros((3, 2, 2)))
 
@@ -338,7 +340,7 @@ def test_other_safetensors_files_are_refused(tmp_path):
 
 
 def test_a_later_schema_says_so():
-    data = resealed(to_bytes(small()._contents()), lambda h, t: h.update(schema=2))
+    data = resealed(to_bytes(small().contents()), lambda h, t: h.update(schema=2))
     with pytest.raises(ModelFileError, match="schema 2, and this version reads schema 1"):
         from_bytes(data)
 
@@ -415,12 +417,12 @@ for path in sys.argv[1:]:
 """
 
 
-def test_hostile_files_are_refused_within_200_mb(learnt, tmp_path):
-    files = {name: resealed(learnt, change) for name, (change, _) in HOSTILE.items()}
+def test_hostile_files_are_refused_within_200_mb(learned, tmp_path):
+    files = {name: resealed(learned, change) for name, (change, _) in HOSTILE.items()}
     wanted = {name: message for name, (_, message) in HOSTILE.items()}
-    files["many"], wanted["many"] = resealed(learnt, in_buckets(2**32, 2**32 - 1)), "a model"
+    files["many"], wanted["many"] = resealed(learned, in_buckets(2**32, 2**32 - 1)), "a model"
     for text in ("+1", "01", "-1", " 1", "1.0", "٣", "4294967296"):
-        files[text] = resealed(learnt, in_buckets(2**32, text))
+        files[text] = resealed(learned, in_buckets(2**32, text))
         wanted[text] = "features of other columns"
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
@@ -434,12 +436,12 @@ def test_hostile_files_are_refused_within_200_mb(learnt, tmp_path):
 
 
 def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
-    contents = online.RLS().fit(*stream(20))._contents()
+    contents = online.RLS().fit(*stream(20)).contents()
     d = 10**7
     facts = {**contents.facts, "features": d - 1}
     arrays = {**contents.arrays, "w": np.zeros(d)}
     with pytest.raises(ModelFileError, match="a tensor 'S' of shape"):
-        online.RLS._of(replace(contents, facts=facts, arrays=arrays))
+        online.RLS.from_contents(replace(contents, facts=facts, arrays=arrays))
 
 
 def test_rows_that_count_a_million_times():
@@ -519,16 +521,16 @@ def test_any_bytes_are_refused(data):
         from_bytes(data)
 
 
-# Models that were learnt must always be believed.
+# Models that were learned must always be believed.
 
 
 def assert_loaded_alike(model, X):
     """What is loaded has the same moments, bit by bit, and scores rows as the model does."""
-    data = to_bytes(model._contents())
-    again = BalancedRidgeClassifier._of(from_bytes(data))
+    data = to_bytes(model.contents())
+    again = BalancedRidgeClassifier.from_contents(from_bytes(data))
     for name, array in state(model).items():
         np.testing.assert_array_equal(state(again)[name], array)
-    assert to_bytes(again._contents()) == data
+    assert to_bytes(again.contents()) == data
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
@@ -536,7 +538,7 @@ def assert_loaded_alike(model, X):
     st.integers(0, 2**32 - 1), st.sampled_from([None, 5.0, 50.0, 1000.0]), st.booleans(),
     st.sampled_from(["standard", "minmax"]),
 )  # fmt: skip
-def test_whatever_was_learnt_can_be_loaded(seed, half_life, weighted, scale):
+def test_whatever_was_learned_can_be_loaded(seed, half_life, weighted, scale):
     """Also a feature that is constant in one class, collinear ones, odd magnitudes and weights."""
     rng = np.random.default_rng(seed)
     model = BalancedRidgeClassifier(half_life=half_life, scale=scale)
@@ -605,8 +607,8 @@ CRAFTED = {
 
 
 @pytest.mark.parametrize("case", CRAFTED)
-def test_streams_that_contradict_themselves_are_refused(learnt, tmp_path, case):
-    (tmp_path / "m").write_bytes(resealed(learnt, lambda h, t: CRAFTED[case](h)))
+def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case):
+    (tmp_path / "m").write_bytes(resealed(learned, lambda h, t: CRAFTED[case](h)))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
 
@@ -616,13 +618,13 @@ def test_streams_that_contradict_themselves_are_refused(learnt, tmp_path, case):
     [b"[]", b"[1.5]", b"[[]]", b"[[1]]", b"[[1.5],[2.5]]", b'[["x"]]', b"[[1e999]]",
      b"[[" + b",".join([b"1.5"] * 10_001) + b"]]"],
 )  # fmt: skip
-def test_scores_that_cannot_be_are_refused(learnt, tmp_path, scores):
+def test_scores_that_cannot_be_are_refused(learned, tmp_path, scores):
     def change(header, tensors):
         assert stored_model(str(tmp_path / "good")).recent.shape == (100, 1)
         tensors["recent"] = np.frombuffer(scores, dtype=np.uint8)
 
-    (tmp_path / "good").write_bytes(learnt)
-    (tmp_path / "m").write_bytes(resealed(learnt, change))
+    (tmp_path / "good").write_bytes(learned)
+    (tmp_path / "m").write_bytes(resealed(learned, change))
     with pytest.raises(ModelFileError):
         stored_model(str(tmp_path / "m"))
 

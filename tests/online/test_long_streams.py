@@ -191,16 +191,16 @@ def test_a_covariance_that_is_lost_is_an_error(rule, d):
 @pytest.mark.parametrize("rule", [AROW(), RLS(), AROW(covariance="diagonal"), NRRLS()], ids=str)
 def test_a_covariance_that_is_none_is_refused_from_a_file(rule):
     X, y = noisy(50, 3)
-    contents = rule.fit(X, y)._contents()
+    contents = rule.fit(X, y).contents()
     S = contents.arrays["S"]
     lost = S.copy()
     lost.reshape(-1)[0] = -1.0 if isinstance(rule, NRRLS) else 0.0
     for bad in (lost, S.T @ S if S.ndim == 2 else -S):  # the covariance itself is no factor
         contents.arrays["S"] = bad
         with pytest.raises(ModelFileError, match="covariance"):
-            type(rule)._of(contents)
+            type(rule).from_contents(contents)
     contents.arrays["S"] = S
-    np.testing.assert_array_equal(type(rule)._of(contents).covariance_, rule.covariance_)
+    np.testing.assert_array_equal(type(rule).from_contents(contents).covariance_, rule.covariance_)
 
 
 def test_acog_minds_the_rare_class_by_default():

@@ -180,8 +180,8 @@ def test_chunks_and_delays(rule, tol):
     cut = [parts.progressive_scores(X[:7], y[:7]), parts.progressive_scores(X[7:], y[7:])]
     np.testing.assert_array_equal(np.concatenate(cut), scores)
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
-    learnt = deepcopy(rule).partial_fit(X[:7], y[:7]).partial_fit(X[7:], y[7:])
-    np.testing.assert_allclose(learnt.coef_, whole.coef_, rtol=max(tol, 1e-11))
+    learned = deepcopy(rule).partial_fit(X[:7], y[:7]).partial_fit(X[7:], y[7:])
+    np.testing.assert_allclose(learned.coef_, whole.coef_, rtol=max(tol, 1e-11))
 
     late = deepcopy(rule)
     delayed = late.progressive_scores(X, y, delay=5)
@@ -415,7 +415,7 @@ def test_parameters_that_shape_the_state_cannot_change(change):
     rule.fit(X, y)
 
 
-def test_a_threshold_belongs_to_the_weights_that_were_learnt_for_it():
+def test_a_threshold_belongs_to_the_weights_that_were_learned_for_it():
     X, y = noisy(50, 3)
     rule = TER(ridge=1.0).fit(X, y)
     before = rule.decision_function(X)

@@ -111,8 +111,8 @@ def test_a_new_feature_with_every_event_copies_rarely():
     model, stores = BalancedRidgeClassifier(), set()
     for i in range(300):
         model.learn_one({f"f{i}": 1.0, f"f{i // 2}": 2.0}, i % 2)
-        stores.add(id(model._moments._store))
-    assert len(model._names) == 300
+        stores.add(id(model._state.moments._store))
+    assert len(model._state.names) == 300
     assert len(stores) < 40
 
 
@@ -167,7 +167,7 @@ def test_unlearning_and_rolling_windows():
     theirs = ScikitFace().fit(X[90:], y[90:])
     p = [window.predict_proba_one(x)[1] for x in xs]
     np.testing.assert_allclose(p, theirs.predict_proba(X)[:, 1], rtol=1e-7)
-    with pytest.raises(ValueError, match="none was ever learnt"):
+    with pytest.raises(ValueError, match="none was ever learned"):
         window.obj.unlearn_one({"other": 1.0}, 0)
     with pytest.raises(ValueError, match="half_life"):
         BalancedRidgeClassifier(half_life=5.0).unlearn_one(xs[0], 0)
@@ -241,7 +241,7 @@ def test_copies_go_on_where_they_were():
         for event, label in zip(xs[60:], y[60:].tolist(), strict=True):
             twin.learn_one(event, label)
     for twin in twins[1:]:
-        np.testing.assert_array_equal(twin._moments.C, model._moments.C)
+        np.testing.assert_array_equal(twin._state.moments.C, model._state.moments.C)
 
 
 # One row at a time on arrays.
@@ -269,7 +269,7 @@ def test_rows_one_by_one_on_arrays(options, classes):
             model.predict_one(bad)
 
 
-def test_what_is_learnt_does_not_depend_on_who_looked():
+def test_what_is_learned_does_not_depend_on_who_looked():
     _, y, xs = events(400, 6)
     watched, quiet = BalancedRidgeClassifier(), BalancedRidgeClassifier()
     for i, (x, label) in enumerate(zip(xs, y.tolist(), strict=True)):
@@ -278,11 +278,11 @@ def test_what_is_learnt_does_not_depend_on_who_looked():
             watched.predict_proba_one(x)
         watched.learn_one(x, label)
         quiet.learn_one(x, label)
-    np.testing.assert_array_equal(watched._moments.C, quiet._moments.C)
-    np.testing.assert_array_equal(watched._moments.mean, quiet._moments.mean)
+    np.testing.assert_array_equal(watched._state.moments.C, quiet._state.moments.C)
+    np.testing.assert_array_equal(watched._state.moments.mean, quiet._state.moments.mean)
 
 
-def test_a_stream_that_begins_with_one_class_is_learnt_event_by_event():
+def test_a_stream_that_begins_with_one_class_is_learned_event_by_event():
     X, y, xs = events(200, 4)
     order = np.argsort(y, kind="stable")
     ours, theirs = BalancedRidgeClassifier(), ScikitFace()
@@ -292,7 +292,7 @@ def test_a_stream_that_begins_with_one_class_is_learnt_event_by_event():
         if y[i] == 0:
             assert ours.predict_one(xs[i]) == 0
             assert theirs.predict_one(X[i]) == 0
-            assert ours._events is not None
+            assert ours._open is not None
     fitted = ScikitFace().fit(X[order[:150]], y[order[:150]])
     assert_close(theirs.coef_, fitted.coef_)
     assert [ours.predict_one(x) for x in xs] == fitted.predict(X).tolist()
@@ -426,7 +426,7 @@ def test_unlearning_through_a_map():
     assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])
 
 
-def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearnt():
+def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearned():
     one = BalancedRidgeClassifier(features="poly2", memory_limit=1e7)
     one.learn_one({"a": 1.0}, 1)
     with pytest.raises(ValueError, match="more than memory_limit"):
@@ -440,15 +440,16 @@ def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearnt():
     assert empty.predict_one({}) is None
 
 
-def test_what_is_unlearnt_leaves_no_name():
+def test_what_is_unlearned_leaves_no_name():
     model = BalancedRidgeClassifier()
     for event in (({"a": 1.0}, "x"), ({"a": 2.0}, "y"), ({"a": 3.0, "b": 1.0}, "secret")):
         model.learn_one(*event)
     model.unlearn_one({"a": 3.0, "b": 1.0}, "secret")
-    assert list(model._slots) == model._moments.labels.tolist() == ["x", "y"]
+    assert list(model._open.slots) == model._state.moments.labels.tolist() == ["x", "y"]
     model.unlearn_one({"a": 1.0}, "x")
     model.unlearn_one({"a": 2.0}, "y")
-    assert (model._names, model._slots, model._moments) == ([], {}, None)
+    assert (model._state.names, model._columns, model._open) == ([], {}, None)
+    assert not len(model._state.moments.labels)
     assert model.predict_one({"a": 1.0}) is None
     model.learn_one({"c": 1.0}, "z")
     assert model.predict_one({"c": 1.0}) == "z"

@@ -123,7 +123,7 @@ def test_the_same_files_give_the_same_bits(spark, cancer, tmp_path):
     found = set()
     for _ in range(2):
         frame = spark.read.parquet(str(tmp_path / "rows"))
-        found.add(modelfile.to_bytes(fit(frame, "y", scale="minmax")._contents()))
+        found.add(modelfile.to_bytes(fit(frame, "y", scale="minmax").contents()))
     assert len(found) == 1
 
 
@@ -188,7 +188,7 @@ def frame_rows(frame):
     return frame.select(*NAMES).toPandas().to_numpy()
 
 
-def test_missing_values_are_refused_dropped_or_learnt(spark, payments):
+def test_missing_values_are_refused_dropped_or_learned(spark, payments):
     table, _ = payments
     holes = table[["amount", "fraud"]].copy()
     holes.loc[::10, "amount"] = np.nan
@@ -204,7 +204,7 @@ def test_missing_values_are_refused_dropped_or_learnt(spark, payments):
     assert same(dropped.coef_, alone.coef_)
     known = fit(frame, "fraud", missing="indicate")
     assert known.feature_names_in_.tolist() == ["amount", "amount is missing"]
-    # A row that cannot be judged gets no prediction, unless that was learnt.
+    # A row that cannot be judged gets no prediction, unless that was learned.
     rows = predict(frame, dropped).toPandas()
     assert (rows["prediction"].isna() == rows["amount"].isna()).all()
     assert predict(frame, known).toPandas()["prediction"].notna().all()
@@ -263,7 +263,7 @@ def test_predictions_are_those_of_the_model(cancer):
     assert np.allclose(rows["f"], alone.decision_function(matrix), atol=1e-9)
     with pytest.raises(DataError, match="lacks column 'x3'"):
         predict(cancer.drop("x3"), model)
-    with pytest.raises(DataError, match="'x3' was learnt as numbers, and holds text"):
+    with pytest.raises(DataError, match="'x3' was learned as numbers, and holds text"):
         predict(cancer.withColumn("x3", functions.lit("a")), model)
     with pytest.raises(DataError, match="not fitted on a frame"):
         predict(cancer, alone)
@@ -362,10 +362,10 @@ def fail():
 def test_a_task_that_fails_or_dies_changes_nothing(spark, cancer, tmp_path, harm):
     cancer.repartition(10).write.parquet(str(tmp_path / "rows"))
     frame = spark.read.parquet(str(tmp_path / "rows"))
-    whole = modelfile.to_bytes(fit(frame, "y")._contents())
+    whole = modelfile.to_bytes(fit(frame, "y").contents())
     flag = tmp_path / "harmed"
     broken = frame.mapInArrow(once(str(flag), harm), frame.schema)
-    assert modelfile.to_bytes(fit(broken, "y")._contents()) == whole
+    assert modelfile.to_bytes(fit(broken, "y").contents()) == whole
     assert flag.exists()
 
 
@@ -463,7 +463,7 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
     before = Path(path).read_bytes()
     with pytest.raises(DataError, match="other options of the classifier"):
         ModelSink(path, "y", ridge=1.0)(frame, 1)
-    with pytest.raises(DataError, match="learnt with missing 'error', not 'drop'"):
+    with pytest.raises(DataError, match="learned with missing 'error', not 'drop'"):
         ModelSink(path, "y", missing="drop")(frame, 1)
     with pytest.raises(DataError, match="no column 'word'"):
         ModelSink(path, "y")(frame.drop("word"), 1)
@@ -472,7 +472,7 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
     assert stored_model(path).records["- spark stream"].mark.size == 2
 
 
-def test_what_was_learnt_stays_what_it_was(spark, tmp_path, run):
+def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     path = str(tmp_path / "model.safetensors")
     table = some_files(tmp_path / "in", 1)
     table.to_csv(tmp_path / "rows.csv", index=False)
@@ -595,7 +595,7 @@ def test_missing_categories_and_weights(spark):
         fit(lacking, "y", weight="w", missing="indicate")
 
 
-def test_text_learnt_as_numbers_is_predicted_as_numbers(spark, tmp_path):
+def test_text_learned_as_numbers_is_predicted_as_numbers(spark, tmp_path):
     frame = spark.createDataFrame([("1", "0"), ("2.5", "1"), ("3", "1")], "x string, y string")
     model = fit(frame, "y", numeric=["x", "y"])
     assert model.classes_.tolist() == [0, 1]
@@ -639,7 +639,7 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     assert names["scored"].columns[-2:] == ["prediction", "score"]
     assert spark.read.parquet(str(tmp_path / "scored")).count() == 300
     assert stored_model("cluster.safetensors").model.class_count_.sum() == 300
-    # The file of the first example had learnt all rows; the stream has learnt them once more.
+    # The file of the first example had learned all rows; the stream has learned them once more.
     assert stored_model("fraud.safetensors").model.class_count_.sum() == 600
 
 

@@ -41,7 +41,7 @@ def values(found, name):
 
 
 def encoded(path, label="y", rows=4, **columns):
-    """All rows of an input, encoded as they are learnt, and the encoding."""
+    """All rows of an input, encoded as they are learned, and the encoding."""
     encoding, parts, labels = Encoding(Columns(label, **columns)), [], []
     for chunk in source(str(path)).chunks(rows, Mark(), {}, encoding.columns.wanted):
         found, encoding = encoding.learn(chunk)
@@ -259,7 +259,7 @@ def test_missing_values(tmp_path, ending):
     with pytest.raises(DataError, match=r"row 2: column 'a' is missing"):
         encoded(path)
     X, y, encoding = encoded(path, missing="drop")
-    assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learnt from rows 2 and 3
+    assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learned from rows 2 and 3
     X, y, encoding = encoded(path, missing="indicate")
     by_name = {name: X[:, j].tolist() for j, name in enumerate(names(encoding))}
     assert by_name["a"] == [1, 0, 3, 4]
@@ -531,7 +531,9 @@ def test_prediction_treats_what_it_does_not_know_as_none(tmp_path):
     with pytest.raises(DataError, match="has a column 'extra', which the model does not know"):
         encoding.predict(chunk)
     (chunk,) = chunks(written(tmp_path / "n.csv", "a\n5\n"))
-    with pytest.raises(DataError, match="lacks column 'b', which the model has learnt; it has 'a'"):
+    with pytest.raises(
+        DataError, match="lacks column 'b', which the model has learned; it has 'a'"
+    ):
         encoding.predict(chunk)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,35 +14,51 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.choosing.candidates import LINEAR, Field
+from counterpoise.choosing import file
+from counterpoise.choosing.candidates import LINEAR, Candidates
 from counterpoise.choosing.judge import Tally
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.exact import lifting
-from counterpoise.exact.model import Solved
-from counterpoise.exact.state import union
+from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores
+from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import Costs
-from counterpoise.features import FixedMap
-from counterpoise.modelfile import packing
-from counterpoise.modelfile.container import Contents, ModelFileError, Saved, require
+from counterpoise.features import FixedMap, Map
+from counterpoise.features.given import map_in, text_of
+from counterpoise.modelfile.container import Contents, ModelFileError, require
+from counterpoise.modelfile.options import contents_of, names_of, options_of
+from counterpoise.modelfile.saved import Saved
 
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 MANY = 100  # candidates at most
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
+class Params(NamedTuple):
+    """Parameters as they were given, and what they mean: made anew only when one has changed."""
+
+    given: tuple[Any, ...]
+    names: list[str]
+    plans: list[Plan]
+    ridges: Vector
+    options: Options
+    learning: tuple[Any, ...]  # what decides what is learned and chosen
+
+
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
 
     Candidates learn side by side in one pass. Each row is scored by all of them before it is
-    learnt; the one with the highest G-mean so far answers, solved on all rows so far. Where two
+    learned; the one with the highest G-mean so far answers, solved on all rows so far. Where two
     are within a standard error, it is the richer one. Candidates that are surely worse are
     dropped. Memory and time for a row do not grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
     good after 256 rows, if it is not linear.
-    Rows are learnt into a copy that then takes its place, so that nothing is ever half learnt:
-    give it chunks, of a hundred rows or more, rather than single rows.
+    Whenever weights are brought up to date, which is each time that the stream has grown by a
+    sixth, the decomposition takes far longer than a row: chunks of a hundred rows or more are
+    cheaper than single rows.
 
     Parameters
     ----------
@@ -108,8 +124,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.memory_limit = memory_limit
 
     n_features_in_: int
-    _field: Field
-    _learnt_with: tuple[Any, ...]
+    candidates_: Candidates
+    _learned_with: tuple[Any, ...]
 
     # Learning
 
@@ -128,7 +144,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft.__dict__.pop("_field", None)
+            draft.__dict__.pop("candidates_", None)
             draft._learn(X, y, None)
         return self
 
@@ -157,7 +173,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def progressive_scores(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Test, then train: score each row before it is learnt, by the best of that moment.
+        """Test, then train: score each row before it is learned, by the best of that moment.
 
         Parameters
         ----------
@@ -176,7 +192,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self) as draft:
             scores = draft._learn(X, y, classes, scored=True)
-        return scores.ravel() if scores.shape[1] == 1 else scores
+        return flat(scores)
 
     def merge(self, other: Any) -> NoReturn:
         """Refuse: what was chosen depends on the order of the rows.
@@ -214,7 +230,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        return self._winner().decision_function(self._rows(X))
+        return self.chosen().decision_function(self._rows(X))
 
     def predict(self, X: ArrayLike) -> Labels:
         """Labels by the best candidate.
@@ -228,7 +244,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self._winner().predict(self._rows(X))
+        return self.chosen().predict(self._rows(X))
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the weights of training, by the best candidate.
@@ -242,7 +258,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        return self._winner().predict_proba(self._rows(X))
+        return self.chosen().predict_proba(self._rows(X))
 
     def stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies, by the best candidate.
@@ -256,123 +272,231 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        return self._winner().stream_proba(self._rows(X))
+        return self.chosen().stream_proba(self._rows(X))
 
     @property
     def best_(self) -> BalancedRidgeClassifier:
         """A copy of the best candidate, with its ridge."""
-        best: BalancedRidgeClassifier = copy.deepcopy(self._winner())
+        best: BalancedRidgeClassifier = copy.deepcopy(self.chosen())
         if hasattr(self, "feature_names_in_"):
             best.feature_names_in_ = self.feature_names_in_
         return best
 
     @property
     def g_means_(self) -> dict[str, dict[float, float]]:
-        """Progressive G-mean of each candidate that is still in the field, by ridge."""
-        self._require_fitted()
-        self._require_same_learning()
-        state = self._field
-        if not len(state.tally.labels):
-            return {name: {} for name in state.names}
-        G, _ = state.tally.g_means(state.rows, state.costs)
-        ridges = self._ridges().tolist()
+        """Progressive G-mean of each candidate that is still in the race, by ridge."""
+        candidates, params = self._settled()
+        if not len(candidates.tally.labels):
+            return {name: {} for name in candidates.names}
+        G, _ = candidates.tally.g_means(candidates.rows, candidates.costs)
+        ridges = params.ridges.tolist()
         return {
             name: dict(zip(ridges, row.tolist(), strict=True))
-            for name, row in zip(state.names, G, strict=True)
+            for name, row in zip(candidates.names, G, strict=True)
         }
 
     @property
     def dropped_(self) -> dict[str, int]:
         """Candidates that were dropped, and after how many rows."""
         self._require_fitted()
-        return dict(self._field.dropped)
+        return dict(self.candidates_.dropped)
 
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        return self._model().classes_
+        return self._classes().labels
 
     @property
     def class_count_(self) -> Vector:
         """Rows of each class."""
-        return self._model().class_count_
+        slots = self._classes().slots
+        return np.append(self.candidates_.states[0].moments.N, 0.0)[slots]
+
+    @property
+    def scores_(self) -> Scores:
+        """Scores of the best candidate as a function of rows."""
+        return self.chosen().scores_
 
     def __copy__(self) -> ChoosingClassifier:
         return copy.deepcopy(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {**super().__getstate__()}
+        state.pop("_held", None)
+        return state
+
     def __sklearn_is_fitted__(self) -> bool:
-        return "_field" in self.__dict__ and self._field.rows > 0
+        return "candidates_" in self.__dict__ and self.candidates_.rows > 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    # Within
+    # For other rooms of the package
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raise if a parameter has no meaning."""
-        validate.positive(self, "memory_limit")
-        validate.flag(self, "drop")
+        self._params()
+
+    def chosen(self) -> BalancedRidgeClassifier:
+        """The best candidate with its ridge: to look at, for it shares what was learned.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+        """
+        candidates, params = self._settled()
+        i, j = candidates.best()
+        return self._model(candidates.names[i], candidates.states[i], float(params.ridges[j]))
+
+    def widen(self, names: Sequence[str]) -> None:
+        """Make room for features that were zero in every row so far.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of all features, the old ones first.
+        """
+        if "candidates_" not in self.__dict__ or len(names) == self.n_features_in_:
+            return
+        self._require_room(len(self.classes_), len(names), self.candidates_.states)
+        wider = self.candidates_.widened(self.n_features_in_, names, self.memory_limit)
+        given = {
+            name: state.plan.given
+            for name, state in zip(wider.names, wider.states, strict=True)
+            if state.plan.given is not None
+        }
+        with validate.all_or_nothing(self) as draft:
+            if given:
+                each = zip(self.candidates, self._params().names, strict=True)
+                draft.candidates = tuple(given.get(name, one) for one, name in each)
+                draft._learned_with = draft._params().learning
+            draft.candidates_, draft.n_features_in_ = wider, len(names)
+
+    def contents(self) -> Contents:
+        """What a file is to hold of this model.
+
+        Returns
+        -------
+        Contents
+        """
+        candidates, params = self._settled()
+        pairs = zip(candidates.names, candidates.states, strict=True)
+        models = [self._model(name, state, 1.0) for name, state in pairs]
+        contents = contents_of(self, *file.pack(candidates, models))
+        options = {
+            **contents.options,
+            "candidates": " ".join(params.names),
+            "ridges": " ".join(map(repr, params.ridges.tolist())),
+        }
+        return replace(contents, options=options)
+
+    @classmethod
+    def from_contents(cls, contents: Contents) -> ChoosingClassifier:
+        """A model from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents : Contents
+            What the file holds.
+
+        Returns
+        -------
+        ChoosingClassifier
+        """
+        options = options_of(contents.options, cls().get_params())
+        require(all(isinstance(options[k], str) for k in ("candidates", "ridges")), "candidates")
+        options["candidates"] = tuple(options["candidates"].split(" "))
+        options["ridges"] = tuple(map(float, options["ridges"].split(" ")))
+        result = cls(**options)
         try:
-            ridges = self._ridges()
-        except (TypeError, ValueError):
-            ridges = np.empty(0)
-        if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
-            raise ValueError(f"ridges={self.ridges!r} must be finite numbers above 0")
-        if len(np.unique(ridges)) < len(ridges):
-            raise ValueError(f"ridges={self.ridges!r} has a number twice")
+            params = result._params()
+        except ValueError as error:
+            raise ModelFileError(f"has an option that is impossible: {error}") from None
+        found, models = file.unpack(contents, params.names, len(params.ridges), params.options)
+        for name, model in zip(found.names, models, strict=True):
+            alike = result._model(name, model.state_, 1.0).get_params(deep=False)
+            same = {**alike, "features": model.features, "memory_limit": model.memory_limit}
+            require(same == model.get_params(deep=False), "a candidate with other options")
+        given = {
+            name: state.plan.given
+            for name, state in zip(found.names, found.states, strict=True)
+            if state.plan.given is not None
+        }
+        result.candidates = tuple(given.get(name, name) for name in params.names)
+        result._learned_with = result._params().learning
+        result.n_features_in_ = found.states[0].inputs
+        columns = names_of(contents, result.n_features_in_)
+        if columns is not None:
+            result.feature_names_in_ = columns
+        result.candidates_ = found
+        return result
+
+    # Inside
+
+    def _params(self) -> Params:
+        """The parameters, checked, and what they mean."""
         several = isinstance(self.candidates, Sequence | np.ndarray)
         if not several or isinstance(self.candidates, str) or not len(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
+        each = tuple(self.candidates)
+        texts = tuple(text_of(one) if isinstance(one, Map) else None for one in each)
+        ridges, costs = self.ridges, self.costs
+        kept = tuple(ridges) if isinstance(ridges, Sequence | np.ndarray) else ridges
+        given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
+        held: Params | None = self.__dict__.get("_held")
+        if held is None or held.given != given:
+            costs = None if costs is None else dict(costs)
+            given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
+            self._held = held = self._read(given)
+        return held
+
+    def _read(self, given: tuple[Any, ...]) -> Params:
+        """Read the parameters; raise if one has no meaning."""
+        validate.positive(self, "memory_limit")
+        validate.flag(self, "drop")
+        try:
+            ridges = np.array(self.ridges, dtype=np.float64)
+        except (TypeError, ValueError):
+            ridges = np.empty(0)
+        if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
+            raise ValueError(f"ridges={self.ridges!r} must be finite numbers above 0")
+        if len(np.unique(ridges)) < len(ridges):
+            raise ValueError(f"ridges={self.ridges!r} has a number twice")
         if len(self.candidates) > MANY:
             raise ValueError(f"candidates has {len(self.candidates)} maps, more than {MANY}")
-        names = self._names()
+        maps = [_map(one) for one in self.candidates]
+        names = [LINEAR if one is None else one.text for one in maps]
         if len(set(names)) < len(names):
             raise ValueError(f"candidates={self.candidates!r} has a map twice")
-        self._candidate(None)._check()
-
-    def _ridges(self) -> Vector:
-        return np.array(self.ridges, dtype=np.float64)
-
-    def _names(self) -> list[str]:
-        return [
-            LINEAR if isinstance(c, str) and c == LINEAR else str(lifting.text_of(c))
-            for c in self.candidates
+        options = Options(ridge=1.0, costs=given[3], half_life=self.half_life)
+        options.check()
+        fixed = [one if isinstance(one, FixedMap) else None for one in self.candidates]
+        plans = [
+            Plan(self.half_life, False, None if one is None else one.text, before, one)
+            for one, before in zip(maps, fixed, strict=True)
         ]
+        learning = (names, fixed), ridges.tolist(), given[3], self.half_life
+        return Params(given, names, plans, ridges, options, learning)
 
-    def _learning(self) -> tuple[Any, ...]:
-        """What decides what is learnt and chosen."""
-        given = [c if isinstance(c, FixedMap) else None for c in self.candidates]
-        costs = None if self.costs is None else dict(self.costs)
-        return (self._names(), given), self._ridges().tolist(), costs, self.half_life
-
-    def _require_same_learning(self) -> None:
-        if self._learnt_with != self._learning():
-            raise ValueError(
-                "candidates, ridges, costs and half_life cannot change once rows were learnt; fit "
-                "again, or use a clone"
-            )
-
-    def _candidate(self, features: Any) -> BalancedRidgeClassifier:
-        return BalancedRidgeClassifier(
+    def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
+        """A candidate as a classifier that shares what it has learned."""
+        features = state.plan.given or state.plan.text
+        for one, known in zip(self.candidates, self._params().names, strict=True):
+            if known == name and isinstance(one, Map):
+                features = one
+        return BalancedRidgeClassifier.with_state(
+            state,
             features=features,
             costs=self.costs,
             half_life=self.half_life,
             memory_limit=self.memory_limit,
-            ridge=1.0,
+            ridge=ridge,
         )
-
-    def _begin(self) -> Field:
-        given = zip(self.candidates, self._names(), strict=True)
-        models = [self._candidate(None if name == LINEAR else one) for one, name in given]
-        nobody = np.zeros((0, len(models), len(self.ridges)))
-        tally = Tally(np.empty(0), np.zeros(0), nobody)
-        costs = None if self.costs is None else dict(self.costs)
-        return Field(models, self._names(), [None] * len(models), tally, costs)
 
     def _learn(
         self,
@@ -382,36 +506,57 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         scored: bool = False,
         empty: bool = False,
     ) -> NDArray[np.float64]:
-        """Check rows, and learn them into a copy of the field, which then takes its place.
-
-        Returns scores of the best of each moment, if they are wanted.
-        """
-        self._check()
-        first = "_field" not in self.__dict__
+        """Check rows, and learn them. Returns scores of the best of each moment, if asked for."""
+        params, first = self._params(), "candidates_" not in self.__dict__
         validate.require_y(self, y)
         rows, target = validate.rows(self, X, y, reset=first, least=0 if empty else 1)
-        if not len(target):
-            return np.zeros((0, 1))
         validate.require_bounded(self, rows)
-        if not first:
-            self._require_same_learning()
-        state = self._begin() if first else copy.deepcopy(self._field)
-        self._require_room(len(np.unique(target)), rows.shape[1], state)
-        for candidate in state.models:  # nothing is learnt, but labels are checked and declared
-            candidate.memory_limit = self.memory_limit
-            candidate.partial_fit(rows[:1], target[:1], classes=classes, sample_weight=[0.0])
-        everything = union(state.models[0].classes_, np.unique(target))
-        target = target.astype(everything.dtype)
-        self._require_room(len(everything), rows.shape[1], state)
-        columns = 1 if len(everything) <= 2 else len(everything)
-        scores = np.zeros((len(target) if scored else 0, columns))
-        into = scores if scored else None
-        state.learn(rows, target, self._ridges(), self.drop, everything, into)
-        self._field, self._learnt_with = state, self._learning()
-        return scores
+        if first:
+            before = self._begin(params, rows.shape[1], target[:0])
+        else:
+            self._require_same_learning(params)
+            before = self.candidates_
+        state = before.states[0]
+        known = declared(state.declared, classes)
+        validate.require_one_type(target, known)
+        if not len(target):
+            states = [one.announced(known) for one in before.states]
+            if classes is not None:
+                self.candidates_, self._learned_with = (
+                    replace(before, states=states),
+                    params.learning,
+                )
+            return np.zeros((0, 1))
+        everything = state.moments.labels
+        if not set(target.tolist()) <= set(everything.tolist()):
+            _, everything = grouped(target, everything)  # the checks of new labels
+            self._require_room(len(everything), rows.shape[1], before.states)
+        target = target.astype(everything.dtype, copy=False)
+        batch = Batch(rows, target, None, grouped, self)
+        into = None
+        if scored:
+            wanted = union(everything, known)
+            into = np.zeros((len(target), problems(len(wanted)))), wanted
+        self.candidates_ = before.learn(
+            batch, known, self.memory_limit, params.ridges, self.drop, into
+        )
+        self._learned_with = params.learning
+        return np.zeros((0, 1)) if into is None else into[0]
 
-    def _require_room(self, c: int, inputs: int, state: Field) -> None:
-        maps = [lifting.map_in(candidate.features) for candidate in state.models]
+    def _begin(self, params: Params, inputs: int, nobody: Labels) -> Candidates:
+        for plan in params.plans:
+            if plan.given is not None and len(plan.given.mean) != inputs:
+                raise ValueError(
+                    f"candidates has a map fixed for {len(plan.given.mean)} features, but X has "
+                    f"{inputs} features"
+                )
+        states = [State.empty(plan, inputs).announced(nobody) for plan in params.plans]
+        hits = np.zeros((0, len(states), len(params.ridges)))
+        tally = Tally(np.empty(0), np.zeros(0), hits)
+        return Candidates(list(params.names), states, [None] * len(states), tally, params.options)
+
+    def _require_room(self, c: int, inputs: int, states: Sequence[State]) -> None:
+        maps = [state.plan.map for state in states]
         sizes = [inputs if one is None else one.count(inputs) for one in maps]
         size = 8.0 * c * sum(d * d for d in sizes)
         if size > self.memory_limit:
@@ -421,20 +566,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "candidates, or smaller ones, or raise memory_limit"
             )
 
-    def _winner(self) -> BalancedRidgeClassifier:
-        """The best candidate itself, with its ridge."""
-        self._require_fitted()
-        self._require_same_learning()
-        i, j = self._field.best()
-        winner = self._field.models[i]
-        winner.ridge = float(self.ridges[j])
-        return winner
-
-    def _model(self) -> BalancedRidgeClassifier:
-        """Any candidate, for what all of them know."""
-        if "_field" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
-        return self._field.models[0]
+    def _classes(self) -> Classes:
+        if "candidates_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
+        return self.candidates_.states[0].classes
 
     def _rows(self, X: Any) -> Rows:
         self._require_fitted()
@@ -442,71 +577,30 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         validate.require_finite(self, rows)
         return rows
 
-    def _scores(self, X: Any) -> tuple[Matrix, Solved]:
-        return self._winner()._scores(self._rows(X))
+    def _settled(self) -> tuple[Candidates, Params]:
+        """What was learned and the parameters, if they go with each other."""
+        self._require_fitted()
+        params = self._params()
+        self._require_same_learning(params)
+        return self.candidates_, params
 
-    def _solved(self) -> Solved:
-        return self._winner()._solved()
+    def _require_same_learning(self, params: Params) -> None:
+        if self._learned_with != params.learning:
+            raise ValueError(
+                "candidates, ridges, costs and half_life cannot change once rows were learned; fit "
+                "again, or use a clone"
+            )
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+                f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
 
-    def _widen(self, names: Sequence[str]) -> None:
-        """Make room for features that were zero in every row so far, given the names of all."""
-        if "_field" not in self.__dict__ or len(names) == self.n_features_in_:
-            return
-        state = copy.deepcopy(self._field)
-        self._require_room(len(self.classes_), len(names), state)
-        for i, candidate in enumerate(state.models):
-            judge = state.judges[i]
-            if judge is not None:
-                state.judges[i] = judge.widened(self.n_features_in_, names)
-            candidate._widen(names)
-        with validate.all_or_nothing(self) as draft:
-            draft._field, draft.n_features_in_ = state, len(names)
 
-    def _contents(self) -> Contents:
-        self._require_fitted()
-        self._require_same_learning()
-        contents = packing.contents(self, *self._field.pack())
-        options = {
-            **contents.options,
-            "candidates": " ".join(self._names()),
-            "ridges": " ".join(map(repr, self._ridges().tolist())),
-        }
-        return replace(contents, options=options)
-
-    @classmethod
-    def _of(cls, contents: Contents) -> ChoosingClassifier:
-        options = packing.options_of(contents.options, cls().get_params())
-        require(all(isinstance(options[k], str) for k in ("candidates", "ridges")), "candidates")
-        options["candidates"] = tuple(options["candidates"].split(" "))
-        options["ridges"] = tuple(map(float, options["ridges"].split(" ")))
-        result = cls(**options)
-        try:
-            result._check()
-        except ValueError as error:
-            raise ModelFileError(f"has an option that is impossible: {error}") from None
-        state = Field.unpack(contents, result._names(), len(result.ridges), result.costs)
-        for candidate in state.models:
-            alike = result._candidate(candidate.features).get_params(deep=False)
-            same = {**alike, "memory_limit": candidate.memory_limit}
-            require(same == candidate.get_params(deep=False), "a candidate with other options")
-        fixed = dict(zip(state.names, state.models, strict=True))
-        result.candidates = tuple(
-            fixed[name].features if name in fixed and fixed[name]._given() else name
-            for name in result._names()
-        )
-        result._learnt_with = result._learning()
-        result.n_features_in_ = state.models[0].n_features_in_
-        columns = packing.names_of(contents, result.n_features_in_)
-        if columns is not None:
-            result.feature_names_in_ = columns
-        result._field = state
-        return result
+def _map(candidate: Any) -> Map | None:
+    """The map of a candidate; None for the linear one."""
+    return None if isinstance(candidate, str) and candidate == LINEAR else map_in(candidate)
 
 
 def _refusal(what: str) -> ValueError:

@@ -1,4 +1,4 @@
-"""Judging candidates while they learn: each row is scored before it is learnt.
+"""Judging candidates while they learn: each row is scored before it is learned.
 
 A candidate is scored for a whole path of ridges, by weights that are brought up to date when the
 stream has grown by a sixth, so that the work for a row does not grow. The judgement is the G-mean
@@ -17,15 +17,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.exact import model
-from counterpoise.exact.model import Options
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.exact.classes import Classes, problems, winners
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import path
+from counterpoise.exact.state import State
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
-FIRST = 16  # rows that are learnt before the first are judged
+FIRST = 16  # rows that are learned before the first are judged
 SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
 SURE = 4.0  # standard errors that a candidate must be behind to be dropped
 EARLY = 512  # rows before which none is dropped
@@ -37,8 +38,8 @@ class Judge:
 
     Attributes
     ----------
-    classes : ndarray of shape (c,)
-        Labels seen by then, two at least.
+    labels : ndarray of shape (c,)
+        Labels seen by then, at least two.
     fixed : FixedMap, optional
         The map as it was.
     anchor : ndarray of shape (d,)
@@ -49,23 +50,21 @@ class Judge:
         Scores at the anchor.
     """
 
-    classes: Labels
+    labels: Labels
     fixed: FixedMap | None
     anchor: Vector
     coef: NDArray[np.float64]
     offset: Matrix
 
     @classmethod
-    def of(cls, candidate: BalancedRidgeClassifier, ridges: Vector) -> Judge | None:
+    def of(cls, state: State, options: Options, ridges: Vector) -> Judge | None:
         """The weights of a candidate now; None while it knows less than two classes."""
-        learned = candidate._learned
-        moments = learned.moments
-        slots = np.flatnonzero(moments.n > 0)
-        slots = slots[np.argsort(moments.labels[slots], kind="stable")]
-        if len(slots) < 2:
+        moments = state.moments
+        classes = Classes.of(moments, moments.labels[:0])
+        if len(classes.labels) < 2:
             return None
-        coef, offset = model.path(moments, slots.tolist(), Options.of(candidate), ridges)
-        return cls(moments.labels[slots], learned.fixed, moments.anchor.copy(), coef, offset)
+        coef, offset = path(moments, classes, options, ridges)
+        return cls(classes.labels, state.fixed, moments.anchor.copy(), coef, offset)
 
     def scores(self, X: Rows) -> NDArray[np.float64]:
         """Scores of rows, of shape (n, r, problems)."""
@@ -83,11 +82,11 @@ class Judge:
 
     def among(self, f: Matrix, classes: Labels) -> Matrix:
         """Scores for one ridge as those of more classes, which score −1 if they are not known."""
-        if len(classes) <= 2:
+        if problems(len(classes)) == 1:
             return f
         known = np.hstack([-f, f]) if f.shape[1] == 1 else f
         result = np.full((len(f), len(classes)), -1.0)
-        result[:, np.searchsorted(classes, self.classes)] = known
+        result[:, np.searchsorted(classes, self.labels)] = known
         return result
 
     def widened(self, inputs: int, names: Sequence[str]) -> Judge:
@@ -101,10 +100,9 @@ class Judge:
         anchor[at], coef[..., at] = self.anchor, self.coef
         return replace(self, fixed=fixed, anchor=anchor, coef=coef)
 
-    def found(self, f: NDArray[np.float64], y: Labels) -> NDArray[np.bool_]:
+    def found(self, f: NDArray[np.float64], y: Labels) -> Flags:
         """Whether the label of each row is the one predicted, for each ridge."""
-        best = (f[..., 0] > 0).astype(np.intp) if f.shape[2] == 1 else f.argmax(axis=2)
-        hit: NDArray[np.bool_] = self.classes[best] == y[:, None]
+        hit: Flags = self.labels[winners(f, np.ones(len(self.labels), bool))] == y[:, None]
         return hit
 
 
@@ -126,7 +124,7 @@ class Tally:
     total: Vector
     hits: NDArray[np.float64]
 
-    def counted(self, y: Labels, found: NDArray[np.bool_], first: int) -> Tally:
+    def counted(self, y: Labels, found: Flags, first: int) -> Tally:
         """With more rows.
 
         Parameters
@@ -142,15 +140,18 @@ class Tally:
         -------
         Tally
         """
-        new = np.setdiff1d(y, self.labels)
-        labels = np.concatenate([self.labels, new]) if len(self.labels) else new
-        total = np.concatenate([self.total, np.zeros(len(new))])
-        hits = np.concatenate([self.hits, np.zeros((len(new), *self.hits.shape[1:]))])
+        labels, total, hits = self.labels, self.total.copy(), self.hits.copy()
+        known = set(labels.tolist())
+        if not known.issuperset(y.tolist()):
+            new = np.setdiff1d(y, labels)
+            labels = np.concatenate([labels, new]) if len(labels) else new
+            total = np.concatenate([total, np.zeros(len(new))])
+            hits = np.concatenate([hits, np.zeros((len(new), *hits.shape[1:]))])
         weight = np.sqrt(np.arange(first, first + len(y)))
         for k, label in enumerate(labels):
             mine = y == label
             total[k] += weight[mine].sum()
-            hits[k] += np.tensordot(weight[mine], found[mine], 1)
+            hits[k] += np.einsum("i,i...->...", weight[mine], found[mine])
         return Tally(labels, total, hits)
 
     def without(self, candidates: Sequence[int]) -> Tally:
@@ -172,7 +173,7 @@ class Tally:
         G : ndarray of shape (candidates, r)
         error : ndarray of shape (candidates, r)
         """
-        one = np.sqrt(max(rows, 1))  # half a row of each kind keeps zero and one apart from sure
+        one = np.sqrt(max(rows, 1))  # half a hit and half a miss: 0 or 1 must not look certain
         n = (self.total[:, None, None] + one) / one
         recall = (self.hits / one + 0.5) / n
         share = by_label(self.labels, costs)

@@ -36,13 +36,13 @@ app = typer.Typer(
 )
 # One line each in the list of commands, which would cut longer ones.
 COMMANDS: dict[Callable[..., None], str] = {
-    learn: "Learn the rows of files that were not learnt yet.",
+    learn: "Learn the rows of files that were not learned yet.",
     predict: "Predict the rows of files, in order and in constant memory.",
     race: "Race the exact model against its rivals on one stream.",
     evaluate: "Compare the predictions of a model with the labels in files.",
     inspect: "Show what is in a model file.",
     merge: "Make one model of several.",
-    forget: "Take the rows of files back, as if they had never been learnt.",
+    forget: "Take the rows of files back, as if they had never been learned.",
     export: "Export a model: JSON, ONNX or scikit-learn.",
 }
 for command, short in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""counterpoise evaluate: how good a model is on rows that it has not learnt."""
+"""counterpoise evaluate: how good a model is on rows that it has not learned."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def evaluate(
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.evaluate import judged
-    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.jobs.store import require_learned, stored_model
     from counterpoise.modelfile.container import write_whole
 
-    stored = require_learnt(stored_model(model), model)
+    stored = require_learned(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
     if report is not None:
         from counterpoise.evaluate.report import evaluation  # fails before the work, not after it

@@ -46,10 +46,10 @@ def export(
 
     from counterpoise.cli.app import say
     from counterpoise.jobs import export as exported
-    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.jobs.store import require_learned, stored_model
     from counterpoise.modelfile.container import write_whole
 
-    stored = require_learnt(stored_model(model), model)
+    stored = require_learned(stored_model(model), model)
     if kind == "json":
         data = (json.dumps(exported.coefficients(stored), indent=2) + "\n").encode()
     elif kind == "onnx":

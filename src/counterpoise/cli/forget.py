@@ -1,4 +1,4 @@
-"""counterpoise forget: as if files had never been learnt."""
+"""counterpoise forget: as if files had never been learned."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def forget(
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
 ) -> None:
-    """Take the rows of files back, as if they had never been learnt.
+    """Take the rows of files back, as if they had never been learned.
 
-    The files must be as they were when they were learnt; rows added since do not matter.
+    The files must be as they were when they were learned; rows added since do not matter.
 
     Example: counterpoise forget fraud.safetensors february.csv
     """

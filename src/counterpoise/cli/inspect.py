@@ -16,7 +16,7 @@ def inspect(
     most: Annotated[int, typer.Option(help="Weights to show.", metavar="N")] = 15,
     as_json: Json = False,
 ) -> None:
-    """Show classes, counts, options, the largest weights, and what was learnt from where.
+    """Show classes, counts, options, the largest weights, and what was learned from where.
 
     Weights are for features of standard deviation 1. Of many inputs the first and the last are
     shown; --json has all of them.
@@ -51,7 +51,7 @@ def inspect(
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
-    show(["learnt from", "rows", "of which dropped"], _folded(inputs))
+    show(["learned from", "rows", "of which dropped"], _folded(inputs))
     print()
     names = list(found["weights"].items())[:most]
     what = "term" if found["options"]["features"] else "feature"

@@ -77,7 +77,7 @@ def learn(
     ] = 1_000_000,
     chunk_rows: Annotated[
         int | None,
-        typer.Option(help="Rows learnt at a time at most; 8192 by default.", metavar="N"),
+        typer.Option(help="Rows learned at a time at most; 8192 by default.", metavar="N"),
     ] = None,
     metrics: Annotated[
         str | None,
@@ -100,7 +100,7 @@ def learn(
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
 ) -> None:
-    """Learn the rows of files that were not learnt yet, each one exactly once.
+    """Learn the rows of files that were not learned yet, each one exactly once.
 
     The same command after a crash, or when files have grown, goes on where the model file stands.
     Options are stored in it and need not be repeated.
@@ -185,7 +185,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 class _Watch:
-    """Looks at each chunk before it is learnt: progress on a terminal, metrics to a file."""
+    """Looks at each chunk before it is learned: progress on a terminal, metrics to a file."""
 
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
         from counterpoise.cli.progress import Progress
@@ -252,7 +252,7 @@ def _told(name: str, rows: int, record: Any, before: str | None) -> str:
         return f"{name}: {rows:,} rows"
     known = f" (known as {before})" if before else ""
     if not rows:
-        return f"{name}: nothing new, its {record.mark.rows:,} rows were learnt before{known}"
+        return f"{name}: nothing new, its {record.mark.rows:,} rows were learned before{known}"
     if rows == record.mark.rows:
         return f"{name}: {rows:,} rows{dropped}"
     return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{known}{dropped}"

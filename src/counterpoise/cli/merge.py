@@ -16,11 +16,11 @@ def merge(
         str, typer.Option("--output", "-o", help="Model file to write.", metavar="FILE")
     ],
     allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Merge models that have learnt the same file.")
+        bool, typer.Option("--allow-overlap", help="Merge models that have learned the same file.")
     ] = False,
     positive: opt.Positive = None,
 ) -> None:
-    """Make one model of several, as if it had learnt everything that they have.
+    """Make one model of several, as if it had learned everything that they have.
 
     Example: counterpoise merge eu.safetensors us.safetensors --output world.safetensors
     """

@@ -42,7 +42,7 @@ Categorical = Annotated[
     list[str] | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
 ]
 Time = Annotated[
-    list[str] | None, typer.Option(help="Columns of dates, learnt as seconds.", metavar="COLUMNS")
+    list[str] | None, typer.Option(help="Columns of dates, learned as seconds.", metavar="COLUMNS")
 ]
 Hash = Annotated[
     list[str] | None,

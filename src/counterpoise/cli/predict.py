@@ -71,11 +71,11 @@ def predict(
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.predict import Predictor, Sink
     from counterpoise.jobs.predict import predict as predictions
-    from counterpoise.jobs.store import require_learnt, stored_model
+    from counterpoise.jobs.store import require_learned, stored_model
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    stored = require_learnt(stored_model(model), model)
+    stored = require_learned(stored_model(model), model)
     known = stored.model.classes_.tolist(), stored.model.class_count_.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
     predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown)
@@ -110,7 +110,7 @@ def predict(
         say(f"{rows} have missing values and no prediction")
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
-        say(f"column {name!r}: {cells} with a category that was never learnt, taken as none")
+        say(f"column {name!r}: {cells} with a category that was never learned, taken as none")
 
 
 def _kind(output: str | None, to: str | None) -> str:

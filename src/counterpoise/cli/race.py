@@ -62,7 +62,7 @@ def race(
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
 ) -> None:
-    """Race the exact model against its rivals: each row is predicted before it is learnt.
+    """Race the exact model against its rivals: each row is predicted before it is learned.
 
     Recall, precision and what follows them are of the rarest class, or of --positive. Rows before
     labels of two classes have arrived are not counted. Rivals that would take long are left out.

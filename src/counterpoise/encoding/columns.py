@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from counterpoise.modelfile.packing import feature_name
-
 
 class Feature(NamedTuple):
     """One feature.
@@ -46,7 +44,7 @@ class Columns:
     drop, keep : tuple of str
         Columns to leave out, or the only ones to keep.
     numeric, categorical, time : tuple of str
-        Columns that are numbers, categories, dates (learnt as seconds) whatever they look like.
+        Columns that are numbers, categories, dates (learned as seconds) whatever they look like.
     hashed : mapping of str to int
         Columns of text to be spread over so many buckets.
     seed : int
@@ -110,3 +108,26 @@ class Columns:
         for option in ("drop", "keep", "numeric", "categorical", "time"):
             result |= dict.fromkeys(getattr(self, option), f"--{option}")
         return result | dict.fromkeys(self.hashed, "--hash")
+
+
+def feature_name(column: str, kind: str, value: str) -> str:
+    """What to call a feature that was made of a column.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    kind : str
+        "number", "category", "bucket" or "missing".
+    value : str
+        The category, or the number of the bucket.
+
+    Returns
+    -------
+    str
+    """
+    if kind == "number":
+        return column
+    if kind == "missing":
+        return f"{column} is missing"
+    return f"{column}{'=' if kind == 'category' else '#'}{value}"

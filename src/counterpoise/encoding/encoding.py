@@ -2,7 +2,7 @@
 
 Columns, categories and indicators of missing values get their features when they are first seen;
 in all rows before they were zero, so that the moments are widened exactly. The same encoding serves
-prediction, where what was never learnt is zero.
+prediction, where what was never learned is zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALIKE = 20  # categories of a column that look like numbers or dates
 
 
 class Encoded(NamedTuple):
-    """Rows ready to be learnt or predicted.
+    """Rows ready to be learned or predicted.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Encoded(NamedTuple):
     kept : ndarray of shape (rows,)
         Which rows of the chunk they are.
     unknown : dict of str to int
-        Cells whose category was never learnt, by column.
+        Cells whose category was never learned, by column.
     strange : tuple of str
         Columns that the model does not know, and that were left out.
     bare : int
@@ -97,7 +97,7 @@ class Encoding:
     def learn(
         self, chunk: Chunk, room: float = np.inf, lenient: bool = False
     ) -> tuple[Encoded, Encoding]:
-        """Encode rows that are to be learnt.
+        """Encode rows that are to be learned.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class Encoding:
         room : float, default=inf
             Features that there is memory for; it is asked before much is made of the columns.
         lenient : bool, default=False
-            Whether columns that were learnt before may be lacking, and are then 0.
+            Whether columns that were learned before may be lacking, and are then 0.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class Encoding:
         return Encoded(X, y[kept], weight, kept, {}, notes=notes), grown
 
     def lacking(self, chunk: Chunk) -> list[str]:
-        """Columns that were learnt, and that a table does not have.
+        """Columns that were learned, and that a table does not have.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Encoding:
         return [c for c in names if self.columns.feature(c) and not self.knows(c)]
 
     def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
-        """Encode rows that are to be predicted: categories that were never learnt are zero.
+        """Encode rows that are to be predicted: categories that were never learned are zero.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Encoding:
         lacking = self.lacking(chunk)
         if lacking:
             raise DataError(
-                f"{chunk.source} lacks column {lacking[0]!r}, which the model has learnt; it has "
+                f"{chunk.source} lacks column {lacking[0]!r}, which the model has learned; it has "
                 f"{_listed(chunk.offered)}"
             )
         strange = [name for name in self.strangers(chunk) if name not in (apart or ())]
@@ -319,7 +319,7 @@ class Encoding:
             named = {c: o for c, o in named.items() if o in ("--label", "--weight")}
         for name, option in (named | known).items():
             if name not in offered:
-                what = f"named by {option}" if option else "which was learnt before"
+                what = f"named by {option}" if option else "which was learned before"
                 has = _listed(chunk.offered)
                 raise DataError(f"{chunk.source} has no column {name!r}, {what}; it has {has}")
 
@@ -387,7 +387,7 @@ class Encoding:
         return cells.numbers(chunk, name, remedy, self.columns.decimal, dressed)
 
     def knows(self, name: str) -> bool:
-        """Whether anything was learnt from a column, be it only that it is missing."""
+        """Whether anything was learned from a column, be it only that it is missing."""
         return name in self.kinds or Feature(name, "missing") in self._index
 
     def _require_moderate(self, chunk: Chunk, name: str, x: Vector) -> None:

@@ -110,7 +110,7 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
         by_class[label] = row
     for label in recall:
         if label not in by_class:
-            undefined[f"score of {label}"] = f"{label!r} was never learnt, so that none is found"
+            undefined[f"score of {label}"] = f"{label!r} was never learned, so that none is found"
             by_class[label] = {
                 **dict.fromkeys(("precision", "average_precision", "roc_auc", "recall_at_1pct")),
                 "rows": float((true == label).sum()),

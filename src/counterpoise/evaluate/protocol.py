@@ -1,8 +1,8 @@
 """The paper's protocol: runs of two folds, features scaled to [0, 1], two rules of judging.
 
-A run shuffles the rows and cuts them into halves; each half is learnt once, as a stream in the
+A run shuffles the rows and cuts them into halves; each half is learned once, as a stream in the
 shuffled order, and judged by two rules: *held-out*, the final model on the other half, and
-*progressive*, each row of the stream scored just before it is learnt. The paper's table seems to
+*progressive*, each row of the stream scored just before it is learned. The paper's table seems to
 use the first for some methods and the second for others; here every method gets both.
 """
 
@@ -110,11 +110,11 @@ def fold(
     run : int
         Seed of the shuffle.
     half : 0 or 1
-        Which half is learnt.
+        Which half is learned.
     stratified : bool, default=False
         See :func:`halves`.
     scale_on : "train" or "all", default="train"
-        Scale by the half that is learnt, which leaks nothing, or by all rows, the paper's likely
+        Scale by the half that is learned, which leaks nothing, or by all rows, the paper's likely
         reading.
 
     Returns
@@ -132,9 +132,9 @@ def fold(
     if scale_on not in ("train", "all"):
         raise ValueError(f"scale_on is 'train' or 'all', not {scale_on!r}")
     parts = halves(y, run, stratified)
-    learnt, judged = parts[half], parts[1 - half]
-    by = X if scale_on == "all" else X[learnt]
-    return Fold(run, half, scaled(X[learnt], by), y[learnt], scaled(X[judged], by), y[judged])
+    learned, judged = parts[half], parts[1 - half]
+    by = X if scale_on == "all" else X[learned]
+    return Fold(run, half, scaled(X[learned], by), y[learned], scaled(X[judged], by), y[judged])
 
 
 def folds(

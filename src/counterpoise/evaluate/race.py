@@ -1,4 +1,4 @@
-"""A race: the exact model and its rivals on one stream, each row predicted before it is learnt.
+"""A race: the exact model and its rivals on one stream, each row predicted before it is learned.
 
 The exact model takes the features as they are, for it scales them retroactively. The rivals cannot,
 so they get what a stream can give them: features standardised by the rows before.
@@ -25,6 +25,7 @@ from counterpoise.arrays import Labels, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.evaluate.metrics import Metrics, measure
+from counterpoise.exact.scaling import spread
 
 OURS = "BalancedRidgeClassifier"
 OWN = "own options"  # the exact model with what somebody has asked for
@@ -170,7 +171,7 @@ def race(
     rivals : collection of str, optional
         Who of RIVALS runs; by default all but those of :func:`too_slow`.
     own : BalancedRidgeClassifier or ChoosingClassifier, optional
-        Another runner, that has learnt nothing yet. One that chooses knows no delay.
+        Another runner, that has learned nothing yet. One that chooses knows no delay.
     names : sequence of str, optional
         Names of the features.
 
@@ -295,7 +296,7 @@ def _exact(
     terms = None
     if answers.features_ is not None:
         terms = answers.features_.names(list(names or map(str, range(X.shape[1]))))
-    return targets.result(name, f, took, answers.coef_ * answers._spread(), terms)
+    return targets.result(name, f, took, answers.coef_ * spread(answers.state_.moments), terms)
 
 
 def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:

@@ -100,7 +100,7 @@ def page(
     )
     summary = (
         f"{len(y):,} rows, {len(names):,} features; {_shares(y)}. Each row was predicted before it "
-        f"was learnt.{late}{left} Highest G-mean: {best.name}, "
+        f"was learned.{late}{left} Highest G-mean: {best.name}, "
         f"{_number(best.metrics.confusion.g_mean())}."
     )
     note = (
@@ -113,7 +113,7 @@ def page(
 
 
 def evaluation(title: str, result: Result, y: Labels, names: list[str], positive: Any) -> str:
-    """Make the page about one model and rows that it has not learnt.
+    """Make the page about one model and rows that it has not learned.
 
     Parameters
     ----------

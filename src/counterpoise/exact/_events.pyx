@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 # cython: cdivision=True, initializedcheck=False
-"""One event at a time: a row is learnt at once, weights are solved when somebody looks."""
+"""One event at a time: a row is learned at once, weights are solved when somebody looks."""
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport fabs

@@ -2,7 +2,7 @@ cdef extern from "loops.h" nogil:
     void rank_one(const double* r, Py_ssize_t d, double* C, Py_ssize_t stride)
 
 
-cdef struct Learnt:
+cdef struct Learned:
     Py_ssize_t c
     Py_ssize_t d
     Py_ssize_t stride       # of a row of C
@@ -21,5 +21,5 @@ cdef struct Learnt:
 
 
 cdef void learn_row(
-    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+    Learned* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil

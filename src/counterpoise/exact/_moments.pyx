@@ -142,7 +142,7 @@ cdef double nearby(double place, double size) noexcept nogil:
     return grid * rint(place / grid) if fabs(place) < 4503599627370496.0 * grid else place
 
 
-cdef void move_anchor(Learnt* s, Py_ssize_t j, double place) noexcept nogil:
+cdef void move_anchor(Learned* s, Py_ssize_t j, double place) noexcept nogil:
     """Let means of feature j be relative to another place; what they stand for stays."""
     cdef Py_ssize_t k
     cdef double old = s.anchor[j], shift = place - old, back = place - shift
@@ -153,7 +153,7 @@ cdef void move_anchor(Learnt* s, Py_ssize_t j, double place) noexcept nogil:
             s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rest
 
 
-cdef double best_place(const Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+cdef double best_place(const Learned* s, const Learned* b, Py_ssize_t j) noexcept nogil:
     """Where the anchor of feature j should be, with rows of b to come unless that is NULL.
 
     Where it is, unless the mean of all rows has left it.
@@ -184,16 +184,16 @@ cdef double best_place(const Learnt* s, const Learnt* b, Py_ssize_t j) noexcept 
     return nearby(s.anchor[j] + m, sqrt(v)) if m * m > FAR * FAR * v else s.anchor[j]
 
 
-cdef void settle(Learnt* s, const Learnt* b, Py_ssize_t j) noexcept nogil:
+cdef void settle(Learned* s, const Learned* b, Py_ssize_t j) noexcept nogil:
     """Move the anchor of feature j where it should be."""
     cdef double place = best_place(s, b, j)
     if place != s.anchor[j]:
         move_anchor(s, j, place)
 
 
-cdef Learnt view(moments) except *:
+cdef Learned view(moments) except *:
     """Moments as far as the anchor is concerned."""
-    cdef Learnt s
+    cdef Learned s
     cdef const double[::1] n = moments.n, anchor = moments.anchor
     cdef const double[:, ::1] mean = moments.mean
     cdef const double[:, :, :] C = moments.C
@@ -207,7 +207,7 @@ cdef Learnt view(moments) except *:
 
 def places(moments):
     """Where the anchor of each feature should be; None if it is there."""
-    cdef Learnt s = view(moments)
+    cdef Learned s = view(moments)
     found = moments.anchor.copy()
     cdef double[::1] place = found
     cdef Py_ssize_t j
@@ -241,7 +241,7 @@ def add(
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
     cdef double largest, arrived = 0.0
-    cdef Learnt s = view(a), other = view(b)
+    cdef Learned s = view(a), other = view(b)
     with nogil:
         for j in range(slot.shape[0]):
             arrived += N_b[j]
@@ -288,8 +288,16 @@ def add(
             setattr(holder, name, value)
 
 
+def add_all(list changes, holder, dict state):
+    """Several additions, each with the arguments of ``add``, in one call; then a holder's attributes."""
+    for change in changes:
+        add(*change)
+    for name, value in state.items():
+        setattr(holder, name, value)
+
+
 cdef void learn_row(
-    Learnt* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+    Learned* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil:
     """One row of class k joins; what was there is scaled by ``keep`` first.
 

@@ -1,5 +1,5 @@
 from counterpoise.exact._blocks cimport Block
-from counterpoise.exact._moments cimport Learnt
+from counterpoise.exact._moments cimport Learned
 
 
 cdef class Recipe:
@@ -11,7 +11,7 @@ cdef class Recipe:
 
 cdef class Scorer:
     cdef public Recipe recipe
-    cdef Learnt s
+    cdef Learned s
     cdef Py_ssize_t c, problems, width
     cdef double[::1] anchor, n, N, stream, low, high, delta
     cdef double[:, ::1] mean, peak, a

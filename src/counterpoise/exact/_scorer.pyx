@@ -10,7 +10,7 @@ from libc.math cimport exp, expm1, fabs, sqrt
 from libc.string cimport memset
 
 from counterpoise.exact._blocks cimport Block, carve, dot, factorise, gradients, product
-from counterpoise.exact._moments cimport Learnt, learn_row
+from counterpoise.exact._moments cimport Learned, learn_row
 
 cdef extern from "loops.h" nogil:
     int eliminate(
@@ -302,9 +302,9 @@ cdef class Scorer:
             R_i = alpha_0 M_0 + alpha_1 M_1 + Phi_i' W_i Phi_i + b (rho_i + q_i q_i')
 
         where M_k are the second moments of class k at the start of the block, Phi_i the rows of
-        the block learnt so far and W_i their weights. Conjugate gradients for all i at once,
+        the block learned so far and W_i their weights. Conjugate gradients for all i at once,
         preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns whether that succeeded; if
-        not, nothing was learnt.
+        not, nothing was learned.
         """
         cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
         cdef Block k
@@ -359,7 +359,7 @@ cdef class Scorer:
                     column[i] += self.s.C[c * self.s.size + j * self.s.stride + i] * k.s[i] * k.s[j]
             for j in range(D):
                 k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
-        # Rows learnt in the block, and rows scored.
+        # Rows learned in the block, and rows scored.
         for i in range(m):
             phi = k.Phi + i * D
             phi[0] = 1.0

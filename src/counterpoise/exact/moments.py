@@ -1,4 +1,4 @@
-"""Moments: everything that is ever learnt, as a value that can be added and subtracted.
+"""Moments: everything that is ever learned, as a value that can be added and subtracted.
 
 Per class k of a labelled sample
 
@@ -282,9 +282,15 @@ class Moments:
         state : dict
             These attributes, by name.
         """
+        add(*self.entering(other, half_life, holder, state))
+
+    def entering(
+        self, other: Moments, half_life: float | None, holder: Any, state: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
         keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
-        add(self._slots(other.labels), keep, other, self, holder, state)
+        return self._slots(other.labels), keep, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""

@@ -1,4 +1,4 @@
-"""Exact scores at every step: what the model thought of each row just before it learnt that row.
+"""Exact scores at every step: what the model thought of each row just before it learned that row.
 
 Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
 stream is. Three paths, one result:
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.exact._blocks import workspace
 from counterpoise.exact._scorer import Recipe, Scorer
-from counterpoise.exact.model import Options, solved
+from counterpoise.exact.classes import Classes, problems
 from counterpoise.exact.moments import Moments
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import scores_of
 from counterpoise.exact.weighting import by_label
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
@@ -47,7 +49,7 @@ def scores(
     options : Options
         What is solved.
     moments : Moments
-        What was learnt before, in slots for all labels to come; changed in place.
+        What was learned before, in slots for all labels to come; changed in place.
     classes : ndarray of shape (c,)
         All labels, sorted.
     X : ndarray of shape (n, d)
@@ -73,7 +75,7 @@ def scores(
             parts.append(scores(options, moments, classes, Z, mine, delay))
         return np.concatenate(parts)
     rows, steps = len(X), len(X) + delay
-    result = np.zeros((rows, 1 if len(classes) <= 2 else len(classes)))
+    result = np.zeros((rows, problems(len(classes))))
     scorer = Scorer(recipe(options, moments, classes), moments)
     at = 0
     while at < steps:
@@ -110,9 +112,7 @@ def _plain(
 
 def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
     """Scores of one row by the classifier's own solver."""
-    slot = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
-    slots = [slot.get(label, -1) for label in classes.tolist()]
-    f: Vector = solved(moments, classes, slots, options).scores(x[None])[0]
+    f: Vector = scores_of(moments, Classes.among(moments, classes), options).of(x[None])[0]
     return f
 
 

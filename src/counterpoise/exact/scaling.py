@@ -1,7 +1,7 @@
 """Scaling after the fact: the affine map of features that a batch scaler would have found.
 
 A scaler replaces x by (x − m)/s. Moments are quadratic, so they can be rescaled at any time as
-if every row had been scaled before it was learnt; m and s are those of everything seen so far.
+if every row had been scaled before it was learned; m and s are those of everything seen so far.
 """
 
 from __future__ import annotations
@@ -51,3 +51,8 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
     variance = (N * (C_jj / n + (mean - m) ** 2)).sum(axis=0) / total
     constant = variance <= (8.0 * EPS * np.abs(anchor + m)) ** 2
     return m, np.sqrt(np.where(constant, 1.0, variance))
+
+
+def spread(moments: Moments) -> Vector:
+    """Standard deviation of each feature over everything learned, 1 where it is constant."""
+    return affine(moments, "standard")[1]

@@ -1,109 +1,345 @@
-"""All that a model has learnt: moments, the map that comes before them, labels announced."""
+"""State: all that a model has learned, and how it changes. A change is whole or not at all.
+
+Rows become moments, after a map if there is one. Such a map is fixed by the first rows; until then
+they are kept, and whatever is learned is learned anew with each batch. The scikit-learn and the
+river face, the chooser's candidates, forgetting by command line and Spark all change a State, and
+nothing else changes moments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise import validate
-from counterpoise.arrays import Labels, Vector
-from counterpoise.exact import model
-from counterpoise.exact.events import Single
-from counterpoise.exact.model import Options, Solved
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.exact._moments import add, add_all
+from counterpoise.exact.classes import Classes, union
+from counterpoise.exact.events import Open, opened
+from counterpoise.exact.limits import (
+    require_light,
+    require_map_fits,
+    require_moderate,
+    require_room,
+)
+from counterpoise.exact.mapped import moments_of
 from counterpoise.exact.moments import Moments, joined
-from counterpoise.features import FixedMap, Warmup
-from counterpoise.modelfile import maps as mapfile
-from counterpoise.modelfile import packing
-from counterpoise.modelfile.container import Contents, require
+from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores, scores_of, without
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup
+from counterpoise.validate import LARGEST
+
+Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How rows become moments: decided before the first row, and kept.
+
+    Attributes
+    ----------
+    half_life : float, optional
+        Weight of a class that fades its past to half.
+    extremes : bool
+        Whether minimum and maximum of each feature are kept.
+    text : str, optional
+        Name of the map.
+    given : FixedMap, optional
+        A map that is fixed already.
+    map : Map, optional
+        The map.
+    """
+
+    half_life: float | None = None
+    extremes: bool = False
+    text: str | None = None
+    given: FixedMap | None = None
+    map: Map | None = field(default=None, compare=False)
+
+    def require_fits(self, inputs: int, limit: float) -> None:
+        """Raise if the map, of so many features, would take more memory than allowed."""
+        require_map_fits(self.map, inputs, limit)
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk:
-    """Rows about to be learnt: their moments or, in the warm-up of a map, those of all rows.
+class Batch:
+    """Labelled rows, checked: float64, finite, of positive weight.
 
     Attributes
     ----------
-    moments : Moments
-        Of these rows, or of all.
-    declared : ndarray
-        Labels announced so far.
-    fixed : FixedMap, optional
-        What the rows went through.
-    warmup : Warmup, optional
-        Rows to be kept.
-    everything : bool
-        Whether the moments are those of all rows.
+    X : ndarray or CSR matrix of shape (n, l)
+        The rows.
+    y : ndarray of shape (n,)
+        Their labels.
+    weight : ndarray of shape (n,), optional
+        Their weights.
+    group : callable
+        Finds the rows of each label, given y and the labels that have a slot.
+    owner : object
+        Whose ``feature_names_in_`` name the features in a message.
     """
 
-    moments: Moments
-    declared: Labels
-    fixed: FixedMap | None = None
-    warmup: Warmup | None = None
-    everything: bool = False
+    X: Rows
+    y: Labels
+    weight: Vector | None
+    group: Grouping
+    owner: Any = None
 
 
 @dataclass(eq=False)
-class Learned:
-    """All that a model has learnt, and the last solution while it is still valid.
+class State:
+    """All that a model has learned.
 
     Attributes
     ----------
+    plan : Plan
+        How rows become moments.
     moments : Moments
-        Of the features, or of the terms of a map.
+        Of the features, or of the terms of the map.
     declared : ndarray
         Labels announced.
-    learnt_with : tuple
-        Options that cannot change any more.
     fixed : FixedMap, optional
         The map as it is fixed so far.
     warmup : Warmup, optional
         Rows that are kept until it is fixed for good.
+    names : list, optional
+        Names of the features, where rows are dicts.
     version : int
         Counts changes.
-    solved : tuple, optional
-        The last solution, and what it is the solution of.
-    single : Single, optional
-        The moments, open to single rows.
     """
 
+    plan: Plan
     moments: Moments
     declared: Labels
-    learnt_with: tuple[Any, ...]
     fixed: FixedMap | None = None
     warmup: Warmup | None = None
+    names: list[Any] | None = None
     version: int = 0
-    solved: tuple[Any, Solved] | None = None
-    single: Single | None = None
+    _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
+    _open: Open | None = field(default=None, repr=False)
+
+    @classmethod
+    def empty(cls, plan: Plan, inputs: int, names: list[Any] | None = None) -> State:
+        """Nothing learned yet of rows with so many features."""
+        d = inputs if plan.given is None else plan.given.size
+        moments = Moments(np.empty(0), np.zeros(d), plan.extremes)
+        return cls(plan, moments, moments.labels, plan.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "version": 0, "solved": None, "single": None}
+        return {**self.__dict__, "version": 0, "_scores": None, "_open": None}
 
-    def follow(self, chunk: Chunk, half_life: float | None) -> None:
-        """Take a chunk in; a signal finds what was learnt before or after, never between."""
-        grown = self.moments.with_labels(chunk.moments.labels)
-        state = {"moments": grown, "declared": chunk.declared, "version": self.version + 1}
-        grown.take_in(chunk.moments, half_life, self, state)
+    def copy(self) -> State:
+        """An independent copy."""
+        return self._with(moments=self.moments.copy())
 
-    def fits(self, learning: tuple[Any, ...], inputs: int) -> bool:
-        """Whether rows so wide, learnt with these options, can go through the map as it is."""
-        same = self.fixed is None or len(self.fixed.mean) == inputs
-        return same and self.learnt_with == learning
+    @property
+    def begun(self) -> bool:
+        """Whether anything is learned."""
+        return bool(self.moments.n.any())
 
-    def classes(self) -> tuple[Labels, list[int]]:
-        """Sorted labels seen or declared, and the slot of each in the moments or −1."""
-        moments = self.moments
-        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
-        classes = union(moments.labels[moments.n > 0], self.declared)
-        return classes, [seen.get(label, -1) for label in classes.tolist()]
+    @property
+    def waiting(self) -> int:
+        """Rows that are missing until the map is fixed."""
+        if self.plan.text is None or self.plan.given is not None:
+            return 0
+        if self.fixed is None:
+            return WARMUP
+        return 0 if self.warmup is None else WARMUP - len(self.warmup.X)
 
-    def solve(self, options: Options) -> Solved:
-        """Scores of every class, given how to look."""
-        solved = model.solved(self.moments, *self.classes(), options)
-        return replace(solved, fixed=self.fixed)
+    @property
+    def inputs(self) -> int:
+        """Number of features of a row."""
+        return len(self.moments.anchor if self.fixed is None else self.fixed.mean)
+
+    # Changing
+
+    def learn(
+        self,
+        batch: Batch,
+        limit: float,
+        declared: Labels | None = None,
+        names: list[Any] | None = None,
+    ) -> State:
+        """With more rows: this object, changed, or another in its place.
+
+        Atomic with respect to signals: KeyboardInterrupt leaves either the old or the new state.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows.
+        limit : float
+            Bytes that learning may take.
+        declared : ndarray, optional
+            All labels announced so far, if there are new ones.
+        names : list, optional
+            Names of all features, if there are new ones: they were 0 in every row before.
+        """
+        base = self if names is None else self.widened(names, limit)
+        known = base.declared if declared is None else declared
+        if base.waiting:
+            return base._warmed(batch, limit, known)
+        chunk = base.gathered(batch, limit)
+        if not base.begun:
+            return base._with(moments=chunk, declared=known)
+        add(*self._entering(base, chunk, known))
+        return self
+
+    def _entering(self, base: State, chunk: Moments, declared: Labels) -> tuple[Any, ...]:
+        """How a chunk is added to what is learned, after widening to ``base``."""
+        grown = base.moments.with_labels(chunk.labels)
+        after = {"moments": grown, "declared": declared, "version": self.version + 1}
+        if base is not self:
+            after |= {"fixed": base.fixed, "names": base.names}
+        return grown.entering(chunk, self.plan.half_life, self, after)
+
+    @staticmethod
+    def learn_all(
+        states: Sequence[State],
+        batch: Batch,
+        limit: float,
+        declared: Labels,
+        holder: Any,
+        **more: Any,
+    ) -> None:
+        """Let several States, all begun and with their maps fixed, learn the same rows at once.
+
+        The holder gets the attributes ``more`` in the same moment.
+        """
+        changes = [s._entering(s, s.gathered(batch, limit), declared) for s in states]
+        add_all(changes, holder, more)
+
+    def gathered(self, batch: Batch, limit: float) -> Moments:
+        """Moments of rows, in the slots of what is learned."""
+        return self._gathered(batch, limit, self.fixed, self.moments.anchor if self.begun else None)
+
+    def _gathered(
+        self, batch: Batch, limit: float, fixed: FixedMap | None, anchor: Vector | None
+    ) -> Moments:
+        rows_of, labels = batch.group(batch.y, self.moments.labels)
+        d = batch.X.shape[1] if fixed is None else fixed.size
+        require_room(len(labels), d, limit, self.plan.text is not None)
+        half_life, extremes = self.plan.half_life, self.plan.extremes
+        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
+            chunk = moments_of(
+                batch.X, rows_of, labels, batch.weight, half_life, extremes, anchor, fixed
+            )
+        if fixed is None:
+            require_moderate(batch.owner, batch.X, chunk)
+        require_light(chunk)
+        return chunk
+
+    def _warmed(self, batch: Batch, limit: float, declared: Labels) -> State:
+        """Learn the rows of the warm-up anew, with more: another scaling gives other terms."""
+        assert self.plan.map is not None
+        self.plan.require_fits(batch.X.shape[1], limit)
+        X = batch.X.toarray() if sp.issparse(batch.X) else batch.X
+        y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
+        rows = Warmup(X, y, weight)
+        if self.warmup is not None:
+            labels, n = joined(self.warmup.y, y), len(self.warmup.y)
+            before = replace(self.warmup, y=labels[:n])
+            rows = before.followed(X, labels[n:], weight)
+        fixed = rows.fixed(self.plan.map) if len(rows.X) else None
+        everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight)
+        chunk = self._gathered(everything, limit, fixed, None)
+        kept = None if fixed is None or rows.over else rows
+        return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
+
+    def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
+        """Without the rows of a chunk of moments, if enough digits are left.
+
+        ``name_of`` is what to call a feature, or a term, given its position.
+        """
+        return self._with(moments=without(self.moments, chunk, options, name_of))
+
+    def merged(self, other: State) -> State:
+        """What was learned here, followed by what was learned there."""
+        moments = self.moments.copy().follow(other.moments, self.plan.half_life)
+        return self._with(moments=moments, declared=union(self.declared, other.declared))
+
+    def announced(self, declared: Labels) -> State:
+        """The same, with other labels announced."""
+        return self._with(declared=declared)
+
+    def widened(self, names: Sequence[Any], limit: float) -> State:
+        """Make room for features that were zero in every row so far, given the names of all.
+
+        Features stay where they are. The scatters may take over the room of this State's, which
+        must then not learn any more.
+        """
+        if len(names) == self.inputs:
+            return self._with(names=None if self.names is None else list(names))
+        if self.fixed is not None or self.warmup is not None:
+            return self.placed(np.arange(self.inputs), names, limit)
+        require_room(len(self.moments.n), len(names), limit, mapped=False)
+        moments = self.moments.with_features(len(names))
+        return self._with(moments=moments, names=None if self.names is None else list(names))
+
+    def placed(self, at: NDArray[np.intp], names: Sequence[Any], limit: float) -> State:
+        """Move feature j to place at[j] of a wider row, whose features have these names."""
+        self.plan.require_fits(len(names), limit)
+        fixed, moved, d, warmup = self.fixed, at, len(names), self.warmup
+        if fixed is None:
+            require_room(len(self.moments.n), d, limit, mapped=False)
+        else:
+            known = names if self.names is None else [repr(name) for name in names]
+            fixed, moved = fixed.placed(at, known)
+            d = fixed.size
+        if warmup is not None:
+            X = np.zeros((len(warmup.X), len(names)))
+            X[:, at] = warmup.X
+            warmup = replace(warmup, X=X)
+        plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
+        kept = None if self.names is None else list(names)
+        return self._with(
+            plan=plan, moments=self.moments.placed(moved, d), fixed=fixed, warmup=warmup, names=kept
+        )
+
+    def _with(self, **changes: Any) -> State:
+        return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)
+
+    # Looking
+
+    @property
+    def classes(self) -> Classes:
+        """Labels seen or declared, sorted, and where they are."""
+        return Classes.of(self.moments, self.declared)
+
+    def solve(self, classes: Classes | None, options: Options) -> Scores:
+        """Scores of every class; those of the last look as long as nothing has changed.
+
+        ``classes`` are by default all that were seen or declared, sorted.
+        """
+        key, cached = (self.version, options), self._scores
+        if cached is None or cached[0] != key:
+            found = scores_of(self.moments, classes or self.classes, options)
+            cached = self._scores = key, replace(found, fixed=self.fixed)
+        return cached[1]
+
+    # Single rows
+
+    def open(self, options: Options, classes: Classes | None = None) -> Open | None:
+        """What is learned, open to single rows; None where only whole batches will do."""
+        found = self._open
+        if found is None or found.moments is not self.moments or found.options != options:
+            if self.warmup is not None or not self.begun:
+                return None
+            names = self.names if self.fixed is None else None
+            found = opened(self.moments, classes or self.classes, options, names, self.version)
+            self._open = found
+        if found is not None and found.version != self.version:
+            found.version, found.events.stale = self.version, True
+        return found
+
+    def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:
+        """One row more, as the moments want it."""
+        found.version = self.version = self.version + 1
+        found.events.learn_array(row, slot, w)
 
     def row(self, x: Any) -> Vector | None:
         """A single row as the moments want it; None if it is no row of numbers."""
@@ -112,91 +348,7 @@ class Learned:
         row = np.ascontiguousarray(x, dtype=np.float64)
         if self.fixed is None:
             return row
-        if row.shape != self.fixed.mean.shape or not np.abs(row).max() <= validate.LARGEST:
+        if row.shape != self.fixed.mean.shape or not np.abs(row).max() <= LARGEST:
             return None
         mapped: Vector = self.fixed.transform(row[None])[0]
-        return mapped if np.abs(mapped).max() <= validate.LARGEST else None
-
-    def placed(self, at: NDArray[np.intp], names: Sequence[str]) -> Learned:
-        """The same for wider rows, whose features have these names: feature j goes to at[j]."""
-        fixed, moved, d, warmup = self.fixed, at, len(names), self.warmup
-        if fixed is not None:
-            fixed, moved = fixed.placed(at, names)
-            d = fixed.size
-        if warmup is not None:
-            X = np.zeros((len(warmup.X), len(names)))
-            X[:, at] = warmup.X
-            warmup = replace(warmup, X=X)
-        moments = self.moments.placed(moved, d)
-        return Learned(moments, self.declared, self.learnt_with, fixed, warmup)
-
-    # Files
-
-    def contents(self, estimator: Any, given: bool) -> Contents:
-        """What a file is to hold of an estimator that has learnt this.
-
-        Parameters
-        ----------
-        estimator : BaseEstimator
-            Whose parameters and names of features belong to it.
-        given : bool
-            Whether its map was fixed before the first row.
-
-        Returns
-        -------
-        Contents
-        """
-        arrays, facts = packing.pack(self.moments, estimator.half_life is not None)
-        facts["declared"] = packing.plain_labels(self.declared)
-        contents = packing.contents(estimator, arrays, facts)
-        if "features" not in contents.options:
-            return contents
-        labels = self.moments.labels
-        return mapfile.with_map(contents, self.fixed, self.warmup, labels, given)
-
-    @classmethod
-    def of(cls, contents: Contents, features: Any, options: Options) -> Learned:
-        """What was learnt, from a file, checked as if a stranger had written it.
-
-        Parameters
-        ----------
-        contents : Contents
-            What the file holds.
-        features : str, optional
-            Name of the map.
-        options : Options
-            How it is looked at.
-
-        Returns
-        -------
-        Learned
-            Without what it was learnt with.
-        """
-        wanted = {"labels", "declared", "features", "extremes"}
-        require(set(contents.facts) == wanted | ({"map"} if features else set()), "strange facts")
-        plain, mapped = mapfile.without_map(contents)
-        extremes, fading = options.scale == "minmax", options.half_life is not None
-        moments = packing.unpack(plain, extremes, fading)
-        declared = packing.labels_of(contents.facts["declared"])
-        union(declared, moments.labels)
-        if features is None:
-            require(not mapped, "a map that is not used")
-            return cls(moments, declared, ())
-        fixed, warmup = mapfile.map_from(mapped, contents.facts["map"], features, moments)
-        return cls(moments, declared, (), fixed, warmup)
-
-
-def union(one: Labels, two: Labels) -> Labels:
-    """Labels of both, sorted; raise if some are text and the others numbers.
-
-    Parameters
-    ----------
-    one, two : ndarray
-        Labels.
-
-    Returns
-    -------
-    ndarray
-    """
-    validate.require_one_type(two, one)
-    return np.unique(joined(one, two))
+        return mapped if np.abs(mapped).max() <= LARGEST else None

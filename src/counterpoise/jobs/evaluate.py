@@ -15,7 +15,10 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.evaluate.metrics import measure
-from counterpoise.exact.lifting import text_of
+from counterpoise.exact.classes import flat
+from counterpoise.exact.scaling import spread
+from counterpoise.exact.scores import condition
+from counterpoise.features.given import text_of
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.store import Model, Stored, answering
 from counterpoise.streams import DataError, Mark, Source
@@ -143,15 +146,16 @@ def judged(
 
     encoding, model = stored.encoding, stored.model
     true, predicted, scores, skipped = [], [], [], 0
+    behind = model.scores_
     for source in sources:
         wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
             encoded = encoding.judge(chunk, None if ignore_unknown else ())
             skipped += int((~encoded.kept).sum())
             if encoded.X.shape[0]:
-                f, solved = model._scores(encoded.X)
+                f = behind.of(encoded.X)
                 true.append(encoded.y)
-                predicted.append(solved.classes[solved.best(f)])
+                predicted.append(behind.classes.best(f))
                 scores.append(f)
             watch.chunk(source, chunk.rows)
     if not true:
@@ -159,8 +163,7 @@ def judged(
     y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
     metrics = measure(y, guess, f, model.classes_)
     terms, weights, _ = weighed(stored)
-    flat = f.ravel() if f.shape[1] == 1 else f
-    return Result("the model", guess, flat, 0, metrics, float("nan"), weights, terms), y, skipped
+    return Result("the model", guess, flat(f), 0, metrics, float("nan"), weights, terms), y, skipped
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -205,7 +208,7 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
     names : list of str
         What they are of; no two are the same.
     weights : ndarray of shape (problems, d)
-        Zero if nothing was learnt.
+        Zero if nothing was learned.
     map : str, optional
         The map of the features that is fixed.
     """
@@ -213,7 +216,7 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
     if not stored.model.__sklearn_is_fitted__():
         return names, np.zeros((1, len(names))), None
     model = answering(stored)
-    weights: Matrix = model.coef_ * model._spread()
+    weights: Matrix = model.coef_ * spread(model.state_.moments)
     if model.features_ is None:
         return names, weights, None
     return unique(model.features_.names(names)), weights, model.features_.map.text
@@ -221,6 +224,12 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
 
 def _named(model: Model) -> str | None:
     return text_of(model.features) if isinstance(model, BalancedRidgeClassifier) else None
+
+
+def _condition(model: BalancedRidgeClassifier) -> float:
+    """Condition number of what is solved."""
+    state = model.state_
+    return condition(state.moments, state.classes, model.options_, model.ridge_)
 
 
 def described(stored: Stored) -> dict[str, Any]:
@@ -256,7 +265,7 @@ def described(stored: Stored) -> dict[str, Any]:
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
         "ridge": answering(stored).ridge_ if fitted else None,
-        "condition": answering(stored)._condition() if fitted else None,
+        "condition": _condition(answering(stored)) if fitted else None,
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}

@@ -205,7 +205,7 @@ def _pipeline(stored: Stored, names: dict[str, str], before: list[Any]) -> Pipel
 
     features = stored.encoding.features
     if len(stored.model.classes_) < 2:
-        raise DataError("the model has learnt one class only; there is nothing to decide")
+        raise DataError("the model has learned one class only; there is nothing to decide")
     strange = [f for f in features if f.kind not in ("number", "category")]
     if strange:
         raise DataError(

@@ -1,8 +1,8 @@
 """Learning into a file, each row exactly once, whatever happens on the way.
 
-A model file says of each input how many of its rows were learnt and what their hash was. Chunks end
-where the rows say, never where somebody stopped, so that a run that was killed and started again
-ends with the bytes of one that was not.
+A model file says of each input how many of its rows were learned and what their hash was. Chunks
+end where the rows say, never where somebody stopped, so that a run that was killed and started
+again ends with the bytes of one that was not.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import MOST, Encoded, Encoding
-from counterpoise.exact.lifting import text_of
 from counterpoise.features import FixedMap
+from counterpoise.features.given import text_of
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
 from counterpoise.jobs.store import (
@@ -37,12 +37,12 @@ from counterpoise.jobs.store import (
     answering,
     fits,
     input_key,
-    require_learnt,
+    require_learned,
     save,
     stored_model,
     taught,
 )
-from counterpoise.modelfile.packing import options_of, plain_options
+from counterpoise.modelfile.options import options_of, plain_options
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
@@ -53,7 +53,7 @@ PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe 
 
 
 class Learner:
-    """A model, how columns become its features, and what it has learnt from where.
+    """A model, how columns become its features, and what it has learned from where.
 
     Parameters
     ----------
@@ -66,18 +66,18 @@ class Learner:
         ``features`` may also be "auto", for a model that chooses, or the path of a model file, with
         a separator in it, whose map, and whose ridge unless one is named, it is to begin with.
     chunk_rows : int, optional
-        Rows learnt at a time.
+        Rows learned at a time.
     positive : str, optional
         The class that alerts are about, as it is written.
     new_class : bool, default=False
         Whether a model that is no longer young may learn a label that it does not know.
     new_columns : bool, default=False
-        Whether tables may have columns that were not learnt, or lack some that were.
+        Whether tables may have columns that were not learned, or lack some that were.
 
     Attributes
     ----------
     model : BalancedRidgeClassifier, ChoosingClassifier or None
-        None while nothing was learnt.
+        None while nothing was learned.
     encoding : Encoding
         How columns become features.
     records : dict of str to Record
@@ -142,7 +142,7 @@ class Learner:
                 self.encoding = replace(self.encoding, kinds=like.kinds, features=like.features)
                 self._require_alike(like.columns, str(borrowed))
             self.chunk_rows = chunk_rows or CHUNK_ROWS
-            made(self._options, self.encoding.columns)._check()
+            made(self._options, self.encoding.columns).check()
         if self.encoding.columns.classes:
             self._require_named(self.encoding.columns.classes, self.path)
 
@@ -257,7 +257,7 @@ class Learner:
         key : str
             Name of their input in the records.
         allow_overlap : bool, default=False
-            Whether the input may begin like another one that was learnt.
+            Whether the input may begin like another one that was learned.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class Learner:
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
     def finish(self) -> bool:
-        """Close a run that was not cut short: what was learnt until now is no longer new.
+        """Close a run that was not cut short: what was learned until now is no longer new.
 
         Returns
         -------
@@ -450,7 +450,7 @@ class Learner:
         """Make the model ready to look at these rows, and to learn them."""
         d = len(encoding.features)
         if self.model is not None:
-            self.model._widen([feature.name for feature in encoding.features])
+            self.model.widen([feature.name for feature in encoding.features])
         if not encoded.X.shape[0]:
             return
         if not d:
@@ -470,12 +470,12 @@ class Learner:
 
     def _borrowed(self, path: str) -> Encoding | None:
         """Let options begin with what another model file has fixed, and return its encoding."""
-        stored = require_learnt(stored_model(path), path)
+        stored = require_learned(stored_model(path), path)
         model = answering(stored)
         self._options.setdefault("ridge", model.ridge)
         if stored.model is model and model.features_ is None:
             raise DataError(f"{path} has no map of the features to begin with; leave it out")
-        if model._learned.warmup is not None:
+        if model.state_.warmup is not None:
             raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
         self._options["features"] = model.features_
         return stored.encoding
@@ -499,7 +499,7 @@ class Learner:
         if not os.path.exists(path) or os.path.samefile(path, self.path) or self.model is None:
             return
         fixed = getattr(self.model, "features", AUTO)
-        other = answering(require_learnt(stored_model(path), path)).features_
+        other = answering(require_learned(stored_model(path), path)).features_
         if fixed is other is None:
             return
         if isinstance(fixed, FixedMap) and other is not None:
@@ -519,8 +519,8 @@ class Learner:
         for other, record in self.records.items():
             if record.begins_like(chunk.starts):
                 raise DataError(
-                    f"{chunk.source} begins with the same rows as {other}, which was learnt "
-                    "before; if they are to be learnt again, say --allow-overlap"
+                    f"{chunk.source} begins with the same rows as {other}, which was learned "
+                    "before; if they are to be learned again, say --allow-overlap"
                 )
 
     def _resume(
@@ -553,7 +553,7 @@ class Learner:
                 if value != before[name]:
                     raise DataError(
                         f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {shown(value)}, "
-                        f"but {self.path} was learnt with {shown(before[name])}; leave the option "
+                        f"but {self.path} was learned with {shown(before[name])}; leave the option "
                         "out, or learn into a new file"
                     )
 
@@ -569,7 +569,7 @@ class Learner:
             )
         more = [name for name in columns.get("drop", ()) if name not in before.drop]
         seen = [name for name in more if self.encoding.knows(name)]
-        # A column that was never learnt can be left out at any time.
+        # A column that was never learned can be left out at any time.
         drop = before.drop if seen else tuple(sorted({*before.drop, *more}))
         return replace(before, classes=classes, drop=drop)
 
@@ -608,7 +608,7 @@ def rarest(counts: Mapping[Any, float]) -> Any:
 
 
 def made(options: Mapping[str, Any], columns: Columns) -> Model:
-    """A model that has learnt nothing yet.
+    """A model that has learned nothing yet.
 
     Parameters
     ----------
@@ -739,11 +739,11 @@ def learn(
     stop : callable
         Whether to save and end now.
     watch : callable
-        Told of each chunk before it is learnt.
+        Told of each chunk before it is learned.
     allow_overlap : bool, default=False
-        Learn an input that begins like another one that was learnt.
+        Learn an input that begins like another one that was learned.
     before_save : callable
-        Told before each save, and at the end, whether nothing is left to be learnt.
+        Told before each save, and at the end, whether nothing is left to be learned.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.moments import Moments
 from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.recent import together
-from counterpoise.jobs.store import TIMES, Record, Stored, input_key, require_learnt
+from counterpoise.jobs.store import TIMES, Record, Stored, input_key, require_learned
 from counterpoise.streams import DataError, Mark, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.chunk import changed
@@ -29,7 +29,7 @@ def merged(
     allow_overlap: bool,
     positive: str | None = None,
 ) -> Stored:
-    """One model of two, as if it had learnt what both have, the first one first.
+    """One model of two, as if it had learned what both have, the first one first.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def merged(
     names : (str, str)
         What to call them in messages.
     allow_overlap : bool
-        Whether an input may have been learnt by both.
+        Whether an input may have been learned by both.
     positive : str, optional
         The class that alerts are about, as it is written; by default that of both.
 
@@ -47,7 +47,7 @@ def merged(
     Stored
     """
     for stored, name in zip((one, two), names, strict=True):
-        require_learnt(stored, name)
+        require_learned(stored, name)
         if not isinstance(stored.model, BalancedRidgeClassifier):
             raise _undecided(name)
     _require_alike(one, two, names)
@@ -105,12 +105,12 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
 
 
 def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, int], None]) -> int:
-    """Take the rows of an input back, as if they had never been learnt.
+    """Take the rows of an input back, as if they had never been learned.
 
     Parameters
     ----------
     learner : Learner
-        Who has learnt them; it is changed only if all goes well, and not saved.
+        Who has learned them; it is changed only if all goes well, and not saved.
     source : Source
         The input, which must still begin as it did.
     key : str
@@ -131,17 +131,17 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     if model is None or not learner.identify(source, key):
         known = ", ".join(learner.records) or "nothing"
         raise DataError(
-            f"{source.name} was never learnt, under whatever name; what was learnt is {known}"
+            f"{source.name} was never learned, under whatever name; what was learned is {known}"
         )
     record = learner.records[key]
     if not isinstance(model, BalancedRidgeClassifier):
         raise _undecided(learner.path)
-    model._require_forgettable()
+    model.require_forgettable()
     known = model.classes_.tolist()
     learner.window = None  # it may be about these rows
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
     source.verify(record.mark, wanted)
-    params = {**model.get_params(deep=False), "features": model._learned.fixed}
+    params = {**model.get_params(deep=False), "features": model.state_.fixed}
     gone, left = BalancedRidgeClassifier(**params), record.mark.rows
     kinds = encoding.columns.read(encoding.kinds)
     for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
@@ -157,8 +157,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             break
     if gone.__sklearn_is_fitted__():
         names = [feature.name for feature in encoding.features]
-        moments = _repeated(gone._learned.moments, record.times)
-        model._forget(moments, model._terms(names))
+        moments = _repeated(gone.state_.moments, record.times)
+        model.forget_moments(moments, model.terms(names))
     del learner.records[key]
     if model.classes_.tolist() != known:
         learner.recent = None
@@ -189,14 +189,14 @@ def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClass
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
     result = stored.model.__copy__()
     assert isinstance(result, BalancedRidgeClassifier)
-    result._place(at, [feature.name for feature in features])
+    result.place(at, [feature.name for feature in features])
     return result
 
 
 def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
     if one.encoding.columns != two.encoding.columns:
         raise DataError(
-            f"{names[0]} and {names[1]} were learnt with different options of the columns: "
+            f"{names[0]} and {names[1]} were learned with different options of the columns: "
             f"{one.encoding.columns} and {two.encoding.columns}"
         )
     for column, kind in one.encoding.kinds.items():
@@ -225,13 +225,13 @@ def _united(
         same = [k for k, known in one.items() if known.begins_like(record.starts)]
         if same and not allow_overlap:
             raise DataError(
-                f"{same[0]} was learnt by {names[0]} and by {names[1]}; if its rows are to count "
+                f"{same[0]} was learned by {names[0]} and by {names[1]}; if its rows are to count "
                 "twice, say --allow-overlap"
             )
         if key in same:
             if records[key].mark != record.mark:
                 raise DataError(
-                    f"{key} was not learnt to the same row by {names[0]} and by {names[1]}; learn "
+                    f"{key} was not learned to the same row by {names[0]} and by {names[1]}; learn "
                     "it to its end in both first"
                 )
             times = records[key].times + record.times

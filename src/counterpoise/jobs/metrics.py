@@ -1,7 +1,7 @@
-"""Progressive metrics: each row is predicted before it is learnt.
+"""Progressive metrics: each row is predicted before it is learned.
 
 Rows are scored in pieces, each as long as what precedes it but no longer than a chunk, by a model
-that has learnt all that precedes the piece. Looking changes nothing that is learnt.
+that has learned all that precedes the piece. Looking changes nothing that is learned.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from counterpoise.streams import DataError
 
 
 def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
-    """Predict rows before they are learnt.
+    """Predict rows before they are learned.
 
     Parameters
     ----------
     model : BalancedRidgeClassifier or ChoosingClassifier
         The model, which stays as it is.
     before : int
-        Rows that it has learnt.
+        Rows that it has learned.
     rows : Encoded
         The rows.
     into : Confusion
         Where to count them.
     """
-    for piece, f, solved in progressive(model, before, rows):
-        into.add(rows.y[piece], solved.classes[solved.best(f)])
+    for piece, f, scores in progressive(model, before, rows):
+        into.add(rows.y[piece], scores.classes.best(f))
 
 
 class MetricsFile:
@@ -46,7 +46,7 @@ class MetricsFile:
     every : int
         Rows between two lines, rounded up to whole chunks.
     rows : int
-        Rows learnt so far.
+        Rows learned so far.
     window : Window, optional
         What the model file knows that the lines do not say yet. With it, lines come out as they
         would have if nobody had disturbed the run.
@@ -70,7 +70,7 @@ class MetricsFile:
         Parameters
         ----------
         rows : int
-            Rows learnt so far.
+            Rows learned so far.
         last : bool, default=False
             Whether one is due in any case.
         """
@@ -91,7 +91,7 @@ class MetricsFile:
         Parameters
         ----------
         rows : int
-            Rows learnt so far.
+            Rows learned so far.
 
         Returns
         -------

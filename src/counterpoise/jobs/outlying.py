@@ -117,12 +117,14 @@ def usual(model: Model) -> tuple[Vector, Vector] | None:
         Infinite where nothing can be said; None if that is everywhere.
     """
     if isinstance(model, ChoosingClassifier):
-        candidates = model._field.models if "_field" in model.__dict__ else []
-        plain = [one for one in candidates if one.features is None]
-        return usual((plain or candidates)[0]) if candidates else None
-    if "_learned" not in model.__dict__ or model._learned.moments.n.sum() < LEAST:
+        found = getattr(model, "candidates_", None)
+        states = [] if found is None else found.states
+        plain = [state for state in states if state.plan.text is None]
+        learned = (plain or states)[0] if states else None
+    else:
+        learned = getattr(model, "state_", None)
+    if learned is None or learned.moments.n.sum() < LEAST:
         return None
-    learned = model._learned
     if learned.fixed is not None or learned.warmup is not None:
         if learned.fixed is None or learned.warmup is not None:
             return None

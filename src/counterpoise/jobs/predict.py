@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 from counterpoise.arrays import Vector
 from counterpoise.beside import created, discard_temporary, temporary_name
-from counterpoise.exact import probability
+from counterpoise.exact.classes import problems
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import WINDOW, of_class, standing
 from counterpoise.jobs.store import Stored
@@ -56,7 +56,7 @@ class Predictor:
     skipped : int
         Rows without a prediction because values are missing.
     unknown : dict of str to int
-        Cells whose category was never learnt, by column.
+        Cells whose category was never learned, by column.
     strange : dict
         Columns that the model does not know, and that were left out.
     bare : int
@@ -127,14 +127,13 @@ class Predictor:
         columns = self._carried(chunk)
         if kept.any():
             self.outlying.look(self.model, self.encoding.features, encoded.X, kept, chunk)
-            f, solved = self.model._scores(encoded.X)
-            ranks = standing(f, solved)
-            labels = solved.classes[solved.best(f)]
-            balanced = probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
-            stream = probability.probabilities(f, solved.factor, solved.seen)
+            scores = self.model.scores_
+            f = scores.of(encoded.X)
+            ranks, labels = standing(f, scores), scores.classes.best(f)
+            balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
             labels = self.model.classes_[:0]
-            f = np.empty((0, 1 if len(self._classes) < 3 else len(self._classes)))
+            f = np.empty((0, problems(len(self._classes))))
             balanced = stream = np.empty((0, len(self._classes)))
             ranks = f
         pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
@@ -169,7 +168,7 @@ class Predictor:
         return {name: chunk.columns.get(name, nothing) for name in names}
 
     def _score_names(self) -> list[str]:
-        more = len(self._classes) > 2
+        more = problems(len(self._classes)) > 1
         return [f"score_{label}" for label in self._classes] if more else ["score"]
 
     def _probability_names(self) -> list[str]:

@@ -16,8 +16,8 @@ import numpy as np
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded
-from counterpoise.exact import probability
-from counterpoise.exact.model import Solved
+from counterpoise.exact.classes import problems
+from counterpoise.exact.scores import Scores
 from counterpoise.jobs.store import MOST_RECENT, Model, taught
 
 WINDOW = MOST_RECENT
@@ -26,7 +26,7 @@ SAMPLE = 1024  # rows of a chunk that are scored once the window is full
 FIRST = 16  # rows of the first piece, which nobody can score
 
 
-def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slice, Matrix, Solved]]:
+def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slice, Matrix, Scores]]:
     """Score rows before they are learned, in pieces no longer than what precedes them.
 
     Parameters
@@ -44,42 +44,40 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
         Which rows.
     f : ndarray of shape (n, problems)
         Their scores.
-    solved : Solved
+    scores : Scores
         The weights behind them.
     """
     n = rows.X.shape[0]
     if before >= n and model.__sklearn_is_fitted__():
-        solved = model._solved()
-        yield slice(0, n), solved.scores(rows.X), solved
+        scores = model.scores_
+        yield slice(0, n), scores.of(rows.X), scores
         return
     ahead, at = copy.deepcopy(model), 0
     while at < n:
         piece = slice(at, min(n, at + max(before + at, FIRST)))
         X, y = rows.X[piece], rows.y[piece]
         if ahead.__sklearn_is_fitted__():
-            solved = ahead._solved()
-            yield piece, solved.scores(X), solved
+            scores = ahead.scores_
+            yield piece, scores.of(X), scores
         taught(ahead, X, y, None if rows.weight is None else rows.weight[piece])
         at = piece.stop
 
 
-def standing(f: Matrix, solved: Solved) -> Matrix:
+def standing(f: Matrix, scores: Scores) -> Matrix:
     """By what rows are ranked: the score of the second of two classes, or probabilities of all.
 
     Parameters
     ----------
     f : ndarray of shape (n, problems)
         Scores.
-    solved : Solved
+    scores : Scores
         The weights behind them.
 
     Returns
     -------
     ndarray of shape (n, problems)
     """
-    if len(solved.classes) <= 2:
-        return f
-    return probability.probabilities(f, np.ones_like(solved.factor), solved.seen)
+    return f if scores.classes.problems == 1 else scores.probabilities(f, stream=False)
 
 
 def of_class(ranks: Matrix, position: int) -> Vector:
@@ -144,8 +142,8 @@ def scored(model: Model, before: int, rows: Encoded, chunk_rows: int) -> list[tu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever predicts is told
         return [
-            (solved.classes.tolist(), standing(f, solved))
-            for _, f, solved in progressive(model, before, rows)
+            (scores.classes.labels.tolist(), standing(f, scores))
+            for _, f, scores in progressive(model, before, rows)
         ]
 
 
@@ -155,7 +153,7 @@ def _every(model: Model) -> int:
         return 1
     if not isinstance(model, BalancedRidgeClassifier):
         return 8
-    d: int = model._learned.moments.mean.shape[1]
+    d: int = len(model.state_.moments.anchor)
     return 1 + d // (100 if model.ridge == "gcv" else 1000)
 
 
@@ -182,12 +180,12 @@ def moved_on(
     ndarray of shape (m, problems), or None
         None if there is nothing to compare with.
     """
-    problems = 1 if len(classes) <= 2 else len(classes)
-    parts = [] if window is None or window.shape[1] != problems else [window]
+    columns = problems(len(classes))
+    parts = [] if window is None or window.shape[1] != columns else [window]
     parts += [ranks[np.isfinite(ranks).all(axis=1)] for known, ranks in found if known == classes]
     if len(classes) < 2 or not sum(map(len, parts)):
         return None
-    result: Matrix = np.concatenate(parts)[-max(1, min(most(problems), rows // 2)) :]
+    result: Matrix = np.concatenate(parts)[-max(1, min(most(columns), rows // 2)) :]
     return result
 
 

@@ -1,4 +1,4 @@
-"""Model files that were learnt from streams: what was learnt, and how, and from where."""
+"""Model files that were learned from streams: what was learned, and how, and from where."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_RECENT = 10_000  # scores of the last rows
 
 @dataclass(frozen=True)
 class Record:
-    """What was learnt from one input.
+    """What was learned from one input.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Record:
     dropped : int
         Rows that were left out because values are missing.
     times : int
-        How often its rows count: models that have both learnt it may have been merged.
+        How often its rows count: models that have both learned it may have been merged.
     """
 
     mark: Mark = field(default_factory=Mark)
@@ -73,7 +73,7 @@ class Window:
     Attributes
     ----------
     rows : int
-        Rows that had been learnt when the last line was written.
+        Rows that had been learned when the last line was written.
     counts : tuple of (label, label, int)
         True label, predicted label, and how often since then.
     """
@@ -84,7 +84,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file that was learnt from a stream holds.
+    """What a file that was learned from a stream holds.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class Stored:
     encoding : Encoding
         How columns become features.
     records : dict of str to Record
-        What was learnt from where.
+        What was learned from where.
     chunk_rows : int
-        Rows learnt at a time.
+        Rows learned at a time.
     positive : label, optional
         The class that alerts are about.
     settled : int
@@ -171,11 +171,11 @@ def answering(stored: Stored) -> BalancedRidgeClassifier:
     BalancedRidgeClassifier
     """
     model = stored.model
-    return model if isinstance(model, BalancedRidgeClassifier) else model._winner()
+    return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
 
 
-def require_learnt(stored: Stored, path: str) -> Stored:
-    """Raise if a model has learnt nothing, or has forgotten it all.
+def require_learned(stored: Stored, path: str) -> Stored:
+    """Raise if a model has learned nothing, or has forgotten it all.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def require_learnt(stored: Stored, path: str) -> Stored:
         The same.
     """
     if not stored.model.__sklearn_is_fitted__():
-        raise DataError(f"{path} holds nothing: all that it had learnt was forgotten")
+        raise DataError(f"{path} holds nothing: all that it had learned was forgotten")
     return stored
 
 
@@ -247,11 +247,11 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         lists["recent"] = [
             [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
         ]
-    return replace(stored.model._contents(), stream=stream, lists=lists)
+    return replace(stored.model.contents(), stream=stream, lists=lists)
 
 
 def stored_model(path: str) -> Stored:
-    """Load a file that was learnt from a stream.
+    """Load a file that was learned from a stream.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def stored_model(path: str) -> Stored:
 
 
 def of_contents(contents: modelfile.Contents, path: str) -> Stored:
-    """A model that was learnt from a stream, from what its file holds.
+    """A model that was learned from a stream, from what its file holds.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 
     def build() -> Stored:
         plain = replace(contents, stream=None, lists={})
-        return _stream(contents, KINDS[contents.kind]._of(plain))
+        return _stream(contents, KINDS[contents.kind].from_contents(plain))
 
     return modelfile.believed(path, build)
 

@@ -50,7 +50,7 @@ class Contents:
     facts : dict
         Other values that JSON can hold.
     stream : dict, optional
-        How columns become features, and how far each input was learnt.
+        How columns become features, and how far each input was learned.
     lists : dict of str to list
         Long lists of strings, kept as tensors of bytes.
     """
@@ -339,45 +339,3 @@ def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Resul
         raise ModelFileError(
             f"{os.fspath(path)} has contents of the wrong form ({type(error).__name__}: {what})"
         ) from None
-
-
-class Saved:
-    """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
-
-    def _contents(self) -> Contents:
-        raise NotImplementedError
-
-    @classmethod
-    def _of(cls, contents: Contents) -> Any:
-        raise NotImplementedError
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save as a safetensors file, which holds numbers and strings and never code.
-
-        Parameters
-        ----------
-        path : path
-            Where to. An older file is replaced, or left as it was if anything goes wrong.
-        """
-        save(path, self._contents())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Any:
-        """Load what :meth:`save` has written, bit-identical, and go on learning if you like.
-
-        Parameters
-        ----------
-        path : path
-            The file. It is not trusted: whatever is not a whole and possible model is refused.
-
-        Returns
-        -------
-        The estimator.
-        """
-        contents = load(path)
-        if contents.kind != cls.__name__:
-            raise ModelFileError(
-                f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
-                f"{contents.kind}.load"
-            )
-        return believed(path, lambda: cls._of(contents))

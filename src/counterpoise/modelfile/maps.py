@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.exact.lifting import text_of
 from counterpoise.exact.moments import Moments
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
+from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.validate import LARGEST
 
@@ -29,7 +29,7 @@ def with_map(
     contents : Contents
         What it holds without it; the option ``features`` may be anything.
     fixed : FixedMap, optional
-        The map as it is fixed so far; None while nothing was learnt.
+        The map as it is fixed so far; None while nothing was learned.
     warmup : Warmup, optional
         The rows of a warm-up that is not over.
     labels : ndarray of shape (c,)
@@ -88,7 +88,7 @@ def map_from(
     text : object
         The name of the map.
     moments : Moments
-        What was learnt, of its terms.
+        What was learned, of its terms.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def map_from(
     require(the_map.text == text, "a map under a strange name")
     if not any(name.startswith("map ") for name in arrays):
         require(not arrays and first == 0 and not given, "rows of a map that is not there")
-        require(not moments.n.any(), "no map for what was learnt")
+        require(not moments.n.any(), "no map for what was learned")
         return None, None
     names = {"map mean", "map deviation", "map drawn"}
     warm = {"warmup X", "warmup y", "warmup weight"}

@@ -490,7 +490,7 @@ cdef class Kernel:
     """The loop of one rule.
 
     ``kernel(X, y, weight, delay, scores, parameters, work, stored, w, S, z, n)`` writes into
-    ``scores`` what the model thought of each row before it learnt that row, and learns row i
+    ``scores`` what the model thought of each row before it learned that row, and learns row i
     after row ``i + delay`` was scored. Step t scores row t and learns row ``t - delay``; all steps,
     or those from ``start`` to ``stop``, so that whoever drives can look around between two calls.
     """

@@ -21,8 +21,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.modelfile import packing
-from counterpoise.modelfile.container import Contents, ModelFileError, Saved, require
+from counterpoise.modelfile.container import Contents, ModelFileError, require
+from counterpoise.modelfile.labels import labels_of, plain_labels
+from counterpoise.modelfile.options import contents_of, names_of, options_of
+from counterpoise.modelfile.saved import Saved
 from counterpoise.online import covariance as cov
 
 ARRAYS = ("w", "S", "z", "n", "stored")
@@ -31,7 +33,7 @@ PIECE = 1e7  # multiplications, at most, before the first look at the clock
 
 @dataclass(eq=False)
 class State:
-    """All that a rule has learnt.
+    """All that a rule has learned.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class State:
     stored : ndarray of shape (2, room, d)
         Rows of each class, where a rule keeps them.
     tau : float
-        The threshold that the weights were learnt for.
+        The threshold that the weights were learned for.
     made_for : tuple
         The parameters that decided the shapes of these arrays.
     """
@@ -146,7 +148,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         delay : int, default=0
-            The label of a row arrives this many rows after it. In the end all are learnt.
+            The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like of shape (2,), optional
             Both labels; needed by the first call unless y holds both.
 
@@ -199,20 +201,20 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> Matrix:
         """Weights of the features, of shape (1, d)."""
-        self._require_learnt()
+        self._require_learned()
         return self._state.w[None, : self.n_features_in_].copy()
 
     @property
     def intercept_(self) -> Vector:
         """Score at the origin, of shape (1,)."""
-        self._require_learnt()
+        self._require_learned()
         constant = self._state.w[-1] if self._state.made_for[0] else 0.0
         return np.array([constant - self._state.tau])
 
     @property
     def covariance_(self) -> NDArray[np.float64]:
         """Covariance of the weights, or its diagonal; that of the constant comes last."""
-        self._require_learnt()
+        self._require_learned()
         return self._covariance(self._state)
 
     def _covariance(self, s: State) -> NDArray[np.float64]:
@@ -284,7 +286,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             self._state = self._begin(rows.shape[1])
         elif self._state.made_for != self._shape():
             raise ValueError(
-                "fit_intercept and covariance cannot change once rows were learnt; fit again, or "
+                "fit_intercept and covariance cannot change once rows were learned; fit again, or "
                 "use a clone"
             )
         target = np.where(positive, 1.0, -1.0)
@@ -335,22 +337,39 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             elif took > 0.2:
                 piece = max(piece // 2, 1)
 
-    def _contents(self) -> Contents:
+    def contents(self) -> Contents:
+        """What a file is to hold of this rule.
+
+        Returns
+        -------
+        Contents
+        """
         self._require_fitted()
         s = self._state
         if s.made_for != self._shape():
-            raise ValueError("fit_intercept and covariance cannot change once rows were learnt")
+            raise ValueError("fit_intercept and covariance cannot change once rows were learned")
         arrays = {name: getattr(s, name) for name in ARRAYS}
         facts = {
-            "classes": packing.plain_labels(self.classes_),
+            "classes": plain_labels(self.classes_),
             "features": self.n_features_in_,
             "tau": float(s.tau),
         }
-        return packing.contents(self, arrays, facts)
+        return contents_of(self, arrays, facts)
 
     @classmethod
-    def _of(cls, contents: Contents) -> Any:
-        result = cls(**packing.options_of(contents.options, cls().get_params()))
+    def from_contents(cls, contents: Contents) -> Any:
+        """A rule from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents : Contents
+            What the file holds.
+
+        Returns
+        -------
+        OnlineRule
+        """
+        result = cls(**options_of(contents.options, cls().get_params()))
         try:
             validate.flag(result, "fit_intercept")
             result._check()
@@ -362,7 +381,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         d, tau = facts["features"], facts["tau"]
         require(type(d) is int and 1 <= d <= arrays["w"].size, "a wrong number of features")
         require(type(tau) is float and bool(np.isfinite(tau)), "a wrong threshold")
-        result.classes_ = packing.labels_of(facts["classes"])
+        result.classes_ = labels_of(facts["classes"])
         two = len(result.classes_) == 2 and np.array_equal(
             np.sort(result.classes_), result.classes_
         )
@@ -383,7 +402,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         require(result._definite(s), "a covariance that is not positive definite")
         s.tau = tau
         result.n_features_in_ = d
-        names = packing.names_of(contents, d)
+        names = names_of(contents, d)
         if names is not None:
             result.feature_names_in_ = names
         result._state = s
@@ -423,13 +442,13 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learnt nothing yet; call fit or partial_fit first"
+                f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
 
-    def _require_learnt(self) -> None:
+    def _require_learned(self) -> None:
         """As above, as the AttributeError that ``hasattr`` expects."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} has learnt nothing yet")
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
 
 
 class Weighted:

@@ -66,7 +66,7 @@ def fit(
     drop : sequence of str
         Columns to leave out.
     numeric, categorical, time : sequence of str
-        Columns that are numbers, categories, dates (learnt as seconds) whatever their type.
+        Columns that are numbers, categories, dates (learned as seconds) whatever their type.
     hashed : mapping of str to int, optional
         Columns of text to be spread over so many buckets.
     categories : mapping of str to sequence of str, optional
@@ -87,10 +87,10 @@ def fit(
     """
     columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
     template = BalancedRidgeClassifier(**options, features=feature_map)
-    template._check()
+    template.check()
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
-    model, _ = learnt(
+    model, _ = learned(
         plan, encoding, with_fixed_map(plan, encoding, template.get_params(deep=False))
     )
     if model is None:
@@ -119,10 +119,10 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
     if wanted is None or isinstance(wanted, FixedMap):
         return options
     plain = {**options, "features": None, "scale": "standard", "half_life": None}
-    model, _ = learnt(plan, encoding, plain)
+    model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
-    moments = model._learned.moments
+    moments = model.state_.moments
     m, s = affine(moments, "standard")
     return {**options, "features": fixed(wanted, moments.anchor + m, s)}
 
@@ -157,7 +157,7 @@ def encoded(
         if plan.kinds.get(name) != "text" or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
     kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
-    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learnt stays
+    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learned stays
     if not kinds:
         raise DataError("no column is left to learn from")
     for name, kind in kinds.items():
@@ -214,7 +214,7 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
     return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
 
 
-def learnt(
+def learned(
     plan: Plan, encoding: Encoding, options: Mapping[str, Any]
 ) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.
@@ -255,7 +255,7 @@ def learnt(
             yield _batch(PART, [(part, str(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
-        data = modelfile.to_bytes(model._contents()) if model is not None and known else b""
+        data = modelfile.to_bytes(model.contents()) if model is not None and known else b""
         if data or dropped:
             yield _batch(PART, [(part, "", dropped, data)], large)
 
@@ -306,7 +306,7 @@ def _merged_group(table: pa.Table, large: bool) -> pa.Table:
     if not error:
         with threadpool_limits(1, user_api="blas"):
             model = _merged([row["model"] for row in rows])
-        data = b"" if model is None else modelfile.to_bytes(model._contents())
+        data = b"" if model is None else modelfile.to_bytes(model.contents())
     group = rows[0]["part"] // FAN
     return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
 
@@ -315,7 +315,7 @@ def _merged(parts: list[bytes]) -> BalancedRidgeClassifier | None:
     """Models of consecutive parts as one, from left to right."""
     result: BalancedRidgeClassifier | None = None
     for data in filter(None, parts):
-        model = BalancedRidgeClassifier._of(modelfile.from_bytes(data))
+        model = BalancedRidgeClassifier.from_contents(modelfile.from_bytes(data))
         result = model if result is None else result.merge(model)
     return result
 

@@ -33,7 +33,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
 from counterpoise.jobs.store import contents_of, of_contents
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.packing import options_of, plain_options
+from counterpoise.modelfile.options import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit
 from counterpoise.spark.frames import column_of
 from counterpoise.spark.predict import predict, stored_of
@@ -96,7 +96,7 @@ class BalancedRidge(
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
             template = BalancedRidgeClassifier(**given["options"])
-            template._check()
+            template.check()
             if isinstance(template.features, FixedMap):
                 raise ValueError("a stage fixes its map by the frame; give the map by its name")
             given["options"] = json.dumps(plain_options(template.get_params(deep=False)))
@@ -130,7 +130,7 @@ class BalancedRidgeModel(
     MLReadable,  # type: ignore[type-arg]
     MLWritable,
 ):
-    """What :class:`BalancedRidge` has learnt.
+    """What :class:`BalancedRidge` has learned.
 
     Parameters
     ----------

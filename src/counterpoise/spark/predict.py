@@ -16,16 +16,16 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.exact.model import Solved
+from counterpoise.exact.scores import Scores
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Stored, require_learnt, stored_model
+from counterpoise.jobs.store import Stored, require_learned, stored_model
 from counterpoise.jobs.store import save as save_stored
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
 from counterpoise.streams.chunk import DataError
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
-Ready = tuple[Solved, Encoding]
+Ready = tuple[Scores, Encoding]
 
 
 def predict(
@@ -39,14 +39,14 @@ def predict(
     Parameters
     ----------
     df : DataFrame
-        The rows, with the columns that the model has learnt.
+        The rows, with the columns that the model has learned.
     model : BalancedRidgeClassifier or str
         A model of :func:`fit`; or the path of a model file, which is read again whenever it has
         changed, so that a stream is predicted by the newest. The path must lead to it wherever
         the executors run.
     prediction : str, default="prediction"
-        Column for the label; null where a value is missing, unless the model has learnt with
-        ``missing="indicate"``. Categories that were never learnt count as none.
+        Column for the label; null where a value is missing, unless the model has learned with
+        ``missing="indicate"``. Categories that were never learned count as none.
     score : str, default="score"
         Column for the score of the second of two classes, or for the scores of all.
 
@@ -61,9 +61,9 @@ def predict(
             "prediction=... and score=..."
         )
     current, large = _source(model), large_types(df)
-    solved, encoding = current()
+    scores, encoding = current()
     columns, vectors = _needed(df, encoding)
-    names, two = list(columns), len(solved.classes) <= 2
+    names, two = list(columns), scores.classes.problems == 1
     text = encoding.labels == "text"
     result = types.StructType(
         [
@@ -139,7 +139,7 @@ def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, _: int, __: int) -> Ready:
-    return _ready(require_learnt(stored_model(path), path))
+    return _ready(require_learned(stored_model(path), path))
 
 
 def _ready(stored: Stored) -> Ready:
@@ -147,7 +147,7 @@ def _ready(stored: Stored) -> Ready:
     encoding = stored.encoding
     if encoding.columns.missing == "error":
         encoding = replace(encoding, columns=replace(encoding.columns, missing="drop"))
-    return stored.model._solved(), encoding
+    return stored.model.scores_, encoding
 
 
 def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str, int]]:
@@ -159,16 +159,16 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
         base = name if name in fields else vector_of(name) or name
         if base not in fields:
             raise DataError(
-                f"the frame lacks column {base!r}, which the model has learnt; it has "
+                f"the frame lacks column {base!r}, which the model has learned; it has "
                 f"{', '.join(map(repr, fields))}"
             )
         column, kind = readable(base, fields[base].dataType)
-        learnt = encoding.kinds.get(name)
+        learned = encoding.kinds.get(name)
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
-        elif learnt == "number" and kind != "number" and name not in encoding.columns.numeric:
+        elif learned == "number" and kind != "number" and name not in encoding.columns.numeric:
             raise DataError(
-                f"column {name!r} was learnt as numbers, and holds {kind} in this frame; cast it"
+                f"column {name!r} was learned as numbers, and holds {kind} in this frame; cast it"
             )
         columns[base] = column
     return columns, vectors
@@ -183,20 +183,20 @@ def _predicted(
     large: bool,
 ) -> pa.Array:
     """Labels and scores of a batch, null where the model cannot say anything."""
-    solved, encoding = ready
-    if (len(solved.classes) <= 2) != two:
+    scores, encoding = ready
+    if (scores.classes.problems == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
     one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors), None)
     where = np.flatnonzero(one.kept)
-    f = solved.scores(one.X) if len(where) else np.empty((0, 1))
+    f = scores.of(one.X) if len(where) else np.empty((0, 1))
     take = np.full(len(one.kept), len(where))
     take[where] = np.arange(len(where))
-    labels = solved.classes[solved.best(f)] if len(where) else solved.classes[:0]
+    labels = scores.classes.best(f) if len(where) else scores.classes.labels[:0]
     words = pa.large_string() if large else pa.string()
     found = pa.array([*labels.tolist(), None], words if text else pa.int64())
     if two:
-        scores = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
+        column = pa.array(np.append(f[:, 0], np.nan), mask=np.arange(len(where) + 1) == len(where))
     else:
-        scores = pa.array([*f.tolist(), None], pa.list_(pa.float64()))
+        column = pa.array([*f.tolist(), None], pa.list_(pa.float64()))
     at = pa.array(take)
-    return pa.StructArray.from_arrays([found.take(at), scores.take(at)], ["label", "score"])
+    return pa.StructArray.from_arrays([found.take(at), column.take(at)], ["label", "score"])

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.exact.lifting import text_of
 from counterpoise.features import FixedMap, Map
+from counterpoise.features.given import text_of
 from counterpoise.jobs.learn import CHUNK_ROWS, BusyError, locked, rarest
 from counterpoise.jobs.store import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.modelfile import container as modelfile
-from counterpoise.spark.fit import encoded, learnt, with_fixed_map
+from counterpoise.spark.fit import encoded, learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
 from counterpoise.streams.chunk import DataError, Mark
 
@@ -45,7 +45,7 @@ class ModelSink:
     query : str, default="stream"
         Name of the query: a file can take in several, each under a name of its own.
     weight, drop, numeric, categorical, time, hashed, missing
-        See :func:`~counterpoise.spark.fit`. Columns stay what the file has learnt them as.
+        See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
     **options
@@ -82,7 +82,7 @@ class ModelSink:
             label, features, weight, drop, numeric, categorical, time, hashed, missing
         )
         template = BalancedRidgeClassifier(**options, features=feature_map)
-        template._check()
+        template.check()
         self.options = template.get_params(deep=False)
 
     @property
@@ -156,12 +156,12 @@ class ModelSink:
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
         if before is None or not before.model.__sklearn_is_fitted__():
-            model, dropped = learnt(plan, encoding, with_fixed_map(plan, encoding, self.options))
+            model, dropped = learned(plan, encoding, with_fixed_map(plan, encoding, self.options))
         else:
             wide = before.model.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
-            wide._widen([feature.name for feature in encoding.features])
-            model, dropped = learnt(plan, encoding, {**self.options, "features": wide.features_})
+            wide.widen([feature.name for feature in encoding.features])
+            model, dropped = learned(plan, encoding, {**self.options, "features": wide.features_})
             model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped
@@ -170,20 +170,20 @@ class ModelSink:
         return replace(before, model=model, encoding=encoding, recent=None, window=None), dropped
 
     def _require_same(self, before: Stored) -> None:
-        """Raise if the file was learnt with other options."""
+        """Raise if the file was learned with other options."""
         mine = _settled(self.options)
         theirs = _settled(before.model.get_params(deep=False))
         if mine != theirs:
             raise DataError(
-                f"{self.path} was learnt with other options of the classifier: {theirs}; use them, "
-                "or another file"
+                f"{self.path} was learned with other options of the classifier: {theirs}; use "
+                "them, or another file"
             )
         ours, known = _asked(self.columns), _asked(before.encoding.columns)
         for name, value in ours.items():
             if value != known[name]:
                 raise DataError(
-                    f"{self.path} was learnt with {name} {known[name]!r}, not {value!r}; use that, "
-                    "or another file"
+                    f"{self.path} was learned with {name} {known[name]!r}, not {value!r}; use "
+                    "that, or another file"
                 )
 
 
@@ -200,7 +200,7 @@ def settled(stored: Stored) -> Stored:
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that matter to what was learnt."""
+    """Options that matter to what was learned."""
     settled = {name: value for name, value in options.items() if name != "memory_limit"}
     return {**settled, "features": text_of(settled.get("features"))}
 
@@ -215,7 +215,7 @@ def _asked(columns: Columns) -> dict[str, Any]:
 
 
 def _sizes(encoding: Encoding) -> Mapping[str, int]:
-    """Entries of the vectors that were learnt."""
+    """Entries of the vectors that were learned."""
     return Counter(vector for vector in map(vector_of, encoding.kinds) if vector)
 
 

@@ -241,6 +241,6 @@ def changed(name: str, mark: Mark) -> DataError:
     else:
         remedy = "restore the file, or give the new data under another name"
     return DataError(
-        f"{name} has changed: the {mark.rows:,} rows learnt from it before are not as they were; "
+        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were; "
         f"{remedy}"
     )

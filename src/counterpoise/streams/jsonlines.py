@@ -180,7 +180,7 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
     for i, value in enumerate(values):
         if isinstance(value, (dict, list)):
             raise DataError(
-                f"{name}, row {first + i}, column {column!r}: nested values cannot be learnt; "
+                f"{name}, row {first + i}, column {column!r}: nested values cannot be learned; "
                 f"flatten them first, or leave the column out with --drop {quote(column)}"
             )
     if kinds == {bool}:

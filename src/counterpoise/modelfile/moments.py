@@ -1,24 +1,20 @@
-"""Moments, labels and options as what a model file can hold, and back, trusting nothing."""
+"""Moments as what a model file can hold, and back, trusting nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from numbers import Real
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from counterpoise.arrays import Labels
-from counterpoise.exact.lifting import text_of
 from counterpoise.exact.moments import EPS, Moments
-from counterpoise.features import FixedMap, Map
 from counterpoise.modelfile.container import Contents, ModelFileError, require
+from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.validate import LARGEST
 
 MOST = 1e60  # of a count: chunks of 1e50 may add up
 ROOM = 2e9  # bytes that moments usually may take
-LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the longest
 INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
@@ -174,196 +170,3 @@ def _require_possible(moments: Moments, fading: bool) -> None:
         mean, margin = moments.anchor + moments.mean[n > 0], 1e-6 * (1 + np.abs(moments.anchor))
         inside = (mean >= moments.low - margin) & (mean <= moments.high + margin)
         require(bool(inside.all()), "means beyond the extremes")
-
-
-def plain_labels(labels: Labels) -> dict[str, Any]:
-    """Labels with their type, as JSON can hold them.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Numbers, truth values or text.
-
-    Returns
-    -------
-    dict
-    """
-    kind = labels.dtype.kind
-    name = {"U": "text", "O": "object", "b": "bool"}.get(kind, labels.dtype.name)
-    values = labels.tolist()
-    if kind not in "UObiuf" or not all(isinstance(v, (str, bool, int, float)) for v in values):
-        raise TypeError(f"labels of type {labels.dtype} cannot be saved; use text or numbers")
-    return {"type": name, "values": values}
-
-
-def labels_of(plain: Any) -> Labels:
-    """Labels from what :func:`plain_labels` made of them.
-
-    Parameters
-    ----------
-    plain : dict
-        Their type and values.
-
-    Returns
-    -------
-    ndarray
-    """
-    require(isinstance(plain, dict) and set(plain) == {"type", "values"}, "labels without type")
-    kind, values = plain["type"], plain["values"]
-    numbers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    numbers += ["float16", "float32", "float64"]
-    types = {"text": (str,), "object": (str, bool, int, float), "bool": (bool,)}
-    types |= dict.fromkeys(numbers, (int, float))
-    known = isinstance(kind, str) and kind in types and isinstance(values, list)
-    require(known, "labels of an unknown type")
-    require(all(isinstance(v, types[kind]) for v in values), "labels that are not of their type")
-    require(len({(type(v) is str, v) for v in values}) == len(values), "a label twice")
-    longest = max((len(v) for v in values if isinstance(v, str)), default=0)
-    require(4 * longest * len(values) <= LABELS, "labels that are too long")
-    dtype = {"text": np.str_, "object": object}.get(kind, kind)
-    try:
-        labels: Labels = np.array(values, dtype=dtype)
-    except (OverflowError, ValueError):
-        labels = np.empty(0)
-    require(labels.tolist() == values, "labels that do not fit their type")
-    return labels
-
-
-def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator as JSON can hold them; a dict by label becomes pairs.
-
-    Parameters
-    ----------
-    options : mapping
-        Names and values.
-
-    Returns
-    -------
-    dict
-    """
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Map | FixedMap):
-            return text_of(value)
-        if isinstance(value, tuple | list):
-            return [plain(one) for one in value]
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, Real) and not isinstance(value, (bool, int)):
-            value = float(value)
-        if isinstance(value, Mapping):
-            pairs = [[plain(key), plain(number)] for key, number in value.items()]
-            return {"by label": sorted(pairs, key=lambda pair: (str(type(pair[0])), pair[0]))}
-        return value
-
-    return {name: plain(value) for name, value in options.items()}
-
-
-def options_of(plain: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator from what :func:`plain_options` made of them.
-
-    Parameters
-    ----------
-    plain : mapping
-        What the file says.
-    known : mapping
-        The parameters that the estimator has.
-
-    Returns
-    -------
-    dict
-    """
-    require(set(plain) == set(known), f"options {sorted(plain)}, expected {sorted(known)}")
-    result = {}
-    for name, value in plain.items():
-        if isinstance(value, dict):
-            pairs = value.get("by label")
-            good = set(value) == {"by label"} and isinstance(pairs, list)
-            good = good and all(
-                isinstance(p, list)
-                and len(p) == 2
-                and isinstance(p[0], (str, bool, int, float))
-                and isinstance(p[1], (int, float))
-                for p in pairs or []
-            )
-            require(good, f"option {name!r} of the wrong form")
-            value = dict(pairs or [])
-        require(
-            value is None or isinstance(value, (str, bool, int, float, dict)),
-            f"option {name!r} of the wrong type",
-        )
-        result[name] = value
-    return result
-
-
-def contents(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> Contents:
-    """What a file is to hold of an estimator.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose parameters and names of features belong to it.
-    arrays, facts : dict
-        What it has learnt.
-
-    Returns
-    -------
-    Contents
-    """
-    names = getattr(estimator, "feature_names_in_", None)
-    lists = {} if names is None else {"names": [str(name) for name in names]}
-    options = plain_options(estimator.get_params(deep=False))
-    if options.get("features", "") is None:  # as files were before there were maps
-        del options["features"]
-    return Contents(type(estimator).__name__, options, arrays, facts, lists=lists)
-
-
-def feature_name(column: str, kind: str, value: str) -> str:
-    """What to call a feature that was made of a column.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    kind : str
-        "number", "category", "bucket" or "missing".
-    value : str
-        The category, or the number of the bucket.
-
-    Returns
-    -------
-    str
-    """
-    if kind == "number":
-        return column
-    if kind == "missing":
-        return f"{column} is missing"
-    return f"{column}{'=' if kind == 'category' else '#'}{value}"
-
-
-def names_of(contents: Contents, d: int) -> Labels | None:
-    """Names of the features, if the file has them.
-
-    Parameters
-    ----------
-    contents : Contents
-        What the file holds.
-    d : int
-        How many features there are.
-
-    Returns
-    -------
-    ndarray of shape (d,), or None
-    """
-    if "features" in contents.lists:
-        features = contents.lists["features"]
-        good = all(isinstance(f, list) and len(f) == 3 for f in features)
-        require(good and all(isinstance(part, str) for f in features for part in f), "features")
-        names = [feature_name(*feature) for feature in features]
-    elif "names" in contents.lists:
-        names = contents.lists["names"]
-    else:
-        return None
-    good = len(names) == d and all(isinstance(name, str) for name in names)
-    require(good, "names that do not fit its features")
-    return np.array(names, dtype=object)

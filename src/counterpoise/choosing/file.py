@@ -1,0 +1,126 @@
+"""Candidates as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels
+from counterpoise.choosing.candidates import LINEAR, Candidates
+from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact.classes import problems
+from counterpoise.exact.options import Options
+from counterpoise.exact.state import State
+from counterpoise.features.given import text_of
+from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.labels import labels_of, plain_labels
+from counterpoise.modelfile.maps import scaled_map
+from counterpoise.validate import LARGEST
+
+
+def pack(
+    candidates: Candidates, models: list[BalancedRidgeClassifier]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors and facts of candidates, given each as a classifier."""
+    judge, tally = candidates.judges[0], candidates.tally
+    arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
+    parts = []
+    for i, (model, one) in enumerate(zip(models, candidates.judges, strict=True)):
+        part = model.contents()
+        arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
+        arrays |= {f"{i} judge {name}": array for name, array in _arrays(one).items()}
+        parts.append({"options": part.options, "facts": part.facts})
+    return arrays, {
+        "models": parts,
+        "names": candidates.names,
+        "rows": candidates.rows,
+        "due": candidates.due,
+        "dropped": candidates.dropped,
+        "judged": plain_labels(tally.labels),
+        "classes": None if judge is None else plain_labels(judge.labels),
+    }
+
+
+def unpack(
+    contents: Contents, names: list[str], ridges: int, options: Options
+) -> tuple[Candidates, list[BalancedRidgeClassifier]]:
+    """Candidates from a file, and each as a classifier; ``names`` include those dropped."""
+    facts = contents.facts
+    wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
+    require(set(facts) == wanted, "strange facts")
+    left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
+    require([n for n in names if n in left] == left, "candidates out of order")
+    require(set(names) == {*left, *dropped} and not set(left) & set(dropped), "names")
+    require(all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "counts")
+    require(rows < due and (due == FIRST or due <= next_refresh(rows)), "a wrong schedule")
+    parts = zip(facts["models"], left, strict=True)
+    models = [_model(contents, i, *part) for i, part in enumerate(parts)]
+    require(len({m.n_features_in_ for m in models}) == 1, "candidates of other features")
+    for one in models:
+        require(int(one.class_count_.sum()) == rows, "a candidate of other rows")
+    seen = set(models[0].classes_.tolist())
+    labels = labels_of(facts["judged"])
+    require(set(labels.tolist()) <= seen, "a tally of other classes")
+    total, hits = contents.arrays["total"], contents.arrays["hits"]
+    shape = len(labels), len(left), ridges
+    require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
+    fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
+    require(bool(fits and (total <= float(rows) ** 1.5).all()), "an impossible tally")
+    states = [model.state_ for model in models]
+    judges: list[Judge | None] = [None] * len(models)
+    if facts["classes"] is not None:
+        classes = labels_of(facts["classes"])
+        require(classes.tolist() == sorted(seen & set(classes.tolist())), "judges' classes")
+        require(len(classes) > 1, "judges of one class")
+        judges = [_judge(contents, i, classes, ridges, state) for i, state in enumerate(states)]
+    used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
+    require(set(contents.arrays) == used | {"total", "hits"}, "strange tensors")
+    tally = Tally(labels, total, hits)
+    return Candidates(left, states, judges, tally, options, rows, due, dropped), models
+
+
+def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
+    """Tensors of one candidate."""
+    start = f"{i} {kind}"
+    return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
+
+
+def _model(contents: Contents, i: int, part: Any, name: str) -> BalancedRidgeClassifier:
+    """A candidate from a file."""
+    arrays = {k: v for k, v in _of_part(contents, i).items() if not k.startswith("judge ")}
+    kind = BalancedRidgeClassifier.__name__
+    plain = Contents(kind, part["options"], arrays, part["facts"])
+    model = BalancedRidgeClassifier.from_contents(plain)
+    require((text_of(model.features) or LINEAR) == name, f"a candidate {name!r}")
+    return model
+
+
+def _arrays(judge: Judge | None) -> dict[str, Any]:
+    """What a file holds of a judge."""
+    if judge is None:
+        return {}
+    arrays = {name: getattr(judge, name) for name in ("anchor", "coef", "offset")}
+    if judge.fixed is not None:
+        arrays |= {name: getattr(judge.fixed, name) for name in ("mean", "deviation", "drawn")}
+        arrays["first"] = np.array([float(judge.fixed.first)])
+    return arrays
+
+
+def _judge(contents: Contents, i: int, classes: Labels, ridges: int, state: State) -> Judge:
+    """A judge from a file."""
+    arrays = _of_part(contents, i, "judge ")
+    fixed, d = state.fixed, len(state.moments.anchor)
+    c = problems(len(classes))
+    shapes = {"anchor": (d,), "coef": (ridges, c, d), "offset": (ridges, c)}
+    if fixed is not None:
+        shapes |= dict.fromkeys(("mean", "deviation"), (state.inputs,))
+        shapes |= {"drawn": fixed.drawn.shape, "first": (1,)}
+    require({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
+    for name in ("anchor", "coef", "offset"):
+        require(np.abs(arrays[name]).max(initial=0.0) <= LARGEST, "a judge of impossible weights")
+    if fixed is not None:
+        mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
+        fixed = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
+    return Judge(classes, fixed, arrays["anchor"], arrays["coef"], arrays["offset"])

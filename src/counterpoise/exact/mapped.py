@@ -1,0 +1,46 @@
+"""Moments of rows that go through a map first."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.exact.moments import Moments
+from counterpoise.features import FixedMap
+from counterpoise.features.fixed import SLICE
+from counterpoise.validate import LARGEST
+
+
+def moments_of(
+    X: Rows,
+    rows_of: list[NDArray[np.intp]],
+    labels: Labels,
+    weight: Vector | None,
+    half_life: float | None,
+    extremes: bool,
+    anchor: Vector | None,
+    fixed: FixedMap | None,
+) -> Moments:
+    """Moments of rows grouped by label, after a map if there is one.
+
+    Rows are mapped a slice at a time, so that memory does not grow with them. See
+    :meth:`Moments.of_groups` for what the arguments are.
+    """
+    if fixed is None:
+        return Moments.of_groups(X, rows_of, labels, weight, half_life, extremes, anchor)
+    total: Moments | None = None
+    for start in range(0, max(X.shape[0], 1), SLICE):
+        stop = start + SLICE
+        part = X[start:stop]
+        mapped = fixed.transform(part.toarray() if sp.issparse(part) else part)
+        if not np.abs(mapped).max(initial=0.0) <= LARGEST:
+            raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
+        mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
+        own = None if weight is None else weight[start:stop]
+        piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor)
+        total = piece if total is None else total.follow(piece, half_life)
+        anchor = total.anchor
+    assert total is not None
+    return total

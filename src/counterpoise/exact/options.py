@@ -1,0 +1,58 @@
+"""How moments are looked at: the parameters that the scikit-learn and the river face share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from counterpoise import validate
+from counterpoise.exact.weighting import ClassWeight, Costs
+
+
+@dataclass(frozen=True)
+class Options:
+    """How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
+
+    Attributes
+    ----------
+    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life
+        See :class:`~counterpoise.BalancedRidgeClassifier`.
+    """
+
+    ridge: float | str = 1e-4
+    class_weight: ClassWeight = "balanced"
+    costs: Costs = None
+    scale: str | None = "standard"
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    half_life: float | None = None
+
+    @classmethod
+    def of(cls, estimator: Any) -> Options:
+        """Options of an estimator that has them as attributes; dicts are copied."""
+        values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
+        for name in ("class_weight", "costs"):
+            if isinstance(values[name], Mapping):
+                values[name] = dict(values[name])
+        return cls(**values)
+
+    def check(self) -> None:
+        """Raise if an option has no meaning."""
+        if self.ridge != "gcv":
+            validate.not_negative(self, "ridge", "or 'gcv'")
+        if self.class_weight != "balanced":
+            validate.factors(self, "class_weight", "'balanced'")
+        validate.factors(self, "costs")
+        validate.one_of(self, "scale", ("standard", "minmax", None))
+        validate.flag(self, "fit_intercept")
+        validate.flag(self, "penalize_intercept")
+        if self.half_life is not None:
+            validate.positive(self, "half_life")
+
+    @property
+    def intercept(self) -> str:
+        """What becomes of the constant: "penalized", "free" or "none"."""
+        if not self.fit_intercept:
+            return "none"
+        return "penalized" if self.penalize_intercept else "free"

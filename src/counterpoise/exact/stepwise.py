@@ -1,0 +1,107 @@
+"""Test, then train, over a stream: scores by the exact model just before each row.
+
+While a map is not fixed yet each step learns the warm-up anew; afterwards the steps are those of
+:mod:`~counterpoise.exact.progressive`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from counterpoise.arrays import Labels, Matrix
+from counterpoise.exact import progressive
+from counterpoise.exact.classes import problems, union
+from counterpoise.exact.limits import require_room
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.options import Options
+from counterpoise.exact.state import Batch, State
+
+
+def scores(
+    state: State, batch: Batch, declared: Labels, options: Options, delay: int, limit: float
+) -> tuple[Matrix, State]:
+    """Scores of the rows of a batch, in order, and the State that has learned them all.
+
+    Parameters
+    ----------
+    state : State
+        What is learned; it stays as it is.
+    batch : Batch
+        Rows without weights.
+    declared : ndarray
+        Labels announced so far.
+    options : Options
+        How to look.
+    delay : int
+        The label of a row arrives this many rows after it.
+    limit : float
+        Bytes that learning may take.
+
+    Returns
+    -------
+    ndarray of shape (n, problems)
+    State
+    """
+    n = len(batch.y)
+    delay = min(delay, n)
+    warm = min(state.waiting, n)
+    first, state = _warming(state, batch, declared, options, warm, delay, limit)
+    if warm == n:
+        return first, state
+    classes = union(np.unique(batch.y), declared)
+    rest, state = _fixed(state, _part(batch, warm, n), declared, classes, options, delay, limit)
+    return np.concatenate([first, rest[delay:]]) if warm else rest, state
+
+
+def _part(batch: Batch, start: int, stop: int) -> Batch:
+    return replace(batch, X=batch.X[start:stop], y=batch.y[start:stop])
+
+
+def _warming(
+    state: State,
+    batch: Batch,
+    declared: Labels,
+    options: Options,
+    warm: int,
+    delay: int,
+    limit: float,
+) -> tuple[Matrix, State]:
+    """Scores while so many rows are learned before the map is fixed."""
+    everything = union(state.moments.labels, union(np.unique(batch.y), declared))
+    n, steps = len(batch.y), warm + delay if warm else 0
+    f = np.zeros((min(n, steps), problems(len(everything))))
+    for at in range(steps):
+        if at < n and state.begun:
+            f[at] = state.announced(everything).solve(None, options).of(batch.X[[at]])[0]
+        if at >= delay:
+            state = state.learn(_part(batch, at - delay, at - delay + 1), limit, declared)
+    return f, state
+
+
+def _fixed(
+    state: State,
+    batch: Batch,
+    declared: Labels,
+    classes: Labels,
+    options: Options,
+    delay: int,
+    limit: float,
+) -> tuple[Matrix, State]:
+    """Scores of rows that go through a fixed map, or none."""
+    fixed, X = state.fixed, batch.X
+    state.plan.require_fits(X.shape[1], limit)
+    first = X[0].copy() if fixed is None else fixed.transform(X[:1])[0]
+    moments = Moments(batch.y[:0], first, state.plan.extremes)
+    if state.begun:
+        moments = state.moments.copy()
+    rows_of, arrived = batch.group(batch.y, moments.labels)
+    labels = union(arrived, classes)
+    require_room(len(labels), len(first), limit, state.plan.text is not None)
+    moments = moments.with_labels(arrived).with_labels(labels)
+    codes = np.empty(len(X), dtype=np.intp)
+    for k, mine in enumerate(rows_of):
+        codes[mine] = k
+    f = progressive.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed)
+    return f, State(state.plan, moments, declared, fixed)

@@ -1,0 +1,53 @@
+"""Estimators that can be saved."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from counterpoise.modelfile import container
+from counterpoise.modelfile.container import Contents
+
+
+class Saved:
+    """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
+
+    def contents(self) -> Contents:
+        """What a file is to hold."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_contents(cls, contents: Contents) -> Any:
+        """The estimator, from what a file holds, checked as if a stranger had written it."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save as a safetensors file, which holds numbers and strings and never code.
+
+        Parameters
+        ----------
+        path : path
+            Where to. An older file is replaced, or left as it was if anything goes wrong.
+        """
+        container.save(path, self.contents())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Load what :meth:`save` has written, bit-identical, and go on learning if you like.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is not trusted: whatever is not a whole and possible model is refused.
+
+        Returns
+        -------
+        The estimator.
+        """
+        contents = container.load(path)
+        if contents.kind != cls.__name__:
+            raise container.ModelFileError(
+                f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
+                f"{contents.kind}.load"
+            )
+        return container.believed(path, lambda: cls.from_contents(contents))

@@ -1,0 +1,39 @@
+"""A State as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counterpoise.exact.classes import union
+from counterpoise.exact.state import Plan, State
+from counterpoise.modelfile import options
+from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.labels import labels_of, plain_labels
+from counterpoise.modelfile.maps import map_from, with_map, without_map
+from counterpoise.modelfile.moments import pack, unpack
+
+
+def contents_of(estimator: Any, state: State) -> Contents:
+    """What a file is to hold of an estimator that has learned this."""
+    arrays, facts = pack(state.moments, state.plan.half_life is not None)
+    facts["declared"] = plain_labels(state.declared)
+    contents = options.contents_of(estimator, arrays, facts)
+    if state.plan.text is None:
+        return contents
+    given = state.plan.given is not None
+    return with_map(contents, state.fixed, state.warmup, state.moments.labels, given)
+
+
+def state_of(contents: Contents, plan: Plan) -> State:
+    """What was learned, from a file; a map that was given is in the file and not in the plan."""
+    wanted = {"labels", "declared", "features", "extremes"}
+    require(set(contents.facts) == wanted | ({"map"} if plan.text else set()), "strange facts")
+    plain, mapped = without_map(contents)
+    moments = unpack(plain, plan.extremes, plan.half_life is not None)
+    declared = labels_of(contents.facts["declared"])
+    union(declared, moments.labels)
+    if plan.text is None:
+        require(not mapped, "a map that is not used")
+        return State(plan, moments, declared)
+    fixed, warmup = map_from(mapped, contents.facts["map"], contents.options["features"], moments)
+    return State(plan, moments, declared, fixed, warmup)
