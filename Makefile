@@ -1,4 +1,4 @@
-# make demo, make test: each does all the set-up on a machine with Python, a C compiler and make.
+# make demo, make test, make quick: each does all the set-up on a machine with Python, a C compiler and make.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -6,13 +6,18 @@ BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test check bench prove paper clean
+.PHONY: demo test quick check bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
 test: check
-	$(PY) -m pytest -q -n 2 --dist loadgroup
+	$(PY) -m pytest -q -n 2 --dist loadgroup --cov --cov-report=
+	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
+		"run within the first case of each test; compiled modules and other processes do not count"
+
+quick: $(VENV)/installed-test
+	$(PY) -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .

@@ -179,6 +179,7 @@ def test_a_class_that_no_row_has_yet_is_told_of(run):
     assert "no row has it" not in teach(run, labelled("yes")).err
 
 
+@pytest.mark.slow
 def test_a_model_that_chooses_is_resumed_with_columns_to_drop(run):
     written("t.csv", 400, id=range(400))
     written("u.csv", 100, 1, id=range(100))

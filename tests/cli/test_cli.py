@@ -52,6 +52,7 @@ def content(path=MODEL):
     return Path(path).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
     X, y = data_set(name)
@@ -943,6 +944,7 @@ def spoilt(text, rng):
     return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):

@@ -317,6 +317,7 @@ def test_the_same_race_gives_the_same_figures():
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_report_in_a_browser(report, tmp_path, width):

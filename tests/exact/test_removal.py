@@ -77,6 +77,7 @@ def test_nearly_everything_forgotten():
     assert true_error(model, X[:50], y[:50]) < 1e-8
 
 
+@pytest.mark.slow
 def test_learning_and_forgetting_by_turns_returns():
     """The long version is ``make prove``."""
     X, y = stream(500, 5)
@@ -157,6 +158,7 @@ def test_an_indicator_of_light_rows_survives_a_heavy_one():
     np.testing.assert_allclose(left.away[1], kept.away[1], rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_window_that_slides_over_a_trend_keeps_its_digits():
     """The anchor follows, and what is lost on the way is known."""
     rng = np.random.default_rng(0)

@@ -69,6 +69,7 @@ def test_what_killed_processes_have_left_is_removed(run, command):
     assert not [name for name in os.listdir() if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_temporary_files_in_use_are_never_removed(tmp_path):
     """While one writes again and again, others tidy up."""
     path, over = str(tmp_path / "m"), threading.Event()

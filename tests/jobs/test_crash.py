@@ -158,6 +158,7 @@ def measured(folder, every, chunks=10**9, dies=False):
             )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("every", [1, 300])
 def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every):
@@ -249,6 +250,7 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
     assert (tmp_path / "m").read_bytes() == interrupted
 
 
+@pytest.mark.slow
 def test_pipelines_that_are_stopped_go_on():
     """A short version of what benchmarks/crash.py does with 100 signals a format."""
     script = Path(__file__).parents[1] / "pipelines.py"

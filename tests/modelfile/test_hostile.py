@@ -99,6 +99,7 @@ def test_rows_that_take_no_room_are_not_counted(tmp_path):
         chunks(tmp_path / "t.arrows")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["arrows", "parquet"])
 def test_text_kept_once_for_many_rows_is_not_spread_out_at_once(tmp_path, ending):
     long = pa.array(["x" * 3_000_000]).dictionary_encode().dictionary
@@ -273,6 +274,7 @@ def test_labels_and_categories_have_at_most_1000_characters(tmp_path):
     learned(tmp_path, "u.csv")
 
 
+@pytest.mark.slow
 def test_labels_that_would_be_padded_beyond_reason_are_refused(tmp_path):
     label = pa.array(["n" * 1000, "y"]).take(pa.array(np.arange(300_000) % 2))
     encoding = Encoding(Columns("y"))
@@ -299,6 +301,7 @@ def test_a_long_category_that_was_never_learned_is_unknown(tmp_path):
 # A small version of the proof in benchmarks/mutations.py
 
 
+@pytest.mark.slow
 def test_mutated_inputs_and_models_break_nothing():
     """Each command in a process of its own with 2 GB: no signal, traceback, hang or torn file."""
     done = subprocess.run(

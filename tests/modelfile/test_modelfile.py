@@ -417,6 +417,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_within_200_mb(learned, tmp_path):
     files = {name: resealed(learned, change) for name, (change, _) in HOSTILE.items()}
     wanted = {name: message for name, (_, message) in HOSTILE.items()}
@@ -454,6 +455,7 @@ def test_rows_that_count_a_million_times():
 # Writing
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file(tmp_path):
     path = tmp_path / "m"
     small().save(path)
@@ -577,6 +579,7 @@ def test_odd_numbers_as_options_can_be_saved(tmp_path):
         assert BalancedRidgeClassifier.load(tmp_path / "m").ridge == float(ridge)
 
 
+@pytest.mark.slow
 def test_many_features_and_forgotten_models_can_be_loaded(tmp_path):
     X, y = stream(50, d=400)
     model = BalancedRidgeClassifier().fit(X, y)

@@ -126,6 +126,7 @@ def decisions_of_cw(X, y, digits):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS)
 def test_cw_decides_as_arithmetic_without_bounds_does(stream):
     X, y = STREAMS[stream](2_000)

@@ -27,7 +27,7 @@ from counterpoise.evaluate.protocol import Fold
 from counterpoise.evaluate.ranks import compare
 
 # One worker for all: they share a quick run.
-pytestmark = pytest.mark.xdist_group("paper")
+pytestmark = [pytest.mark.xdist_group("paper"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 TIMES = {
     "table4.csv",

@@ -57,6 +57,7 @@ def required(distribution, extras):
     return found
 
 
+@pytest.mark.slow
 def test_every_module_is_in_the_wheel(wheel, tmp_path):
     """In an environment that has the wheel, what it needs and its extras, and not these sources.
 

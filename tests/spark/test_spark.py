@@ -39,6 +39,7 @@ from counterpoise.streams import DataError
 # One worker for all: they share a session.
 pytestmark = [
     pytest.mark.xdist_group("spark"),
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]
 X, Y = load_breast_cancer(return_X_y=True)
