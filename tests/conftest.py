@@ -88,8 +88,8 @@ def pytest_testnodedown(node):
     left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}) if not left_out else {})
 
 
-def pytest_terminal_summary(terminalreporter):
-    if not left_out:
+def pytest_terminal_summary(terminalreporter, config):
+    if config.option.markexpr != "not slow":
         return
     terminalreporter.section("left out")
     for file, count in sorted(left_out.items()):
