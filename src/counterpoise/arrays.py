@@ -10,3 +10,4 @@ Matrix = NDArray[np.float64]
 Labels = NDArray[Any]
 Flags = NDArray[np.bool_]
 Rows = Any  # a C-ordered float64 matrix, or a CSR one
+Counts = NDArray[np.int64]

@@ -13,11 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import validate
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.exact import stepwise
-from counterpoise.exact.classes import Classes, declared, flat, grouped, union
+from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
-from counterpoise.exact.limits import require_room
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -249,14 +248,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "features=model.features_, one of counterpoise.features.fixed_by, or --features "
                 "FILE in a shell"
             )
-        labels = union(mine.moments.labels, theirs.moments.labels)
-        d = len(mine.moments.anchor)
-        require_room(len(labels), d, self.memory_limit, self.features is not None)
+        state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in self.__dict__:
                 setattr(result, name, getattr(self, name))
-        result.state_ = mine.merged(theirs)
+        result.state_ = state
         return result
 
     def _require_same_options(self, other: BalancedRidgeClassifier) -> None:
@@ -572,6 +569,29 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Names of all features.
         """
         self._move(self.state_.placed(at, names, self.memory_limit), len(names))
+
+    def leave_out(self, gone: Flags) -> NDArray[np.intp]:
+        """Drop features that are 0 in every row; return the places of those that stay.
+
+        Those by whose scaling a map was fixed stay with it, and one stays while there are rows.
+
+        Parameters
+        ----------
+        gone : ndarray of bool of shape (d,)
+            Which features are 0 in every row.
+
+        Returns
+        -------
+        ndarray of int
+        """
+        state = self.state_
+        stay = ~gone if state.fixed is None else ~(gone & state.fixed.late)
+        if not stay.any() and state.begun:
+            stay[0] = True
+        at = np.flatnonzero(stay)
+        if len(at) < len(stay):
+            self._move(state.only(at), len(at))
+        return at
 
     def contents(self) -> Contents:
         """What a file is to hold of this model.

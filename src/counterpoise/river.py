@@ -6,6 +6,7 @@ Needs the extra ``river``: ``pip install counterpoise[river]``.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
 
+        A feature that is 0 in all events that are left is not kept, nor is its name. With a map
+        of the features names stay until nothing is left.
+
         Parameters
         ----------
         x
@@ -184,7 +188,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         state = self._state
         if state.warmup is not None:
             raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
-        strange = [name for name in x if name not in self._columns]
+        # A feature that no event is left with is forgotten too, and absent means 0.
+        strange = [n for n, v in x.items() if n not in self._columns and validate.number(n, v)]
         if strange or y not in state.moments.labels.tolist():
             raise ValueError(
                 f"cannot unlearn an event of label {y!r}"
@@ -197,7 +202,15 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if state.fixed is not None:
             names = state.fixed.names(names)
         left = state.forget(chunk, self._options, lambda j: f"feature {names[j]}")
-        self._become(left if left.begun else State.empty(state.plan, 1, []))
+        if not left.begun:
+            left = State.empty(state.plan, 1, [])  # nothing is left, not even a name
+        elif left.fixed is None and left.names:
+            held = left.moments.away[:, 0].max(axis=0) > 0.0
+            if not held.any():  # a row has at least one feature, if without a name
+                left = replace(left.only(np.zeros(1, np.intp)), names=[])
+            elif not held.all():
+                left = left.only(np.flatnonzero(held))
+        self._become(left)
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one event, under the name that `river.utils.Rolling` calls."""

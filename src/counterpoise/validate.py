@@ -357,7 +357,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
     """
     if not (len(y) and len(known)):
         return
-    text = [any(isinstance(v, str) for v in a[:1].tolist()) for a in (y, known)]
+    text = isinstance(y[:1].tolist()[0], str), isinstance(known[:1].tolist()[0], str)
     if text[0] != text[1]:
         raise ValueError(
             f"labels are {'text' if text[0] else 'numbers'} here ({y[0]!r}) but "

@@ -1,6 +1,8 @@
 """A model that chooses by itself: it looks at nothing ahead, and its choice is an exact model."""
 
 import copy
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -431,3 +433,54 @@ def test_scores_of_what_are_no_rows():
     for X, y, says in ((5, [1], "2D array"), ([[1.0]] * 3, [1, "a", None], "str|None|type")):
         with pytest.raises((ValueError, TypeError), match=says):
             chooser().progressive_scores(X, y)
+
+
+def test_one_row_takes_few_calls():
+    X, y = crossed(1100)
+    one = ChoosingClassifier(drop=False).fit(X[:1000], y[:1000])
+    one.partial_fit(X[1000:1001], y[1000:1001])
+    assert one.candidates_.rows + 1 < one.candidates_.due
+    calls = []
+    sys.setprofile(lambda frame, event, argument: calls.append(frame) if event == "call" else None)
+    one.partial_fit(X[1001:1002], y[1001:1002])
+    sys.setprofile(None)
+    assert len(calls) <= 200
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: ChoosingClassifier(drop=False), lambda: BalancedRidgeClassifier(ridge="gcv")]
+)
+def test_two_threads_may_look_at_one_model(make):
+    X, y = crossed(700)
+    one = make().fit(X, y)
+    expected = one.predict_proba(X)
+    before = content(one)
+    one = type(one).from_contents(from_bytes(before))  # nothing is solved yet
+    with ThreadPoolExecutor(4) as pool:
+        looks = [pool.submit(one.predict_proba, X) for _ in range(12)]
+        looks += [pool.submit(content, one) for _ in range(4)]
+        for look in looks[:12]:
+            np.testing.assert_array_equal(look.result(), expected)
+        for look in looks[12:]:
+            assert look.result() == before
+    assert content(one) == before
+
+
+@pytest.mark.parametrize("before", [0, 300])
+def test_classes_can_be_declared_without_a_row(before):
+    X, y = crossed(600)
+    chosen = chooser()
+    if before:
+        chosen.partial_fit(X[:before], y[:before])
+    chosen.partial_fit(X[:0], y[:0], classes=[0, 1, 2])
+    assert chosen.classes_.tolist() == [0, 1, 2]
+    chosen.partial_fit(X[:0], y[:0], classes=[3])
+    assert chosen.classes_.tolist() == [0, 1, 2, 3]
+    assert chosen.__sklearn_is_fitted__() == bool(before)
+    assert chosen.partial_fit(X[:0], y[:0]).classes_.tolist() == [0, 1, 2, 3]
+    chosen.partial_fit(X[before:], y[before:])
+    at_once = chooser().partial_fit(X, y, classes=[0, 1, 2, 3])
+    assert chosen.classes_.tolist() == at_once.classes_.tolist()
+    np.testing.assert_allclose(chosen.predict_proba(X), at_once.predict_proba(X), rtol=1e-9)
+    with pytest.raises(ValueError, match="text"):
+        chooser().partial_fit(X[:0], y[:0], classes=[0, 1]).partial_fit(X, y.astype(str))

@@ -276,7 +276,7 @@ def test_events_with_other_names_are_refused(run):
     lines = done.out.splitlines()
     assert lines[1].startswith(("no,", "yes,"))
     assert set(lines[2]) == {","}
-    assert "warning: column 'Amount' is unknown to the model and was left out" in done.err
+    assert "warning: column 'Amount' is unknown to the model and was not used" in done.err
     assert "1 of 2 rows have none of the columns of the model and no prediction" in done.err
     done = piped(run, '{"amount": 900, "hour": 3, "id": 7, "fraud": "no"}\n', "--id", "id")
     assert done.out.splitlines()[1].startswith("7,")
@@ -657,3 +657,139 @@ def test_new_fields_of_json_are_told_of(run, tmp_path):
     (tmp_path / "u.jsonl").write_text(line.format("A", 5, "no"))
     done = run("learn", "u.jsonl", "-m", "m")
     assert "u.jsonl: new fields, 0 in all rows before: 'A'" in done.err
+
+
+def test_a_file_that_begins_with_the_one_row_of_another_is_not_its_continuation(run):
+    head = "amount,hour,fraud\n"
+    Path("f1.csv").write_text(head + "1,2,no\n")
+    Path("f2.csv").write_text(head + "1,2,no\n3,4,yes\n5,6,no\n")
+    teach(run, "f1.csv")
+    before = content()
+    done = teach(run, "f2.csv", code=2)
+    assert "f2.csv begins with the same rows as f1.csv" in done.err
+    assert content() == before
+    assert "3 rows" in teach(run, "f2.csv", more=["--allow-overlap"]).err
+    assert list(stored_model(MODEL).records) == ["f1.csv", "f2.csv"]
+    assert stored_model(MODEL).model.class_count_.sum() == 4
+
+
+@pytest.mark.parametrize("what", ["copied", "moved", "grown", "compressed"])
+def test_a_file_of_one_row_is_known_again(run, what):
+    text = "amount,hour,fraud\n1,2,no\n"
+    Path("f1.csv").write_text(text)
+    teach(run, "f1.csv")
+    if what == "copied":
+        shutil.copy("f1.csv", "f2.csv")
+    elif what == "compressed":
+        Path("f2.csv.gz").write_bytes(gzip.compress(text.encode()))
+    else:
+        os.rename("f1.csv", "f2.csv")
+    if what == "grown":
+        with open("f2.csv", "a") as file:
+            file.write("3,4,yes\n")
+        Path("f1.csv").write_text("amount,hour,fraud\n7,8,yes\n")  # another day's
+        assert "1 new rows after 1 (known as f1.csv)" in teach(run, "f2.csv").err
+    else:
+        name = "f2.csv.gz" if what == "compressed" else "f2.csv"
+        assert "nothing new, its 1 rows were learned before" in teach(run, name).err
+
+
+# Forgetting, and what comes after it
+
+
+def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
+    written("old.csv", 100)
+    written("new.csv", 80, 1, device=lambda f: f["hour"] % 3, kind="phone")
+    teach(run, "old.csv")
+    teach(run, "new.csv", more=["--new-columns"])
+    frame = pd.read_csv("old.csv").assign(device=0.0)
+    model = BalancedRidgeClassifier.load(MODEL)
+    expected = model.decision_function(
+        frame.assign(**{"kind=phone": 0.0})[model.feature_names_in_].to_numpy()
+    )
+    done = run("predict", MODEL, "old.csv")
+    found = pd.read_csv(io.StringIO(done.out))["score"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    told = "column 'device' is not there, and 0 as in the rows that were learned without it"
+    assert done.err.count(told) == 1
+    done = run("evaluate", MODEL, "old.csv")
+    assert "rows\t100" in done.out
+    assert done.err.count(told) == 1
+    frame[["device", "fraud"]].to_csv("part.csv", index=False)
+    for command in ("predict", "evaluate"):  # every row had an amount
+        done = run(command, MODEL, "part.csv", code=2)
+        assert "part.csv lacks column 'amount', which the model has learned" in done.err
+    run("forget", MODEL, "old.csv")  # now every row has a device
+    assert "lacks column 'device'" in run("predict", MODEL, "old.csv", code=2).err
+
+
+def test_a_table_must_have_some_column_of_the_model(run):
+    Path("t.jsonl").write_text('{"a":1,"y":"p"}\n{"b":2,"y":"q"}\n{"a":3,"y":"q"}\n' * 5)
+    run("learn", "t.jsonl", "--label", "y", "-m", MODEL)
+    Path("u.csv").write_text("a\n1\n")
+    assert len(run("predict", MODEL, "u.csv").out.splitlines()) == 2
+    Path("v.csv").write_text("y\np\n")
+    assert "v.csv lacks column 'a'" in run("predict", MODEL, "v.csv", code=2).err
+
+
+def test_metrics_go_on_after_forgetting(run):
+    for k in range(3):
+        written(f"{k}.csv", 300, k)
+    more = ["--metrics", "m.jsonl", "--metrics-every", "100", "--chunk-rows", "100"]
+    teach(run, "0.csv", "1.csv", more=more)
+    before = Path("m.jsonl").read_text()
+    run("forget", MODEL, "0.csv")
+    teach(run, "2.csv", more=more)
+    after = Path("m.jsonl").read_text()
+    assert after.startswith(before)
+    rows = [json.loads(line)["rows"] for line in after.splitlines()]
+    assert rows == [100, 200, 300, 400, 500, 600, 700, 800, 900]
+    run("forget", MODEL, "1.csv")
+    assert stored_model(MODEL).forgotten == 600
+    with open("m.jsonl", "a") as file:  # a run that was killed before it could save
+        file.write(json.dumps({"model": MODEL, "rows": 1000}) + "\n")
+    teach(run, written("3.csv", 50, 4), more=more)
+    rows = [json.loads(line)["rows"] for line in Path("m.jsonl").read_text().splitlines()]
+    assert rows == [100, 200, 300, 400, 500, 600, 700, 800, 900, 950]
+
+
+def test_labels_that_the_model_does_not_know_are_one_error(run):
+    teach(run, written("t.csv", 100))
+    written("u.csv", 50, 1, fraud="maybe")
+    for more in ([], ["--report", "r.html"], ["--report", "r.html", "--positive", "maybe"]):
+        done = run("evaluate", MODEL, "u.csv", *more, code=2)
+        says = "no label in column 'fraud' is one that the model knows: they are 'maybe', and it "
+        assert says + "knows 'no', 'yes'" in done.err
+    assert not Path("r.html").exists()
+
+
+@pytest.mark.parametrize("strange", ["a", "zzz"])
+def test_a_report_has_the_weights_of_its_class_whatever_other_labels_there_are(run, strange):
+    teach(run, written("t.csv", 200))
+    written("u.csv", 50, 1)
+    with open("u.csv", "a") as file:
+        file.write(f"10,3,{strange}\n")
+    says = {}
+    for name in ("t.csv", "u.csv"):
+        run("evaluate", MODEL, name, "--report", "r.html", "--positive", "no")
+        says[name] = Path("r.html").read_text().split("Largest: ")[1].split("</figcaption>")[0]
+    assert says["t.csv"] == says["u.csv"]
+    assert "amount" in says["t.csv"]
+
+
+def test_columns_that_are_carried_along_are_not_said_to_be_left_out(run):
+    teach(run, written("t.csv", 100))
+    written("u.csv", 10, 1, note="x")
+    done = run("predict", MODEL, "u.csv", "--with-input", "--ignore-unknown")
+    assert "note" in done.out.splitlines()[0].split(",")
+    assert "warning: column 'note' is unknown to the model and was not used" in done.err
+
+
+def test_rows_without_a_column_of_the_model_where_values_may_be_missing(run):
+    rows = '{"amount": 1, "hour": 2, "fraud": "no"}\n{"amount": null, "hour": 3, "fraud": "yes"}\n'
+    Path("t.jsonl").write_text(rows * 20)
+    run("learn", "t.jsonl", "--label", "fraud", "-m", MODEL, "--missing", "indicate")
+    events = '{"amount": null, "hour": 3}\n{"other": 1}\n'
+    lines = piped(run, events, "--ignore-unknown").out.splitlines()
+    assert lines[1].startswith("yes,")
+    assert set(lines[2]) == {","}

@@ -719,7 +719,7 @@ def test_columns_that_were_never_learned_can_be_ignored(run):
     Path("u.jsonl").write_text('{"a":1,"extra":{"q":1},"when":"2024-01-01"}\n')
     done = run("predict", MODEL, "u.jsonl", "--ignore-unknown")
     assert len(done.out.splitlines()) == 2
-    assert "warning: column 'extra' is unknown to the model and was left out" in done.err
+    assert "warning: column 'extra' is unknown to the model and was not used" in done.err
 
 
 def test_small_mistakes_have_small_messages(run):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from samples import assert_close
 
 from counterpoise import BalancedRidgeClassifier, Moments
@@ -113,3 +114,16 @@ def test_a_moved_anchor_goes_through_a_file_bit_by_bit(tmp_path):
     for name in ("anchor", "mean", "C", "n", "stream"):
         one, two = (getattr(m.state_.moments, name) for m in (straight, resumed))
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("place", [0.0, 1e6, 1e9, 1e12])
+def test_rows_far_from_zero_are_scored_alike_dense_and_sparse(place):
+    """Two columns far away, in opposite directions: what they add to a score cancels."""
+    X = np.random.default_rng(0).standard_normal((3000, 4))
+    y = (X[:, 0] + X[:, 1] > 1.0).astype(int)
+    X[:, 3] *= X[:, 3] > 1.0
+    X[:, 0] += place
+    X[:, 2] -= place
+    model = BalancedRidgeClassifier().fit(X, y)
+    sparse = model.decision_function(sp.csr_array(X))
+    np.testing.assert_allclose(sparse, model.decision_function(X), rtol=0, atol=1e-14)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from counterpoise.exact.model import FEW_FEATURES, Options, condition
 from samples import assert_close, stream
 from sklearn.exceptions import ConvergenceWarning
 
@@ -172,3 +173,19 @@ def test_gcv_does_not_change_with_the_order_of_a_few_rows(rows, d):
             model = BalancedRidgeClassifier(ridge="gcv").fit(X[order], y[order])
             ridges.append(model.ridge_)
         np.testing.assert_allclose(ridges, ridges[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 0.0])
+@pytest.mark.parametrize("rows", [300, 1400])
+def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(rows, ridge):
+    """Found by two iterations: 1e-6 is what a condition number beyond 1e6 leaves of 1e-12."""
+    d = FEW_FEATURES + 50
+    X, y = stream(rows, d)
+    (system,) = systems(X, y, "penalized")
+    values = np.linalg.eigvalsh(system.K())
+    found = condition(system.moments, [0, 1], Options(ridge=ridge), ridge)
+    if rows < d and not ridge:
+        assert found > 1e12  # it has no inverse
+    else:
+        expected = (values[-1] + ridge) / (max(values[0], 0.0) + ridge)
+        assert found == pytest.approx(expected, rel=1e-6)

@@ -466,3 +466,36 @@ def test_what_is_unlearned_leaves_no_name():
 def test_the_remedy_goes_with_the_value(value, remedy):
     with pytest.raises(ValueError, match=f"feature 'f' is .*not a number; .*{remedy}"):
         BalancedRidgeClassifier().learn_one({"f": value}, 1)
+
+
+def test_a_feature_that_no_event_is_left_with_leaves_no_name():
+    kept = [({"a": 1.0}, "x"), ({"a": 2.0, "zero": 0.0}, "y"), ({"a": 4.0}, "x")]
+    gone = [({"a": 3.0, "secret": 1.5}, "x"), ({"a": 0.5, "secret": -2.5}, "y")]
+    model, never = BalancedRidgeClassifier(), BalancedRidgeClassifier()
+    for x, y in kept:
+        never.learn_one(x, y)
+    for x, y in kept + gone:
+        model.learn_one(x, y)
+    model.unlearn_one(*gone[0])
+    assert b"secret" in pickle.dumps(model)  # an event has it still
+    model.unlearn_one(*gone[1])
+    assert b"secret" not in pickle.dumps(model)
+    for x, y in kept + gone:
+        assert model.predict_proba_one(x) == pytest.approx(never.predict_proba_one(x), rel=1e-9)
+        model.learn_one(x, y)
+        model.unlearn_one(x, y)
+    with pytest.raises(ValueError, match="with feature 'secret': none was ever learned"):
+        model.unlearn_one(*gone[0])
+    model.unlearn_one(*kept[1])  # its feature is 0, which is the same as none
+    assert model.predict_one({"a": 0.0}) == "x"
+
+
+def test_the_last_feature_goes_and_the_labels_stay():
+    model = BalancedRidgeClassifier()
+    for x, y in [({}, "x"), ({}, "y"), ({}, "y"), ({"secret": 2.0}, "x")]:
+        model.learn_one(x, y)
+    model.unlearn_one({"secret": 2.0}, "x")
+    assert b"secret" not in pickle.dumps(model)
+    assert model.predict_proba_one({"secret": 9.0}) == pytest.approx({"x": 0.5, "y": 0.5})
+    model.learn_one({"b": 1.0}, "y")
+    assert model.predict_one({"b": 1.0}) == "y"

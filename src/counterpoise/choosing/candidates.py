@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
+from counterpoise.features.fixed import SLICE
 
 LINEAR = "linear"
 
@@ -85,12 +87,13 @@ class Candidates:
         Atomic with respect to signals. ``into`` are an array for the scores of the best of each
         moment, and the classes that they are for.
         """
-        n = len(batch.y)
-        ready = all(state.begun and not state.waiting for state in self.states)
-        if ready and self.rows + n < self.due:
-            tally = self._judged(batch, 0, into)
+        n, waiting = len(batch.y), [state.waiting for state in self.states]
+        ready = self.judges[0] is not None and not any(waiting)
+        if ready and self.rows + n < self.due and n <= SLICE:
+            terms = [state.terms(batch.X) for state in self.states]
+            tally = self._judged(batch, 0, into, terms)
             more = {"tally": tally, "rows": self.rows + n}
-            State.learn_all(self.states, batch, limit, declared, self, **more)
+            State.learn_all(self.states, terms, batch, limit, declared, self, more)
             return self
         grown, at = self.copy(), 0
         while at < n:
@@ -106,14 +109,24 @@ class Candidates:
             at = stop
         return grown
 
-    def _judged(self, batch: Batch, at: int, into: tuple[Matrix, Labels] | None) -> Tally:
-        """The tally with more rows; scores go into their places from ``at`` on."""
+    def _judged(
+        self,
+        batch: Batch,
+        at: int,
+        into: tuple[Matrix, Labels] | None,
+        terms: Sequence[Rows] | None = None,
+    ) -> Tally:
+        """The tally with more rows; scores go into their places from ``at`` on.
+
+        ``terms`` of the rows, by the maps as they are now, may be known already.
+        """
         if self.judges[0] is None:  # all know the same classes: none can be judged
             return self.tally
         found = []
         for k, judge in enumerate(self.judges):
             assert judge is not None
-            f = judge.scores(batch.X)
+            known = terms is not None and judge.fixed is self.states[k].fixed
+            f = judge.weighed(terms[k]) if terms and known else judge.scores(batch.X)
             found.append(judge.found(f, batch.y))
             if into is not None:
                 i, j = self.best()

@@ -156,7 +156,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)
-            The rows.
+            The rows; of none at all nothing is learned but ``classes``.
         y : array-like of shape (n,)
             Their labels; new ones may appear at any time.
         classes : array-like, optional
@@ -437,16 +437,19 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _params(self) -> Params:
         """The parameters, checked, and what they mean."""
-        several = isinstance(self.candidates, Sequence | np.ndarray)
-        if not several or isinstance(self.candidates, str) or not len(self.candidates):
+        if (
+            not _several(self.candidates)
+            or isinstance(self.candidates, str)
+            or not len(self.candidates)
+        ):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
         each = tuple(self.candidates)
-        texts = tuple(text_of(one) if isinstance(one, Map) else None for one in each)
+        texts = [text_of(one) if isinstance(one, Map) else None for one in each]
         ridges, costs = self.ridges, self.costs
-        kept = tuple(ridges) if isinstance(ridges, Sequence | np.ndarray) else ridges
+        kept = tuple(ridges) if _several(ridges) else ridges
         given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
         held: Params | None = self.__dict__.get("_held")
         if held is None or held.given != given:
@@ -507,15 +510,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         empty: bool = False,
     ) -> NDArray[np.float64]:
         """Check rows, and learn them. Returns scores of the best of each moment, if asked for."""
-        params, first = self._params(), "candidates_" not in self.__dict__
+        params, fitted = self._params(), self.__sklearn_is_fitted__()
         validate.require_y(self, y)
-        rows, target = validate.rows(self, X, y, reset=first, least=0 if empty else 1)
+        rows, target = validate.rows(self, X, y, reset=not fitted, least=0 if empty else 1)
         validate.require_bounded(self, rows)
-        if first:
-            before = self._begin(params, rows.shape[1], target[:0])
-        else:
+        if fitted:
             self._require_same_learning(params)
             before = self.candidates_
+        else:  # nothing, or nothing but classes that were declared
+            nobody = self.classes_ if "candidates_" in self.__dict__ else target[:0]
+            before = self._begin(params, rows.shape[1], nobody)
         state = before.states[0]
         known = declared(state.declared, classes)
         validate.require_one_type(target, known)
@@ -596,6 +600,14 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise NotFittedError(
                 f"This {type(self).__name__} has learned nothing yet; call fit or partial_fit first"
             )
+
+
+def _several(given: Any) -> bool:
+    """Whether this is a sequence of something, and not text."""
+    known = type(given) in (tuple, list)
+    return (known or isinstance(given, Sequence | np.ndarray)) and bool(
+        len(given) and not isinstance(given, str)
+    )
 
 
 def _map(candidate: Any) -> Map | None:

@@ -68,17 +68,22 @@ class Judge:
 
     def scores(self, X: Rows) -> NDArray[np.float64]:
         """Scores of rows, of shape (n, r, problems)."""
-        r, problems, d = self.coef.shape
-        weights = self.coef.reshape(r * problems, d)
-        result = np.empty((X.shape[0], r, problems))
+        result = np.empty((X.shape[0], *self.coef.shape[:2]))
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
             part = part.toarray() if sp.issparse(part) else part
             if self.fixed is not None:
                 part = self.fixed.transform(part)
-            f = (part - self.anchor) @ weights.T
-            result[start : start + SLICE] = f.reshape(-1, r, problems) + self.offset
+            result[start : start + SLICE] = self.weighed(part)
         return result
+
+    def weighed(self, Z: Rows) -> NDArray[np.float64]:
+        """Scores of rows, of which there are few, that went through the map already."""
+        r, c, d = self.coef.shape
+        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
+        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
+        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
+        return scores
 
     def among(self, f: Matrix, classes: Labels) -> Matrix:
         """Scores for one ridge as those of more classes, which score −1 if they are not known."""
@@ -102,7 +107,7 @@ class Judge:
 
     def found(self, f: NDArray[np.float64], y: Labels) -> Flags:
         """Whether the label of each row is the one predicted, for each ridge."""
-        hit: Flags = self.labels[winners(f, np.ones(len(self.labels), bool))] == y[:, None]
+        hit: Flags = self.labels[winners(f)] == y[:, None]
         return hit
 
 
@@ -147,11 +152,9 @@ class Tally:
             labels = np.concatenate([labels, new]) if len(labels) else new
             total = np.concatenate([total, np.zeros(len(new))])
             hits = np.concatenate([hits, np.zeros((len(new), *hits.shape[1:]))])
-        weight = np.sqrt(np.arange(first, first + len(y)))
-        for k, label in enumerate(labels):
-            mine = y == label
-            total[k] += weight[mine].sum()
-            hits[k] += np.einsum("i,i...->...", weight[mine], found[mine])
+        weight = (labels[:, None] == y) * np.sqrt(np.arange(first, first + len(y)))
+        total += weight.sum(axis=1)
+        hits += (weight @ found.reshape(len(y), -1)).reshape(hits.shape)
         return Tally(labels, total, hits)
 
     def without(self, candidates: Sequence[int]) -> Tally:

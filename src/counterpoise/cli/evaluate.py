@@ -37,6 +37,7 @@ def evaluate(
 
     from counterpoise import streams
     from counterpoise.cli.app import say
+    from counterpoise.cli.predict import ABSENT
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.evaluate import judged
     from counterpoise.jobs.store import require_learned, stored_model
@@ -47,7 +48,7 @@ def evaluate(
     if report is not None:
         from counterpoise.evaluate.report import evaluation  # fails before the work, not after it
     with Progress() as progress:
-        result, y, skipped = judged(stored, sources, progress, ignore_unknown)
+        result, y, skipped, lacking = judged(stored, sources, progress, ignore_unknown)
     metrics = result.metrics
     if as_json:
         show_json(metrics.plain())
@@ -85,6 +86,8 @@ def evaluate(
         )
     for name, reason in metrics.undefined.items():
         say(f"{name} is undefined: {reason}")
+    for name in lacking:
+        say(ABSENT.format(name))
     if skipped:
         say(
             f"{skipped:,} rows with missing values, or with none of the columns of the model, were "
@@ -92,7 +95,7 @@ def evaluate(
         )
     if report is not None:
         known = stored.model.classes_.tolist()
-        seen = [label for label in known if (y == label).any()] or known[:1]
+        seen = [label for label in known if (y == label).any()]
         rows_of = [float((y == label).sum()) for label in seen]
         usual = stored.positive if stored.positive in seen else None
         chosen = opt.chosen(positive, seen, rows_of, usual)

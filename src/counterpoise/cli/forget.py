@@ -18,7 +18,8 @@ def forget(
 ) -> None:
     """Take the rows of files back, as if they had never been learned.
 
-    The files must be as they were when they were learned; rows added since do not matter.
+    Categories, columns and classes that no other row has go with them. The files must be as they
+    were when they were learned; rows added since do not matter.
 
     Example: counterpoise forget fraud.safetensors february.csv
     """

@@ -198,10 +198,11 @@ class _Watch:
             None
             if metrics is None
             else MetricsFile(
-                metrics, os.path.basename(learner.path), every, learner.rows, learner.window
+                metrics, os.path.basename(learner.path), every, learner.ever, learner.window
             )
         )
         self._rows = self._begun = learner.rows
+        self._forgotten = learner.forgotten
 
     def __enter__(self) -> _Watch:
         self.progress.__enter__()
@@ -215,7 +216,7 @@ class _Watch:
         from counterpoise.jobs.metrics import score
 
         if self.file is not None:
-            self.file.write(self._rows)
+            self.file.write(self._rows + self._forgotten)
         model = self.learner.model
         if (self.file or self.progress.shown) and encoded.X.shape[0]:
             seen = Confusion()
@@ -234,8 +235,9 @@ class _Watch:
 
     def before_save(self, last: bool) -> None:
         if self.file is not None:
-            self.file.write(self._rows, last)
-            self.learner.window = self.file.unsaid(self._rows)
+            ever = self._rows + self._forgotten
+            self.file.write(ever, last)
+            self.learner.window = self.file.unsaid(ever)
         elif self._rows > self._begun:  # nobody has scored these rows
             self.learner.window = None
 

@@ -10,6 +10,7 @@ import typer
 
 from counterpoise.cli import options as opt
 
+ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
 OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
 
 
@@ -99,7 +100,9 @@ def predict(
     finally:
         sink.close(whole)
     for name in predictor.strange:
-        say(f"warning: column {name!r} is unknown to the model and was left out")
+        say(f"warning: column {name!r} is unknown to the model and was not used")
+    for name in predictor.lacking:
+        say(ABSENT.format(name))
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
         say(f"{rows} have none of the columns of the model and no prediction")

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse as sp
 from sklearn.utils import murmurhash3_32
 
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
-from counterpoise.encoding import cells
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
+from counterpoise.encoding import cells, matrix
 from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.matrix import Parts, rows_of
 from counterpoise.streams.chunk import Chunk, DataError
 from counterpoise.validate import HEAVIEST, LARGEST
 
@@ -51,6 +51,11 @@ class Encoded(NamedTuple):
         Rows that were left out because they have none of the columns of the model.
     notes : dict of str to str
         What somebody should be told, by subject.
+    held : ndarray of shape (d,)
+        When learning: rows that have a value for each feature, be it 0. A feature that no row
+        holds any more is not one.
+    lacking : tuple of str
+        When predicting: columns that a table does not have, and need not have.
     """
 
     X: Rows
@@ -61,6 +66,8 @@ class Encoded(NamedTuple):
     strange: tuple[str, ...] = ()
     bare: int = 0
     notes: Mapping[str, str] = {}
+    held: Counts = np.zeros(0, dtype=np.int64)
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +94,6 @@ class Encoding:
     @cached_property
     def _index(self) -> dict[Feature, int]:
         return {feature: j for j, feature in enumerate(self.features)}
-
-    @cached_property
-    def _dense(self) -> bool:
-        return all(f.kind == "number" for f in self.features)
 
     # Learning
 
@@ -165,9 +168,28 @@ class Encoding:
             features = self.features + tuple(new)
             grown = replace(self, kinds=kinds, features=features, labels=label_kind)
             notes = self._require_few(chunk, new, grown)
-        X, _ = grown._rows(chunk, kept, numeric, dictionaries, missing, numbered)
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        X, _ = rows_of(parts, grown._index)
+        held = matrix.held(parts, grown._index)
         weight = None if weight is None else weight[kept]
-        return Encoded(X, y[kept], weight, kept, {}, notes=notes), grown
+        return Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held), grown
+
+    def only(self, at: Any) -> Encoding:
+        """What is known of some of the features, and of no other column.
+
+        Parameters
+        ----------
+        at : ndarray of int
+            Their places, in order.
+
+        Returns
+        -------
+        Encoding
+        """
+        features = tuple(self.features[j] for j in at.tolist())
+        columns = {feature.column for feature in features}
+        kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
+        return replace(self, kinds=kinds, features=features)
 
     def lacking(self, chunk: Chunk) -> list[str]:
         """Columns that were learned, and that a table does not have.
@@ -200,7 +222,9 @@ class Encoding:
         names = chunk.offered or chunk.names
         return [c for c in names if self.columns.feature(c) and not self.knows(c)]
 
-    def predict(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
+    def predict(
+        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+    ) -> Encoded:
         """Encode rows that are to be predicted: categories that were never learned are zero.
 
         Parameters
@@ -210,6 +234,9 @@ class Encoding:
         apart : collection of str, optional
             Columns that the model need not know; None if it need not know any, so that rows that
             have none of its own are left out.
+        optional : collection of str
+            Columns that some of the learned rows did not have: a table may lack them, if it has
+            others, and they are 0 as they were in these rows.
 
         Returns
         -------
@@ -217,9 +244,12 @@ class Encoding:
             Without labels and weights.
         """
         lacking = self.lacking(chunk)
-        if lacking:
+        needed = [name for name in lacking if name not in optional]
+        if lacking and not needed and len(lacking) == len({f.column for f in self.features}):
+            needed = lacking
+        if needed:
             raise DataError(
-                f"{chunk.source} lacks column {lacking[0]!r}, which the model has learned; it has "
+                f"{chunk.source} lacks column {needed[0]!r}, which the model has learned; it has "
                 f"{_listed(chunk.offered)}"
             )
         strange = [name for name in self.strangers(chunk) if name not in (apart or ())]
@@ -246,17 +276,21 @@ class Encoding:
             for name in self._texts(chunk, self.kinds)
         }
         numbered = self._numbered(chunk, kept)
-        X, unknown = self._rows(chunk, kept, numeric, dictionaries, missing, numbered)
-        return Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        X, unknown = rows_of(parts, self._index)
+        found = Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
+        return found._replace(lacking=tuple(lacking))
 
-    def judge(self, chunk: Chunk, apart: Collection[str] | None = ()) -> Encoded:
+    def judge(
+        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+    ) -> Encoded:
         """Encode rows that are to be predicted, with their labels.
 
         Parameters
         ----------
         chunk : Chunk
             The rows.
-        apart : collection of str, optional
+        apart, optional : collection of str
             As for :meth:`predict`.
 
         Returns
@@ -272,7 +306,7 @@ class Encoding:
         _, y, gone = self._labels(chunk)
         if gone.any():
             raise chunk.error(int(gone.argmax()), f"label {label!r} is missing; leave the row out")
-        encoded = self.predict(chunk, apart)
+        encoded = self.predict(chunk, apart, optional)
         return encoded._replace(y=y[encoded.kept])
 
     # Within
@@ -530,56 +564,21 @@ class Encoding:
                 )
         return notes
 
-    def _rows(
+    def _parts(
         self,
         chunk: Chunk,
         kept: Flags,
         numeric: dict[str, Vector],
-        dictionaries: dict[str, tuple[list[Feature], Any]],
+        texts: dict[str, tuple[list[Feature], Any]],
         missing: dict[str, Flags],
         numbered: tuple[list[Feature], Any, Any] | None,
-    ) -> tuple[Rows, dict[str, int]]:
-        """Rows of features, dense if all are numbers; cells of unknown categories, by column."""
-        whole = bool(kept.all())
-        n = chunk.rows if whole else int(kept.sum())
-        at: dict[int, Vector] = {}
-        for name, x in numeric.items():
-            j = self._index.get(Feature(name, "number"))
-            if j is not None:
-                at[j] = x if whole else x[kept]
-        if self._dense and numbered is None:
-            return _dense(at, n, len(self.features)), {}
-        unknown: dict[str, int] = {}
-        indices: list[Any] = [np.full(n, j) for j in at]
-        data: list[Any] = list(at.values())
-        for name, (features, codes) in dictionaries.items():
-            known = np.array([self._index.get(f, -1) for f in features] + [-1])
-            column = known[codes]
-            strange = int(((column < 0) & (codes >= 0)).sum())
-            if strange:
-                unknown[name] = strange
-            indices.append(column)
-            data.append((column >= 0).astype(np.float64))
-        if self.columns.missing == "indicate":
-            for name, gone in missing.items():
-                j = self._index.get(Feature(name, "missing"))
-                if j is not None:
-                    indices.append(np.where(gone, j, -1))
-                    data.append(gone.astype(np.float64))
-        result = _sparse(indices, data, n, len(self.features))
-        return (result if numbered is None else result + self._entries(numbered, n)), unknown
-
-    def _entries(self, numbered: tuple[list[Feature], Any, Any], n: int) -> Any:
-        features, columns, X = numbered
-        place = np.array([self._index.get(f, -1) for f in features] + [-1])
-        at = np.searchsorted(columns, X.indices)
-        found = np.append(columns, -1)[at] == X.indices
-        column = np.where(found, place[at], -1)
-        row = np.repeat(np.arange(n), np.diff(X.indptr))
-        known = column >= 0
-        return sp.csr_array(
-            (X.data[known], (row[known], column[known])), shape=(n, len(self.features))
-        )
+    ) -> Parts:
+        """What was read of a chunk."""
+        without = {name: flags for name, flags in chunk.absent.items() if name in numeric}
+        for name, gone in missing.items():
+            without[name] = gone | without[name] if name in without else gone
+        indicated = missing if self.columns.missing == "indicate" else {}
+        return Parts(kept, numeric, texts, indicated, without, numbered)
 
     # As plain values, for the model file
 
@@ -615,26 +614,6 @@ def _require_short(
                 row if kept is None else int(np.flatnonzero(kept)[row]),
                 f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}; {remedy}",
             )
-
-
-def _dense(at: dict[int, Vector], n: int, d: int) -> Matrix:
-    """Columns side by side; one that is not there is zero."""
-    if not d:
-        return np.zeros((n, 0))
-    zero = np.zeros(n)
-    return np.column_stack([at.get(j, zero) for j in range(d)])
-
-
-def _sparse(indices: list[Any], data: list[Any], n: int, d: int) -> Any:
-    """CSR matrix of columns given as an index (−1 for none) and a value for each row."""
-    if not indices:
-        return sp.csr_array((n, d))
-    index, value = np.column_stack(indices), np.column_stack(data)
-    order = np.argsort(index, axis=1, kind="stable")
-    index, value = np.take_along_axis(index, order, 1), np.take_along_axis(value, order, 1)
-    there = index >= 0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return sp.csr_array((value[there], index[there], indptr), shape=(n, d))
 
 
 def _ordered(chunk: Chunk) -> list[str]:

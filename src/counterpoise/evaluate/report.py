@@ -181,8 +181,7 @@ def _table(results: list[Result], positive: Any, best: Result, timed: bool = Tru
 def _figures(
     results: list[Result], y: Labels, names: list[str], positive: Any, best: Result
 ) -> list[str]:
-    classes = np.unique(y).tolist()
-    k = classes.index(positive)
+    k = list(best.metrics.by_class).index(positive)  # as scores and weights have them
     share = float((y == positive).mean())
     tenth = max(len(y) // 10, 1)
     first, last = (float((part == positive).mean()) for part in (y[:tenth], y[-tenth:]))

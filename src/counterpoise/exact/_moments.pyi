@@ -20,7 +20,7 @@ def place_products(
 def places(moments: Any) -> NDArray[Any] | None: ...
 def add(
     slot: NDArray[Any],
-    keep: NDArray[Any],
+    keep: NDArray[Any] | None,
     b: Any,
     a: Any,
     holder: Any = None,

@@ -223,6 +223,8 @@ def add(
 ):
     """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
 
+    With None for ``keep`` nothing fades.
+
     Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
     signal finds the state before or after.
     """
@@ -240,7 +242,8 @@ def add(
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest, arrived = 0.0
+    cdef double largest, arrived = 0.0, share
+    cdef bint fading = keep is not None
     cdef Learned s = view(a), other = view(b)
     with nogil:
         for j in range(slot.shape[0]):
@@ -249,15 +252,16 @@ def add(
             stream[k] += arrived
         for j in range(slot.shape[0]):
             k = slot[j]
+            share = keep[j] if fading else 1.0
             if n_b[j] > 0.0:
-                stream[k] = keep[j] * held[k] + stream_b[j]
-            if n_b[j] > 0.0 and keep[j] != 1.0:
-                n[k] *= keep[j]
+                stream[k] = share * held[k] + stream_b[j]
+            if n_b[j] > 0.0 and share != 1.0:
+                n[k] *= share
                 for i in range(d):
-                    away[k, 0, i] *= keep[j]
-                    away[k, 1, i] *= keep[j]
+                    away[k, 0, i] *= share
+                    away[k, 1, i] *= share
                     for l in range(i + 1):
-                        C[k, i, l] *= keep[j]
+                        C[k, i, l] *= share
         for i in range(d):
             settle(&s, &other, i)
         for j in range(slot.shape[0]):

@@ -63,16 +63,17 @@ def problems(c: int) -> int:
     return 1 if c <= 2 else c
 
 
-def winners(f: Matrix, seen: Flags) -> NDArray[np.intp]:
+def winners(f: NDArray[np.float64], seen: Flags | None = None) -> NDArray[np.intp]:
     """Who wins: the positive class of two above zero, else the largest score of those seen.
 
-    ``f`` has shape (..., problems), the result the shape before it.
+    ``f`` has shape (..., problems), the result the shape before it. At least two classes were
+    seen if ``seen`` is None: all of them.
     """
-    if seen.sum() == 1:
+    if seen is not None and seen.sum() == 1:
         return np.full(f.shape[:-1], seen.argmax())
     if f.shape[-1] == 1:
         return (f[..., 0] > 0).astype(np.intp)
-    best: NDArray[np.intp] = np.where(seen, f, -np.inf).argmax(axis=-1)
+    best: NDArray[np.intp] = (f if seen is None else np.where(seen, f, -np.inf)).argmax(axis=-1)
     return best
 
 

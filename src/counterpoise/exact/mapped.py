@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.exact.moments import Moments
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 from counterpoise.validate import LARGEST
+
+
+def terms_of(X: Rows, fixed: FixedMap) -> Matrix:
+    """Rows, of which there are few, after a map; raise if a term is too large."""
+    mapped = fixed.transform(X if isinstance(X, np.ndarray) else X.toarray())
+    if not np.abs(mapped).max(initial=0.0) <= LARGEST:
+        raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
+    return mapped
 
 
 def moments_of(
@@ -34,9 +41,7 @@ def moments_of(
     for start in range(0, max(X.shape[0], 1), SLICE):
         stop = start + SLICE
         part = X[start:stop]
-        mapped = fixed.transform(part.toarray() if sp.issparse(part) else part)
-        if not np.abs(mapped).max(initial=0.0) <= LARGEST:
-            raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
+        mapped = terms_of(part, fixed)
         mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
         own = None if weight is None else weight[start:stop]
         piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor)

@@ -289,7 +289,7 @@ class Moments:
     ) -> tuple[Any, ...]:
         """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
-        keep = np.ones(len(other.n)) if half_life is None else 2.0 ** (-other.N / half_life)
+        keep = None if half_life is None else 2.0 ** (-other.N / half_life)
         return self._slots(other.labels), keep, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
@@ -473,6 +473,32 @@ class Moments:
         if self.low.size and self.n.any():
             result.low[:], result.high[:] = 0.0, 0.0
             result.low[at], result.high[at] = self.low, self.high
+        return result
+
+    def only(self, at: NDArray[np.intp]) -> Moments:
+        """Moments of some of the features.
+
+        Parameters
+        ----------
+        at : ndarray of int
+            Their places, in order.
+
+        Returns
+        -------
+        Moments
+        """
+        result = Moments(self.labels.copy(), self.anchor[at], bool(self.low.size))
+        d = len(self.anchor)
+        result.C[:] = self.C[:, at[:, None], at]
+        if self.low.size:
+            result.low, result.high = self.low[at], self.high[at]
+        for name in Moments.__slots__:
+            if name in ("labels", "anchor", "low", "high", "C", "_store"):
+                continue
+            value = getattr(self, name)  # of each class: a number, or one a feature, those last
+            first = value.shape[-1] - d
+            last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
+            setattr(result, name, np.array(last, order="C"))
         return result
 
     def copy(self) -> Moments:

@@ -8,6 +8,7 @@ nothing else changes moments.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +27,7 @@ from counterpoise.exact.limits import (
     require_moderate,
     require_room,
 )
-from counterpoise.exact.mapped import moments_of
+from counterpoise.exact.mapped import moments_of, terms_of
 from counterpoise.exact.moments import Moments, joined
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
@@ -200,34 +201,50 @@ class State:
     @staticmethod
     def learn_all(
         states: Sequence[State],
+        terms: Sequence[Rows],
         batch: Batch,
         limit: float,
         declared: Labels,
         holder: Any,
-        **more: Any,
+        more: dict[str, Any],
     ) -> None:
-        """Let several States, all begun and with their maps fixed, learn the same rows at once.
+        """Let several States learn the same rows at once, as their :meth:`terms` of them.
 
-        The holder gets the attributes ``more`` in the same moment.
+        All have begun, with the same labels, and their maps are fixed. The holder gets the
+        attributes ``more`` in the same moment.
         """
-        changes = [s._entering(s, s.gathered(batch, limit), declared) for s in states]
+        rows_of, labels = batch.group(batch.y, states[0].moments.labels)
+        same = labels is states[0].moments.labels
+        weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
+        group = lambda y, known: (rows_of, known if same else labels)  # noqa: E731
+        batch, changes = replace(batch, weight=weight, group=group), []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for state, Z in zip(states, terms, strict=True):
+                chunk = state._gathered(batch, limit, state.moments.anchor, Z)
+                changes.append(state._entering(state, chunk, declared))
         add_all(changes, holder, more)
 
     def gathered(self, batch: Batch, limit: float) -> Moments:
         """Moments of rows, in the slots of what is learned."""
-        return self._gathered(batch, limit, self.fixed, self.moments.anchor if self.begun else None)
+        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, at the end
+            return self._gathered(batch, limit, self.moments.anchor if self.begun else None)
+
+    def terms(self, X: Rows) -> Rows:
+        """Rows, of which there are few, as the moments want them."""
+        return X if self.fixed is None else terms_of(X, self.fixed)
 
     def _gathered(
-        self, batch: Batch, limit: float, fixed: FixedMap | None, anchor: Vector | None
+        self, batch: Batch, limit: float, anchor: Vector | None, terms: Rows | None = None
     ) -> Moments:
+        """Moments of rows, or of terms of them where these are known already."""
+        fixed = self.fixed
         rows_of, labels = batch.group(batch.y, self.moments.labels)
         d = batch.X.shape[1] if fixed is None else fixed.size
-        require_room(len(labels), d, limit, self.plan.text is not None)
+        require_room(len(labels), d, limit, fixed is not None)
         half_life, extremes = self.plan.half_life, self.plan.extremes
-        with np.errstate(over="ignore", invalid="ignore"):  # found out, and named, just below
-            chunk = moments_of(
-                batch.X, rows_of, labels, batch.weight, half_life, extremes, anchor, fixed
-            )
+        through = fixed if terms is None else None
+        X = batch.X if terms is None else terms
+        chunk = moments_of(X, rows_of, labels, batch.weight, half_life, extremes, anchor, through)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
         require_light(chunk)
@@ -246,7 +263,8 @@ class State:
             rows = before.followed(X, labels[n:], weight)
         fixed = rows.fixed(self.plan.map) if len(rows.X) else None
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight)
-        chunk = self._gathered(everything, limit, fixed, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
         kept = None if fixed is None or rows.over else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
@@ -257,8 +275,10 @@ class State:
         """
         return self._with(moments=without(self.moments, chunk, options, name_of))
 
-    def merged(self, other: State) -> State:
-        """What was learned here, followed by what was learned there."""
+    def merged(self, other: State, limit: float) -> State:
+        """What was learned here, followed by what was learned there, in so many bytes."""
+        labels = union(self.moments.labels, other.moments.labels)
+        require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
         return self._with(moments=moments, declared=union(self.declared, other.declared))
 
@@ -300,8 +320,29 @@ class State:
             plan=plan, moments=self.moments.placed(moved, d), fixed=fixed, warmup=warmup, names=kept
         )
 
+    def only(self, at: NDArray[np.intp]) -> State:
+        """The same for rows without some features, which were 0 in every row."""
+        fixed, terms = self.fixed, at
+        if fixed is not None:
+            fixed, terms = fixed.only(at)
+        plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
+        names = None if self.names is None else [self.names[j] for j in at.tolist()]
+        return self._with(plan=plan, moments=self.moments.only(terms), fixed=fixed, names=names)
+
     def _with(self, **changes: Any) -> State:
         return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)
+
+    # Between our own processes
+
+    def to_bytes(self) -> bytes:
+        """All of it, for another process of our own: a pickle, not for files or strangers."""
+        return pickle.dumps(self, protocol=5)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> State:
+        """What :meth:`to_bytes` has made, trusted."""
+        state: State = pickle.loads(data)
+        return state
 
     # Looking
 

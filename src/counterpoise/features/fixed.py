@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.features.maps import Map
 from counterpoise.features.names import map_of
 
@@ -112,6 +112,30 @@ class FixedMap:
             drawn[:, [j]] = self.map.draw_late(names[j], self.first)
         wider = replace(self, mean=mean, deviation=deviation, drawn=drawn)
         return wider, self.map.places(at, inputs)
+
+    @property
+    def late(self) -> Flags:
+        """Whether each feature came after the map was fixed, so that it can be left out again."""
+        came = np.arange(len(self.mean)) >= self.first
+        late: Flags = came & (self.mean == 0.0) & (self.deviation == 1.0)
+        return late
+
+    def only(self, at: NDArray[np.intp]) -> tuple[FixedMap, NDArray[np.intp]]:
+        """The same map for rows without some late features, and where its terms were.
+
+        Parameters
+        ----------
+        at : ndarray of int
+            Places of the features that stay, in order.
+
+        Returns
+        -------
+        FixedMap
+        ndarray of shape (d,)
+        """
+        mean, deviation, drawn = self.mean[at], self.deviation[at], self.drawn[:, at].copy()
+        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        return narrower, self.map.places(at, len(self.mean))
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -20,7 +20,7 @@ from counterpoise.exact.scaling import spread
 from counterpoise.exact.scores import condition
 from counterpoise.features.given import text_of
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Model, Stored, answering
+from counterpoise.jobs.store import Model, Stored, answering, sometimes
 from counterpoise.streams import DataError, Mark, Source
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def made_up(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str
 
 def judged(
     stored: Stored, sources: Iterable[Source], watch: Watcher, ignore_unknown: bool = False
-) -> tuple[Result, Labels, int]:
+) -> tuple[Result, Labels, int, list[str]]:
     """Compare predictions with labels.
 
     Parameters
@@ -141,17 +141,20 @@ def judged(
         True labels.
     skipped : int
         Rows left out because values are missing.
+    lacking : list of str
+        Columns that tables did not have, and that were 0 as in some of the learned rows.
     """
     from counterpoise.evaluate.race import Result  # not for whoever only inspects a model
 
-    encoding, model = stored.encoding, stored.model
-    true, predicted, scores, skipped = [], [], [], 0
+    encoding, model, optional = stored.encoding, stored.model, sometimes(stored)
+    true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
     behind = model.scores_
     for source in sources:
         wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
-            encoded = encoding.judge(chunk, None if ignore_unknown else ())
+            encoded = encoding.judge(chunk, None if ignore_unknown else (), optional)
             skipped += int((~encoded.kept).sum())
+            lacking |= dict.fromkeys(encoded.lacking)
             if encoded.X.shape[0]:
                 f = behind.of(encoded.X)
                 true.append(encoded.y)
@@ -161,9 +164,18 @@ def judged(
     if not true:
         raise DataError("there is no row to judge by")
     y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
+    known = model.classes_.tolist()
+    if not np.isin(y, known).any():
+        found = ", ".join(map(repr, np.unique(y).tolist()[:5]))
+        raise DataError(
+            f"no label in column {encoding.columns.label!r} is one that the model knows: they are "
+            f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
+            "rows first"
+        )
     metrics = measure(y, guess, f, model.classes_)
     terms, weights, _ = weighed(stored)
-    return Result("the model", guess, flat(f), 0, metrics, float("nan"), weights, terms), y, skipped
+    result = Result("the model", guess, flat(f), 0, metrics, float("nan"), weights, terms)
+    return result, y, skipped, list(lacking)
 
 
 def unique(names: Iterable[str]) -> list[str]:

@@ -20,13 +20,14 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise import beside
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Counts, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import MOST, Encoded, Encoding
 from counterpoise.features import FixedMap
 from counterpoise.features.given import text_of
+from counterpoise.jobs.known import recognised
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
 from counterpoise.jobs.store import (
@@ -91,6 +92,10 @@ class Learner:
         How the rows that were learned last stand.
     window : Window or None
         What a metrics file does not say yet; it is saved with the model.
+    held : ndarray of shape (d,), optional
+        Learned rows that have a value for each feature; None if somebody has not counted.
+    forgotten : int
+        Rows that were read and forgotten since.
     outlying : Outlying
         Values far from everything that was learned before them.
     notes : dict
@@ -115,6 +120,8 @@ class Learner:
         self.positive: Any = None
         self.settled = 0
         self.recent: Matrix | None = None
+        self.held: Counts | None = np.zeros(0, dtype=np.int64)
+        self.forgotten = 0
         self.outlying = Outlying()
         self.notes: dict[Any, str] = {}
         self.formerly: dict[str, str] = {}
@@ -150,6 +157,11 @@ class Learner:
     def rows(self) -> int:
         """Rows read so far, those dropped included."""
         return sum(record.mark.rows for record in self.records.values())
+
+    @property
+    def ever(self) -> int:
+        """Rows that were ever read, those forgotten included: a number that never falls."""
+        return self.rows + self.forgotten
 
     def key(self, path: str, stdin_name: str | None = None) -> str:
         """What an input is called in the records.
@@ -189,32 +201,14 @@ class Learner:
         bool
             Whether it was learned, wholly or in part.
         """
-        if not self.records or not os.path.isfile(source.path):  # a pipe is read once
-            return key in self.records
-        wanted = self.encoding.columns.wanted
-        starts = source.starts(wanted)
-        if key in self.records and self.records[key].begins_like(starts):
-            return True
-        for other, record in self.records.items():
-            if not record.begins_like(starts):
-                continue
-            try:
-                source.verify(record.mark, wanted)
-            except DataError:
-                continue  # it only begins like that one
-            mine = (present or {}).get(other)
-            if mine is not None and os.path.isfile(mine.path):
-                left = mine.left
-                still = record.begins_like(mine.starts(wanted))
-                mine.left = left
-                if still:
-                    continue  # that one is here too, under its own name
+        folder = os.path.dirname(os.path.realpath(self.path))
+        other = recognised(source, key, self.records, self.encoding, folder, present)
+        if other is not None and other != key:
             displaced = other if not other.startswith("-") else f"{key} before"
             swap = {other: key, key: displaced}
             self.records = {swap.get(name, name): one for name, one in self.records.items()}
             self.formerly[key] = other
-            return True
-        return key in self.records
+        return other is not None
 
     def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
         """Read what is new in an input.
@@ -302,6 +296,10 @@ class Learner:
             window = self.recent if self._classes == before else None
             rows = self.rows + chunk.rows
             self.recent = moved_on(window, found, self._classes, rows)
+        if self.held is not None:
+            more = encoded.held.copy()
+            more[: len(self.held)] += self.held
+            self.held = more
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
@@ -354,10 +352,18 @@ class Learner:
                 self.settled,
                 self.recent,
                 self.window,
+                self._all_held(),
+                self.forgotten,
             )
             save(self.path, stored)
 
     # Within
+
+    def _all_held(self) -> Counts | None:
+        """What is held of every feature, also of those that a borrowed map begins with."""
+        if self.held is None:
+            return None
+        return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
 
     def _room(self) -> float:
         """Features of which the moments of one class, and those of a chunk, have room."""
@@ -529,6 +535,7 @@ class Learner:
         stored = stored_model(self.path)
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window
+        self.held, self.forgotten = stored.held, stored.forgotten
         self.positive, self.settled = stored.positive, stored.settled
         self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
         wanted = self._changed(columns)

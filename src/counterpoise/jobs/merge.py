@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from counterpoise.arrays import Counts
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
@@ -63,7 +64,28 @@ def merged(
     rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
     same = one.model.classes_.tolist() == two.model.classes_.tolist()
     recent = together(one.recent, two.recent, (rows[0], rows[1])) if same else None
-    return Stored(model, encoding, records, one.chunk_rows, chosen, settled, recent)
+    return Stored(
+        model,
+        encoding,
+        records,
+        one.chunk_rows,
+        chosen,
+        settled,
+        recent,
+        held=_held(one, two, features),
+        forgotten=one.forgotten + two.forgotten,
+    )
+
+
+def _held(one: Stored, two: Stored, features: tuple[Feature, ...]) -> Counts | None:
+    """Rows of both that hold each feature, if both have counted."""
+    index = {feature: j for j, feature in enumerate(features)}
+    held = np.zeros(len(features), dtype=np.int64)
+    for stored in (one, two):
+        if stored.held is None:
+            return None
+        held[[index[feature] for feature in stored.encoding.features]] += stored.held
+    return held
 
 
 def _positive(
@@ -143,14 +165,17 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     source.verify(record.mark, wanted)
     params = {**model.get_params(deep=False), "features": model.state_.fixed}
     gone, left = BalancedRidgeClassifier(**params), record.mark.rows
+    d = len(encoding.features)
+    held = np.zeros(d, dtype=np.int64)
     kinds = encoding.columns.read(encoding.kinds)
     for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
         chunk = chunk.head(left)
         encoded, after = encoding.learn(chunk, lenient=True)
-        if after is not encoding:
+        if encoded.held[d:].any() or after.labels != encoding.labels:
             raise changed(source.name, record.mark)
+        held += encoded.held[:d]
         if encoded.X.shape[0]:
-            gone.partial_fit(encoded.X, encoded.y, sample_weight=encoded.weight)
+            gone.partial_fit(encoded.X[:, :d], encoded.y, sample_weight=encoded.weight)
         watch(source, chunk.rows)
         left -= chunk.rows
         if not left:
@@ -160,6 +185,11 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
         moments = _repeated(gone.state_.moments, record.times)
         model.forget_moments(moments, model.terms(names))
     del learner.records[key]
+    learner.forgotten += record.mark.rows
+    if learner.held is not None:
+        learner.held = learner.held - record.times * held
+        at = model.leave_out(learner.held <= 0)
+        learner.held, learner.encoding = learner.held[at], encoding.only(at)
     if model.classes_.tolist() != known:
         learner.recent = None
     learner.finish()

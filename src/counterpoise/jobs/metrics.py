@@ -46,7 +46,7 @@ class MetricsFile:
     every : int
         Rows between two lines, rounded up to whole chunks.
     rows : int
-        Rows learned so far.
+        Rows ever learned, those forgotten since included, so that the lines stay in order.
     window : Window, optional
         What the model file knows that the lines do not say yet. With it, lines come out as they
         would have if nobody had disturbed the run.
@@ -70,7 +70,7 @@ class MetricsFile:
         Parameters
         ----------
         rows : int
-            Rows learned so far.
+            Rows ever learned.
         last : bool, default=False
             Whether one is due in any case.
         """
@@ -91,7 +91,7 @@ class MetricsFile:
         Parameters
         ----------
         rows : int
-            Rows learned so far.
+            Rows ever learned.
 
         Returns
         -------

@@ -23,7 +23,7 @@ from counterpoise.beside import created, discard_temporary, temporary_name
 from counterpoise.exact.classes import problems
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import WINDOW, of_class, standing
-from counterpoise.jobs.store import Stored
+from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.modelfile.container import sync
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
@@ -61,6 +61,8 @@ class Predictor:
         Columns that the model does not know, and that were left out.
     bare : int
         Rows without a prediction because they have none of the columns of the model.
+    lacking : dict
+        Columns that tables did not have, and that were 0 as in some of the learned rows.
     outlying : Outlying
         Values far from everything that was learned.
     """
@@ -78,6 +80,7 @@ class Predictor:
         self.threshold, self.carry = threshold, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
+        self.lacking, self._optional = dict[str, None](), sometimes(stored)
         self._apart = None if ignore_unknown else carry or ()
         self._classes = self.model.classes_.tolist()
         self._positive = self._classes.index(positive)
@@ -116,12 +119,13 @@ class Predictor:
         pyarrow.Table
             A row for each; without values where the model cannot say anything.
         """
-        encoded = self.encoding.predict(chunk, self._apart)
+        encoded = self.encoding.predict(chunk, self._apart, self._optional)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
         self.bare += encoded.bare
         self.skipped += n - int(kept.sum()) - encoded.bare
         self.strange |= dict.fromkeys(n for n in encoded.strange if n not in (self.carry or ()))
+        self.lacking |= dict.fromkeys(encoded.lacking)
         for name, count in encoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
         columns = self._carried(chunk)

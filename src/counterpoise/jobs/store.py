@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Counts, Labels, Matrix, Rows, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns, Feature
@@ -73,7 +73,7 @@ class Window:
     Attributes
     ----------
     rows : int
-        Rows that had been learned when the last line was written.
+        Rows that had ever been learned when the last line was written.
     counts : tuple of (label, label, int)
         True label, predicted label, and how often since then.
     """
@@ -104,6 +104,10 @@ class Stored:
         How the rows that were learned last stand, see :mod:`counterpoise.jobs.recent`.
     window : Window, optional
         What a metrics file does not say yet.
+    held : ndarray of shape (d,), optional
+        Learned rows that have a value for each feature; None if somebody has not counted.
+    forgotten : int
+        Rows that were read and forgotten since.
     """
 
     model: Model
@@ -114,6 +118,31 @@ class Stored:
     settled: int = 0
     recent: Matrix | None = None
     window: Window | None = None
+    held: Counts | None = None
+    forgotten: int = 0
+
+
+def sometimes(stored: Stored) -> frozenset[str]:
+    """Columns that some of the rows of a model did not have, and that were 0 there.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    frozenset of str
+        None of them if nobody has counted.
+    """
+    if stored.held is None:
+        return frozenset()
+    records = stored.records.values()
+    rows = sum((record.mark.rows - record.dropped) * record.times for record in records)
+    there: dict[str, int] = {}
+    for feature, held in zip(stored.encoding.features, stored.held.tolist(), strict=True):
+        there[feature.column] = there.get(feature.column, 0) + held
+    return frozenset(column for column, held in there.items() if held < rows)
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
@@ -235,6 +264,7 @@ def contents_of(stored: Stored) -> modelfile.Contents:
         "order": list(stored.records),
         "positive": stored.positive,
         "settled": stored.settled,
+        "forgotten": stored.forgotten,
     }
     if stored.window is not None:
         counts = [list(count) for count in stored.window.counts]
@@ -242,6 +272,8 @@ def contents_of(stored: Stored) -> modelfile.Contents:
     lists: dict[str, list[Any]] = {
         "features": [list(feature) for feature in stored.encoding.features]
     }
+    if stored.held is not None:
+        lists["held"] = stored.held.tolist()
     if stored.recent is not None:
         # Six digits are enough for a rank; rounding again changes nothing.
         lists["recent"] = [
@@ -295,11 +327,11 @@ def of_contents(contents: modelfile.Contents, path: str) -> Stored:
 def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
-    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled"}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
     require(set(stream) - {"window"} == wanted, "a strange stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
-    named = set(contents.lists) - {"recent"} == {"features"}
+    named = set(contents.lists) - {"recent", "held"} == {"features"}
     require(named, "names that are not those of its features")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
     kinds = {"number", "category", "bucket", "missing"}
@@ -335,15 +367,30 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
     require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
+    forgotten = stream["forgotten"]
+    require(type(forgotten) is int and 0 <= forgotten < 2**63, "a wrong number of forgotten rows")
+    held = _held(contents.lists.get("held"), len(features), records)
     labels = [(type(label), label) for label in model.classes_.tolist()]
     require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
     recent = _recent(contents.lists.get("recent"), len(labels))
     window = None
     if "window" in stream:
-        window = _window(stream["window"], rows)
+        window = _window(stream["window"], rows + forgotten)
         types = {type(label) for count in window.counts for label in count[:2]}
         require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
-    return Stored(model, encoding, records, chunk_rows, positive, settled, recent, window)
+    return Stored(
+        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten
+    )
+
+
+def _held(plain: list[Any] | None, d: int, records: dict[str, Record]) -> Counts | None:
+    """Rows that hold each feature, checked."""
+    if plain is None:
+        return None
+    most = sum(record.mark.rows * record.times for record in records.values())
+    good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
+    require(good and most < 2**63, "strange counts of its features")
+    return np.array(plain, dtype=np.int64)
 
 
 def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:

@@ -26,8 +26,16 @@ from counterpoise.version import VERSION
 KEY = "counterpoise"
 SCHEMA = 1
 Result = TypeVar("Result")
-# What lists there may be: names of columns, or features made of columns with how late rows stand.
-LISTS: tuple[set[str], ...] = (set(), {"names"}, {"features"}, {"features", "recent"})
+# What lists there may be: names of columns, or features made of columns, with the number of rows
+# that hold each and with how late rows stand.
+LISTS: tuple[set[str], ...] = (
+    set(),
+    {"names"},
+    {"features"},
+    {"features", "held"},
+    {"features", "recent"},
+    {"features", "held", "recent"},
+)
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 

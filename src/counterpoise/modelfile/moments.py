@@ -71,7 +71,7 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     facts, arrays = contents.facts, contents.arrays
     labels = labels_of(facts.get("labels"))
     d, c = facts.get("features"), len(labels)
-    if not (isinstance(d, int) and not isinstance(d, bool) and d >= 1):
+    if not (isinstance(d, int) and not isinstance(d, bool) and d >= min(c, 1)):
         raise ModelFileError(f"has {d!r} features")
     shapes = {
         "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),

@@ -16,8 +16,8 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import MOST, Encoding
 from counterpoise.exact.scaling import affine
+from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.frames import Plan, chunks, columns_of, planned
 from counterpoise.streams.chunk import DataError
 
@@ -236,7 +236,7 @@ def learned(
         Rows that were left out because values are missing.
     """
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
-    large = large_types(plan.df)
+    large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, model, dropped = _number(), None, 0
@@ -255,12 +255,12 @@ def learned(
             yield _batch(PART, [(part, str(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
-        data = modelfile.to_bytes(model.contents()) if model is not None and known else b""
+        data = model.state_.to_bytes() if model is not None and known else b""
         if data or dropped:
             yield _batch(PART, [(part, "", dropped, data)], large)
 
     def merge(table: pa.Table) -> pa.Table:
-        return _merged_group(table, large)
+        return _merged_group(table, large, limit)
 
     parts = plan.df.mapInArrow(learn, PART)
     for _ in range(LEVELS):
@@ -268,10 +268,13 @@ def learned(
         parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
     _raise_first([row["error"] for row in rows if row["error"]])
-    model = _merged([bytes(row["model"]) for row in rows])
-    if model is not None:
-        _require_few(model, encoding)
-    return model, sum(row["dropped"] for row in rows)
+    state = _merged([bytes(row["model"]) for row in rows], limit)
+    dropped = sum(row["dropped"] for row in rows)
+    if state is None:
+        return None, dropped
+    model = BalancedRidgeClassifier.with_state(state, **options)
+    _require_few(model, encoding)
+    return model, dropped
 
 
 def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:
@@ -298,25 +301,25 @@ def large_types(df: DataFrame) -> bool:
     return df.sparkSession.conf.get(name, "false") == "true"
 
 
-def _merged_group(table: pa.Table, large: bool) -> pa.Table:
+def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
     """Moments of neighbouring parts as those of one part; the first error, if there is one."""
     rows = sorted(table.to_pylist(), key=lambda row: row["part"])
     error, data = next((row["error"] for row in rows if row["error"]), ""), b""
     dropped = sum(row["dropped"] for row in rows)
     if not error:
         with threadpool_limits(1, user_api="blas"):
-            model = _merged([row["model"] for row in rows])
-        data = b"" if model is None else modelfile.to_bytes(model.contents())
+            state = _merged([row["model"] for row in rows], limit)
+        data = b"" if state is None else state.to_bytes()
     group = rows[0]["part"] // FAN
     return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
 
 
-def _merged(parts: list[bytes]) -> BalancedRidgeClassifier | None:
-    """Models of consecutive parts as one, from left to right."""
-    result: BalancedRidgeClassifier | None = None
+def _merged(parts: list[bytes], limit: float) -> State | None:
+    """What was learned of consecutive parts as one, from left to right."""
+    result: State | None = None
     for data in filter(None, parts):
-        model = BalancedRidgeClassifier.from_contents(modelfile.from_bytes(data))
-        result = model if result is None else result.merge(model)
+        state = State.from_bytes(data)
+        result = state if result is None else result.merged(state, limit)
     return result
 
 

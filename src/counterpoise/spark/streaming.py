@@ -167,7 +167,8 @@ class ModelSink:
             return before, dropped
         if before is None:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
-        return replace(before, model=model, encoding=encoding, recent=None, window=None), dropped
+        after = replace(before, model=model, encoding=encoding)
+        return replace(after, recent=None, window=None, held=None), dropped  # nobody counts here
 
     def _require_same(self, before: Stored) -> None:
         """Raise if the file was learned with other options."""

@@ -1,0 +1,213 @@
+"""What is left of rows that were forgotten: no category, no column, no count."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.exact.state import of_features
+from counterpoise.jobs.store import sometimes, stored_model
+
+MODEL = "m.st"
+
+
+def frame(towns, rows, seed, **more):
+    rng = np.random.default_rng(seed)
+    label = rng.random(rows) < 0.3
+    columns = {
+        "amount": rng.normal(10.0, 3.0, rows) + 2.0 * label,
+        "town": np.resize(towns, rows),
+        **more,
+        "target": np.where(label, "y", "n"),
+    }
+    return pd.DataFrame(columns)
+
+
+def written(name, towns, rows=40, seed=0, **more):
+    table = frame(towns, rows, seed, **more)
+    if name.endswith(".jsonl"):
+        table.to_json(name, orient="records", lines=True)
+    else:
+        table.to_csv(name, index=False)
+    return name
+
+
+def teach(run, model, *files, more=(), code=0):
+    return run("learn", *files, "--label", "target", "-m", model, *more, code=code)
+
+
+def assert_same(one, two, tolerance=1e-9):
+    """The same features, each with the same rows, the same weights and the same counts."""
+    a, b = stored_model(one), stored_model(two)
+    assert set(a.encoding.features) == set(b.encoding.features)
+    at = [a.encoding.features.index(feature) for feature in b.encoding.features]
+    np.testing.assert_array_equal(a.held[at], b.held)
+    assert a.encoding.kinds == b.encoding.kinds
+    assert a.model.classes_.tolist() == b.model.classes_.tolist()
+    if b.model.features is None:
+        distance = np.linalg.norm(a.model.coef_[:, at] - b.model.coef_)
+        assert distance <= tolerance * np.linalg.norm(b.model.coef_)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--missing", "indicate"], ["--ridge", "gcv"], ["--weight", "w"], ["--hash", "town=5000"]],
+    ids=str,
+)
+def test_a_category_that_only_forgotten_rows_had_is_gone_from_the_file(run, more):
+    weight = {"w": np.resize([1.0, 2.5], 40)} if "--weight" in more else {}
+    written("one.csv", ["Ulm", "Bonn"], seed=0, **weight)
+    written("two.csv", ["Ulm", "Secretville"], seed=1, **weight)
+    teach(run, "one.st", "one.csv", more=more)
+    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    hashed = "--hash" in more
+    assert (b"Secretville" in Path(MODEL).read_bytes()) != hashed
+    run("forget", MODEL, "two.csv")
+    assert b"Secretville" not in Path(MODEL).read_bytes()
+    assert b"two.csv" not in Path(MODEL).read_bytes()
+    assert_same(MODEL, "one.st")
+    teach(run, MODEL, "two.csv")  # learned afresh, and forgotten again
+    teach(run, "both.st", "one.csv", "two.csv", more=more)
+    assert_same(MODEL, "both.st")
+    run("forget", MODEL, "two.csv")
+    assert_same(MODEL, "one.st")
+
+
+def test_a_column_that_only_forgotten_rows_had_is_gone_from_the_file(run):
+    written("one.csv", ["Ulm"], zero=0.0)
+    written("two.csv", ["Ulm"], seed=1, zero=1.0, secret_number=3.0, secret_word="x")
+    teach(run, "one.st", "one.csv")
+    teach(run, MODEL, "one.csv", "two.csv", more=["--new-columns"])
+    run("forget", MODEL, "two.csv")
+    assert b"secret" not in Path(MODEL).read_bytes()
+    assert_same(MODEL, "one.st")  # where a column is 0 in every row that is left, it stays
+    run("predict", MODEL, "one.csv")
+
+
+def test_a_field_that_only_forgotten_rows_had_is_gone_from_the_file(run):
+    written("one.jsonl", ["Ulm"])
+    written("two.jsonl", ["Ulm"], seed=1, secret=1.5)
+    teach(run, "one.st", "one.jsonl")
+    teach(run, MODEL, "two.jsonl", "one.jsonl")
+    run("forget", MODEL, "two.jsonl")
+    assert b"secret" not in Path(MODEL).read_bytes()
+    assert_same(MODEL, "one.st")
+
+
+def test_an_indicator_that_only_forgotten_rows_had_is_gone(run):
+    written("one.csv", ["Ulm"])
+    written("two.csv", ["Ulm", None], seed=1)
+    more = ["--missing", "indicate"]
+    teach(run, "one.st", "one.csv", more=more)
+    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    assert len(stored_model(MODEL).encoding.features) == 3
+    run("forget", MODEL, "two.csv")
+    assert_same(MODEL, "one.st")
+
+
+@pytest.mark.parametrize("first", ["one.csv", "two.csv"])
+def test_rows_without_weight_hold_their_categories(run, first):
+    written("one.csv", ["Ulm", "Bonn"], w=1.0)
+    written("two.csv", ["Ulm", "Bonn", "Mainz"], seed=1, w=np.resize([1.0, 1.0, 0.0], 40))
+    other = "two.csv" if first == "one.csv" else "one.csv"
+    more = ["--weight", "w"]
+    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    teach(run, "other.st", other, more=more)
+    run("forget", MODEL, first)
+    assert_same(MODEL, "other.st")
+    assert (b"Mainz" in Path(MODEL).read_bytes()) == (other == "two.csv")
+    assert "nothing is left" in run("forget", MODEL, other).err
+
+
+def test_when_all_is_forgotten_no_name_is_left_and_learning_begins_afresh(run):
+    written("one.csv", ["Ulm", "Secretville"], secret=1.0)
+    teach(run, MODEL, "one.csv")
+    assert "nothing is left" in run("forget", MODEL, "one.csv").err
+    assert b"ecret" not in Path(MODEL).read_bytes()
+    assert json.loads(run("inspect", MODEL, "--json").out)["weights"] == {}
+    assert "holds nothing" in run("predict", MODEL, "one.csv", code=2).err
+    written("other.csv", ["Bonn"], seed=1)
+    teach(run, MODEL, "other.csv")
+    teach(run, "other.st", "other.csv")
+    assert_same(MODEL, "other.st")
+
+
+@pytest.mark.parametrize("features", ["poly2", "rff:50", "rm2+rff:50"])
+def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
+    towns = ["Ulm", "Bonn", "Mainz"]
+    written("first.csv", towns, 300)
+    written("one.csv", towns, 300, seed=1)
+    written("two.csv", [*towns, "Secretville"], 100, seed=2)
+    teach(run, "first.st", "first.csv", more=["--features", features, "--ridge", "0.1"])
+    more = ["--features", "./first.st"]
+    teach(run, "one.st", "one.csv", more=more)
+    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    assert b"Secretville" in Path(MODEL).read_bytes()
+    run("forget", MODEL, "two.csv")
+    assert b"Secretville" not in Path(MODEL).read_bytes()
+    assert_same(MODEL, "one.st")
+    for name in ("one.csv", "two.csv"):
+        before, after = (run("predict", model, name).out for model in ("one.st", MODEL))
+        tables = [np.genfromtxt(text.splitlines()[1:], delimiter=",") for text in (before, after)]
+        np.testing.assert_allclose(tables[0][:, 1:], tables[1][:, 1:], rtol=1e-6, atol=1e-8)
+    teach(run, MODEL, "two.csv")
+    assert b"Secretville" in Path(MODEL).read_bytes()
+    run("forget", "first.st", "first.csv")  # its map stays, and the features that it scales
+    assert len(stored_model("first.st").encoding.features) == 4
+
+
+@pytest.mark.parametrize("extremes", [False, True])
+def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)), rng.integers(0, 4, 60)
+    at = np.array([0, 2, 3])
+    found = of_features(Moments.of(X, y, extremes=extremes), at)
+    alone = Moments.of(X[:, at], y, extremes=extremes)
+    for name in Moments.__slots__:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(alone, name), rtol=1e-12, atol=1e-12
+        )
+    np.testing.assert_array_equal((found + alone).n, 2 * alone.n)
+    arrays = [getattr(found, name) for name in Moments.__slots__]
+    assert all(array.flags.c_contiguous for array in arrays)  # kernels want that
+
+
+def test_merged_models_know_who_holds_what(run):
+    written("one.csv", ["Ulm", "Bonn"])
+    written("two.csv", ["Ulm", "Secretville"], seed=1)
+    for name in ("one", "two"):
+        teach(run, f"{name}.st", f"{name}.csv")
+    run("merge", "two.st", "one.st", "-o", MODEL)
+    run("merge", "one.st", MODEL, "-o", "twice.st", "--allow-overlap")
+    for model in (MODEL, "twice.st"):
+        run("forget", model, "two.csv")
+        assert b"Secretville" not in Path(model).read_bytes()
+    assert_same(MODEL, "one.st")
+    run("forget", "twice.st", "one.csv")
+    assert BalancedRidgeClassifier.load("twice.st").n_features_in_ == 0
+    assert sometimes(stored_model(MODEL)) == frozenset()
+
+
+def test_rows_without_any_feature_keep_one(run):
+    Path("one.jsonl").write_text('{"secret": 1.5, "b": 2, "target": "y"}\n' * 3)
+    Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
+    teach(run, MODEL, "one.jsonl", "two.jsonl")
+    run("forget", MODEL, "one.jsonl")
+    left = stored_model(MODEL)
+    assert len(left.encoding.features) == 1
+    assert left.model.class_count_.tolist() == [1.0, 1.0]
+    assert not left.model.coef_.any()
+    assert "nothing is left" in run("forget", MODEL, "two.jsonl").err
+    assert b"secret" not in Path(MODEL).read_bytes()
+
+
+def test_several_files_are_forgotten_at_once(run):
+    for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
+        written(f"{k}.csv", ["Trier", town], seed=k)
+    teach(run, MODEL, "0.csv", "1.csv", "2.csv")
+    teach(run, "one.st", "1.csv")
+    run("forget", MODEL, "0.csv", "2.csv")
+    assert_same(MODEL, "one.st")
