@@ -39,15 +39,19 @@ MODULES = (
 
 
 class Forks:
-    """A server, and how to start programs by it; ends with the block."""
+    """A server, and how to start programs by it; ends with the block.
 
-    def __init__(self):
+    It imports what the command imports, or these modules, which are found in that folder.
+    """
+
+    def __init__(self, modules=(), folder=None):
         self.folder = tempfile.TemporaryDirectory()
         self.address = os.path.join(self.folder.name, "s")
         ready, said = os.pipe()
         self.server = subprocess.Popen(
-            [sys.executable, __file__, "serve", self.address, str(said)],
+            [sys.executable, __file__, "serve", self.address, str(said), *modules],
             stdin=subprocess.PIPE, pass_fds=[said],
+            env=os.environ if folder is None else {**os.environ, "PYTHONPATH": str(folder)},
         )  # fmt: skip
         os.close(said)
         with open(ready, "rb") as file:
@@ -270,12 +274,14 @@ def _become(request, given):
     return request["arguments"]
 
 
-def warm():
-    """Import what the commands import, in the way they do, and see that no thread is left."""
+def warm(modules):
+    """Import modules, or what commands import in the way they do; see that no thread is left."""
     from counterpoise.cli import late
 
+    for name in modules:
+        importlib.import_module(name)
     with late.imports():
-        for name in MODULES:
+        for name in MODULES if not modules else ():
             importlib.import_module(name)
     if not os.fork():
         os._exit(0)
@@ -291,7 +297,7 @@ def warm():
 if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask(*sys.argv[2:])
-    warm()
+    warm(sys.argv[4:])
     first, *rest = serve(sys.argv[2], int(sys.argv[3]))
     # Here a program goes on; the interpreter ends it as it ends any other.
     sys.modules["__main__"] = module = ModuleType("__main__")

@@ -8,8 +8,6 @@ import re
 import resource
 import stat
 import struct
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -418,7 +416,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_hostile_files_are_refused_within_200_mb(learned, tmp_path):
+def test_hostile_files_are_refused_within_200_mb(learned, forks, tmp_path):
     files = {name: resealed(learned, change) for name, (change, _) in HOSTILE.items()}
     wanted = {name: message for name, (_, message) in HOSTILE.items()}
     files["many"], wanted["many"] = resealed(learned, in_buckets(2**32, 2**32 - 1)), "a model"
@@ -428,9 +426,7 @@ def test_hostile_files_are_refused_within_200_mb(learned, tmp_path):
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     paths = [str(tmp_path / name) for name in files]
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, *paths], capture_output=True, text=True, timeout=600
-    )
+    done = forks.run(["-c", LOAD, *paths])
     assert done.returncode == 0, done.stderr
     for (name, message), line in zip(wanted.items(), done.stdout.splitlines(), strict=True):
         assert re.search(message, line), name
@@ -456,7 +452,7 @@ def test_rows_that_count_a_million_times():
 
 
 @pytest.mark.slow
-def test_a_full_disk_leaves_the_old_file(tmp_path):
+def test_a_full_disk_leaves_the_old_file(forks, tmp_path):
     path = tmp_path / "m"
     small().save(path)
     before = path.read_bytes()
@@ -472,9 +468,8 @@ try:
 except OSError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
+    done = forks.run(["-c", code, path])
+    assert done.returncode == 0, done.stderr
     assert "the model was not saved and any older file is as it was" in done.stdout
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m"]

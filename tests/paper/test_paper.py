@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import Forks
 from paper import bayes, clock, confounds, figure1, figure2, figure3, jobs, table4, tables, tuned
 from paper.along import steps
 from paper.jobs import QUICK
@@ -40,13 +41,22 @@ TIMES = {
 }
 
 
-def paper(out, *arguments, **options):
-    command = [sys.executable, "-m", "paper", "--quick", "--out", str(out), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
+@pytest.fixture(scope="module")
+def experiments():
+    """Run ``python -m paper``."""
+    names = [f"paper.{path.stem}" for path in sorted((ROOT / "paper").glob("[a-z]*.py"))]
+    with Forks(names, ROOT) as server:
+        yield lambda *arguments, **how: server.run(["-m", "paper", *arguments], cwd=ROOT, **how)
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
+def paper(experiments):
+    """Run its quick version."""
+    return lambda out, *more, **how: experiments("--quick", "--out", out, *more, **how)
+
+
+@pytest.fixture(scope="module")
+def quick(paper, tmp_path_factory):
     """Everything, on six sets and two runs."""
     for name in QUICK:
         data_set(name)
@@ -361,7 +371,7 @@ def test_the_tracked_folds_are_those_that_are_run_here(quick):
     assert np.mean(same) > 0.95
 
 
-def test_the_same_seeds_give_the_same_tables_bit_for_bit(quick, tmp_path):
+def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path):
     stages = (
         "table2",
         "gmeans",
@@ -386,26 +396,25 @@ def test_the_same_seeds_give_the_same_tables_bit_for_bit(quick, tmp_path):
     assert compared >= 7
 
 
-def test_the_tracked_pages_follow_from_the_tracked_tables(tmp_path):
+def test_the_tracked_pages_follow_from_the_tracked_tables(experiments, tmp_path):
     for name in SETS:
         data_set(name)
     for folder in ("results", "figures"):
         shutil.copytree(ROOT / "paper" / folder, tmp_path / folder)
     stages = ("table1", "table3", "figure3", "claims", "readme", "report")
-    command = [sys.executable, "-m", "paper", "--out", str(tmp_path), *stages]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = experiments("--out", tmp_path, *stages)
     assert done.returncode == 0, done.stderr
     for path in tmp_path.glob("**/*.md"):
         assert path.read_text() == (ROOT / "paper" / path.relative_to(tmp_path)).read_text(), path
 
 
-def test_results_of_other_settings_are_not_mixed(quick):
+def test_results_of_other_settings_are_not_mixed(paper, quick):
     done = paper(quick, "table3", "--stratified")
     assert done.returncode == 2
     assert "holds results of other settings (stratified was False)" in done.stderr
 
 
-def test_a_stage_says_what_it_needs(tmp_path):
+def test_a_stage_says_what_it_needs(paper, tmp_path):
     for name in QUICK:
         data_set(name)
     done = paper(tmp_path, "figure3")
@@ -414,7 +423,7 @@ def test_a_stage_says_what_it_needs(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupted_run_goes_on(quick, tmp_path):
+def test_an_interrupted_run_goes_on(paper, quick, tmp_path):
     command = [sys.executable, "-m", "paper", "--quick", "--out", str(tmp_path), "gmeans"]
     begun = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -433,10 +442,9 @@ def test_an_interrupted_run_goes_on(quick, tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_strange_wishes_are_refused(tmp_path):
+def test_strange_wishes_are_refused(experiments, paper, tmp_path):
     assert "none of the stages" in paper(tmp_path, "table9").stderr
-    bare = [sys.executable, "-m", "paper", "--stratified"]
-    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = experiments("--stratified")
     assert done.returncode == 2
     assert "say with --out where they go" in done.stderr
     empty = {**os.environ, "COUNTERPOISE_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
@@ -446,7 +454,7 @@ def test_strange_wishes_are_refused(tmp_path):
     assert "counterpoise data prepare" in done.stderr
 
 
-def test_other_readings_of_the_protocol_run(quick, tmp_path):
+def test_other_readings_of_the_protocol_run(paper, quick, tmp_path):
     done = paper(tmp_path, "gmeans", "--stratified", "--scale-on", "all")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results/gmeans.csv").read_text() != (
