@@ -57,7 +57,12 @@ def start(forks, tmp_path):
 
 # What make quick leaves out
 
-SLOW_PAGES = {"nonlinear.md", "spark.md", "streaming.md"}  # a page has no place for a marker
+# Examples in pages and docstrings have no place for a marker.
+SLOW_EXAMPLES = (
+    "docs/nonlinear.md",
+    "docs/streaming.md",
+    "src/counterpoise/choosing/classifier.py",
+)
 left_out = collections.Counter()
 
 
@@ -65,7 +70,8 @@ left_out = collections.Counter()
 def pytest_collection_modifyitems(items):
     seen = set()
     for item in items:
-        if item.path.name in SLOW_PAGES or "forks" in getattr(item, "fixturenames", ()):
+        starts_programs = "forks" in getattr(item, "fixturenames", ())
+        if starts_programs or item.path.as_posix().endswith(SLOW_EXAMPLES):
             item.add_marker("slow")
         name = item.nodeid.split("[")[0]
         item.stash[FIRST] = name not in seen
