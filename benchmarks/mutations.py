@@ -34,7 +34,7 @@ import counterpoise.choosing.classifier
 import counterpoise.cli.app
 import counterpoise.cli.progress
 import counterpoise.jobs.evaluate
-import counterpoise.jobs.export
+import counterpoise.jobs.export.json
 import counterpoise.jobs.learn
 import counterpoise.jobs.merge
 import counterpoise.jobs.metrics

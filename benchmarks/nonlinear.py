@@ -5,11 +5,13 @@ in the paper's protocol. The candidates of the chooser were fixed before any of 
 were thought out on streams cut from halves with other seeds), and nothing is set for a single set.
 
 With ``--only LEARNER`` (again and again) and ``--sets COUNT`` some columns are run anew, on the
-first sets, and the rest is taken from the last results.
+first sets, with ``--missing`` only where the last results have nothing, and the rest is taken from
+them. What is known is written after every set: a run that was stopped goes on with ``--missing``.
 """
 
 import argparse
 import csv
+import itertools
 import os
 import sys
 import time
@@ -99,44 +101,60 @@ LEARNERS = {
 
 
 def job(name, run, learners):
-    """G-mean on the half that was held out, and seconds of learning and predicting."""
+    """G-mean on the half that was held out, and CPU seconds of learning and predicting."""
     X, y = datasets.load(name)
-    rows = []
+    found = {}
     with threadpool_limits(1):
         for half in (0, 1):
             one = fold(X, y, run, half)
             for learner in learners:
-                start = time.perf_counter()
+                start = time.process_time()
                 predicted = LEARNERS[learner](one.X, one.y, one.X_test)
-                spent = time.perf_counter() - start
-                rows.append([name, run, half, learner, scored(one.y_test, predicted), spent])
+                spent = time.process_time() - start
+                found[name, run, half, learner] = scored(one.y_test, predicted), spent
     print(".", end="", file=sys.stderr, flush=True)
-    return rows
+    return found
 
 
-def kept(learners):
-    """Rows of the last results, but for these learners."""
-    if set(learners) == set(LEARNERS):
-        return []
+def kept():
+    """Rows of the last results, by set, run, half and learner."""
     with open(report.RESULTS / "nonlinear.csv", newline="") as file:
         rows = list(csv.reader(file))[1:]
-    return [
-        [name, int(run), int(half), learner, float(g), float(spent)]
+    return {
+        (name, int(run), int(half), learner): (float(g), float(spent))
         for name, run, half, learner, g, spent in rows
-        if learner not in learners
-    ]
+    }
 
 
-def measured(learners, sets):
-    """Run some learners on some sets, and write all that is known to nonlinear.csv."""
-    jobs = [(name, run, learners) for name in reversed(sets) for run in range(RUNS)]
-    found = [row for part in Parallel(-1)(delayed(job)(*one) for one in jobs) for row in part]
-    found += kept(learners)
-    found.sort(key=lambda row: (SETS.index(row[0]), *row[1:3], list(LEARNERS).index(row[3])))
-    with open(report.RESULTS / "nonlinear.csv", "w", newline="") as file:
+def write(found):
+    """All that is known, in order, to nonlinear.csv."""
+    order = [SETS, range(RUNS), (0, 1), list(LEARNERS)]
+    whole = report.RESULTS / "nonlinear.csv.new"
+    with open(whole, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["set", "run", "half", "learner", "held-out G-mean", "seconds"])
-        writer.writerows([*row[:4], f"{row[4]:.6f}", f"{row[5]:.3f}"] for row in found)
+        for cell in itertools.product(*order):
+            if cell in found:
+                writer.writerow([*cell, f"{found[cell][0]:.6f}", f"{found[cell][1]:.3f}"])
+    whole.replace(report.RESULTS / "nonlinear.csv")
+
+
+def measured(learners, sets, missing):
+    """Run some learners on some sets, and write all that is known after each."""
+    found = {} if set(learners) == set(LEARNERS) and not missing else kept()
+    if not missing:
+        found = {cell: value for cell, value in found.items() if cell[3] not in learners}
+    for name in sets:
+        todo = {
+            run: [one for one in learners if {(name, run, half, one) for half in (0, 1)} - {*found}]
+            for run in range(RUNS)
+        }
+        jobs = [delayed(job)(name, run, some) for run, some in todo.items() if some]
+        for part in Parallel(-1)(jobs):
+            found |= part
+        if jobs:
+            write(found)
+            print(f" {name}", file=sys.stderr, flush=True)
     return found
 
 
@@ -148,10 +166,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=list(LEARNERS), metavar="LEARNER")
     parser.add_argument("--sets", type=int, default=len(SETS), metavar="COUNT")
+    parser.add_argument("--missing", action="store_true", help="only what the last results lack")
     options = parser.parse_args()
-    found = measured(options.only or list(LEARNERS), SETS[: options.sets])
+    found = measured(options.only or list(LEARNERS), SETS[: options.sets], options.missing)
     values = {}
-    for name, _, _, learner, g, _ in found:
+    for (name, _, _, learner), (g, _) in found.items():
         values.setdefault((learner, name), []).append(g)
     G = {
         learner: {n: np.mean(values[learner, n]) for n in SETS if (learner, n) in values}
@@ -169,7 +188,7 @@ def main():
         first = f"average of the first {len(everywhere)}"
         rows.append([first, "", *averages(G.values(), everywhere)])
     spent = {
-        learner: [row[5] for row in found if row[3] == learner]
+        learner: [spent for (*_, one), (_, spent) in found.items() if one == learner]
         if len(G[learner]) == len(SETS)
         else []
         for learner in LEARNERS
@@ -193,8 +212,8 @@ def main():
         "(`RandomOverSampler`). SVC (RBF, balanced) chooses "
         f"C from {GRID['svc__C']} and gamma from {GRID['svc__gamma']} over the number of features "
         "by 5-fold cross-validation for G-mean, 81 fits a fold; HistGradientBoosting is balanced "
-        "and otherwise as it comes. The best of a row is bold; - was not run. "
-        + report.machine("scikit-learn", "river", "numpy"),
+        "and otherwise as it comes. The best of a row is bold; - was not "
+        "run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "l", *LEARNERS], rows),
         "Sets on which the chooser is better, and worse, of those that were run:",
         report.table(["against", "better", "worse"], against),

@@ -2,8 +2,8 @@
 
 A piece is a function of this package and its arguments; its result is what JSON can hold. It is
 kept under a name made from its arguments and from all code that may decide about it: counterpoise
-as a whole but for the folders and files of ``APART``, and, of this package, the function's file and
-every file that it imports. A change of any of them computes the piece anew.
+as a whole, wherever its files lie, but for the folders of ``APART``, and, of this package, the
+function's file and every file that it imports. A change of any of them computes the piece anew.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from counterpoise.evaluate.protocol import RUNS
 from counterpoise.modelfile.container import write_whole
 
 ROOT = Path(__file__).parent
-# What reads commands, talks to Spark or draws: no number of a table passes through it.
-APART = ("cli", "jobs", "spark", "evaluate/plots.py", "evaluate/report.py")
-SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h")
+APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it
+# Of an installed package, which has no sources of its compiled modules, these themselves.
+SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h", "meson.build", "*.so", "*.pyd")
 QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
 
 
@@ -141,27 +141,26 @@ def _keep(path: Path, result: Any) -> None:
 
 def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
     file = Path(inspect.getsourcefile(work) or "")
-    text = json.dumps([_fingerprint(file), work.__name__, arguments])
+    code = fingerprint(Path(counterpoise.__file__).parent, file)
+    text = json.dumps([code, work.__name__, arguments])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @cache
-def _fingerprint(file: Path) -> str:
-    """Of all code that may decide about a result of a function in this file."""
+def fingerprint(root: Path, file: Path) -> str:
+    """Of a package and of a file: all code that may decide about a result of its functions."""
     versions = f"{np.__version__} {scipy.__version__} {sklearn.__version__}"
     seen = hashlib.sha256(versions.encode())
-    for path in [*deciding(Path(counterpoise.__file__).parent), *imported(file)]:
+    for path in [*deciding(root), *imported(file)]:
         seen.update(path.read_bytes())
     return seen.hexdigest()
 
 
 def deciding(root: Path) -> list[Path]:
     """Sources of a package that may decide about numbers: all but what is set apart."""
+    apart = {root / one for one in APART}
     found = sorted(path for kind in SOURCES for path in root.rglob(kind))
-    return [
-        path for path in found
-        if not any(path.relative_to(root).as_posix().startswith(one) for one in APART)
-    ]  # fmt: skip
+    return [path for path in found if apart.isdisjoint([path, *path.parents])]
 
 
 def imported(file: Path) -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -42,7 +44,7 @@ def order_g_means(name: str, seed: int) -> list[list]:
     return found
 
 
-def stochastic_g_means(name: str, seed: int) -> list[list]:
+def stochastic_g_means(name: str, seed: int, methods: Sequence[str] = STOCHASTIC) -> list[list]:
     """Rows of half, order, method and its G-means by both rules, with the reduced model."""
     X, y = load(name)
     found = []
@@ -52,7 +54,7 @@ def stochastic_g_means(name: str, seed: int) -> list[list]:
             mapped = ReducedPolynomial(r).fit(one.X)
             Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
             part = Fold(seed, half, scaled(Z, Z), one.y, scaled(Z_test, Z), one.y_test)
-            for method in STOCHASTIC:
+            for method in methods:
                 judged = judge(METHODS[method](), part)
                 found.append([half, r, method, *(judged[rule] for rule in JUDGED)])
     return found

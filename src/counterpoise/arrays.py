@@ -1,6 +1,6 @@
 """Names for the kinds of arrays that pass from hand to hand."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +11,23 @@ Labels = NDArray[Any]
 Flags = NDArray[np.bool_]
 Rows = Any  # a C-ordered float64 matrix, or a CSR one
 Counts = NDArray[np.int64]
+
+
+class Sums(Protocol):
+    """What moments are made of: :class:`~counterpoise.exact.moments.Moments` says what each is."""
+
+    labels: Labels
+    n: Vector
+    rest: Vector
+    lightest: Vector
+    N: Vector
+    stream: Vector
+    anchor: Vector
+    mean: Matrix
+    C: NDArray[np.float64]
+    peak: Matrix
+    removed: NDArray[np.float64]
+    away: NDArray[np.float64]
+    marks: NDArray[np.uint64]
+    low: Vector
+    high: Vector

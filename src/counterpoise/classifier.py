@@ -215,13 +215,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Warns
         -----
         PrecisionWarning
-            If the estimated relative error passes 1e-8; above 1e-3 it is an error instead, and
-            the model stays as it was.
+            If the relative error may pass 1e-8, by an estimate of 1e-9; above 1e-3 it is an error
+            instead, and the model stays as it was.
         """
         self.require_forgettable()
-        rows, labels = validate.rows(self, X, y, least=0)
-        batch = self._batch(rows, labels, sample_weight)
-        self.forget_moments(self.state_.gathered(batch, self.memory_limit), self.terms())
+        self.forget_moments(self.gathered(X, y, sample_weight), self.terms())
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -511,13 +509,33 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 "features=counterpoise.features.fixed_by(...), or --features FILE in a shell"
             )
 
+    def gathered(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Moments:
+        """Moments of rows that are to be taken back, in the slots of what was learned.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights when they were learned.
+
+        Returns
+        -------
+        Moments
+        """
+        rows, labels = validate.rows(self, X, y, least=0)
+        batch = self._batch(rows, labels, sample_weight)
+        return self.state_.gathered(batch, self.memory_limit)
+
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.
 
         Parameters
         ----------
         chunk : Moments
-            The moments of the rows.
+            The moments of the rows. Their room is taken over: they must not be used any more.
         names : sequence of str
             See :meth:`terms`.
         """

@@ -1,13 +1,20 @@
 """What forgetting costs in digits: the estimate, the warning and the refusal are right."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from samples import stream
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
+from counterpoise.exact.removal import constants
+from counterpoise.exact.scaling import spread as spread_of
+from counterpoise.modelfile.container import ModelFileError
 
 
 def true_error(model, X, y):
@@ -200,3 +207,244 @@ def test_a_model_that_has_forgotten_everything_knows_no_name():
     again = model.partial_fit(pd.DataFrame(np.c_[X, X], columns=["a", "b", "c", "d"]), y)
     assert again.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     assert again.coef_.shape == (1, 4)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("size", 10.0 ** np.array([10, 12, 13, 14, 15, 17, 22, 30, 40]))
+def test_heavy_rows_forgotten_never_take_their_class_along(size, at_once):
+    """Weights with fractions add up to what rounds off everything that is lighter."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = stream(60, 3, minority=0.5, seed=seed)
+        weight, heavy = rng.uniform(0.1, 2.0, 60), size * rng.uniform(0.3, 1.0, 4)
+        rows, label = X[:4] + 0.1, np.ones(4, dtype=int)
+        model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+        model.partial_fit(rows, label, sample_weight=heavy)
+        portions = [slice(0, 4)] if at_once else [slice(i, i + 1) for i in range(4)]
+        refused = ""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                for part in portions:
+                    model.forget(rows[part], label[part], sample_weight=heavy[part])
+            except ValueError as error:
+                refused = str(error)
+        if refused:
+            assert "three correct digits" in refused
+            assert size >= 1e12
+            assert model.class_count_[1] > 1e9
+            continue
+        fresh = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+        np.testing.assert_allclose(model.class_count_, fresh.class_count_, rtol=1e-12)
+        error = np.linalg.norm(model.coef_ - fresh.coef_) / np.linalg.norm(fresh.coef_)
+        assert error < (1e-2 if caught else 1e-8)
+
+
+@st.composite
+def weighted_samples(draw):
+    """Samples with some features of few values, and weights of some kind."""
+    X, y = draw(labelled_samples(most=30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    few = rng.random(X.shape[1]) < 0.4
+    X[:, few] = 0.1 + rng.integers(0, 3, (len(y), int(few.sum())))
+    kind = draw(st.sampled_from(["none", "whole", "tenths", "any"]))
+    weight = {
+        "none": np.ones(len(y)),
+        "whole": rng.integers(1, 4, len(y)).astype(float),
+        "tenths": np.full(len(y), 0.1),
+        "any": 10.0 ** rng.uniform(-2, 2, len(y)),
+    }[kind]
+    return X, y, weight, rng.permutation(len(y))
+
+
+@given(weighted_samples(), st.booleans())
+def test_rows_forgotten_one_by_one_leave_nothing(sample, at_once):
+    """In any order and any units, and nothing is refused on the way."""
+    X, y, weight, order = sample
+    left = Moments.of(X, y, weight)
+    if not at_once:
+        left = Moments.of(X[:0], y[:0])
+        for i in range(len(y)):
+            left += Moments.of(X[i : i + 1], y[i : i + 1], weight[i : i + 1])
+    for i in order:
+        left = left - Moments.of(X[[i]], y[[i]], weight[[i]])
+    for name in ("n", "rest", "lightest", "N", "mean", "C", "peak", "away", "removed", "marks"):
+        assert not getattr(left, name).any()
+
+
+@given(weighted_samples())
+def test_the_last_row_of_a_class_is_left_exactly(sample):
+    X, y, weight, order = sample
+    left = Moments.of(X, y, weight)
+    last = [np.flatnonzero(y == label)[0] for label in left.labels]
+    for i in order:
+        if i not in last:
+            left = left - Moments.of(X[[i]], y[[i]], weight[[i]])
+    np.testing.assert_allclose(left.n, weight[last], rtol=1e-15)
+    assert not left.C.any()
+    assert not left.lost().any()
+    rounding = 2e-16 * (np.abs(left.anchor) + np.abs(X[last]))  # of the mean about the anchor
+    assert (np.abs(left.anchor + left.mean - X[last]) <= 2 * rounding).all()
+
+
+def test_a_feature_that_is_left_constant_is_known_to_be():
+    """Forgetting a year leaves one year: that is no loss of digits."""
+    X, y = stream(200, 3, minority=0.4)
+    X[:, 1] = np.where(np.arange(200) < 120, 2023.1, 2024.1)
+    weight = np.random.default_rng(0).uniform(0.1, 2.0, 200)
+    model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.forget(X[:120], y[:120], sample_weight=weight[:120])
+    fresh = BalancedRidgeClassifier().fit(X[120:], y[120:], sample_weight=weight[120:])
+    assert model.coef_[0, 1] == fresh.coef_[0, 1] == 0.0
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
+
+
+def test_a_feature_that_varies_by_little_is_not_taken_for_constant():
+    X, y = stream(200, 2, minority=0.4)
+    X[:, 1] = 1e9 * X[:, 1]
+    X[120:, 1] = 1.0 + 1e-9 * np.arange(80)
+    model = BalancedRidgeClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="feature 1 with less than three correct digits"):
+        model.forget(X[:120], y[:120])
+
+
+def test_a_window_with_fractions_of_weights_can_be_forgotten_to_its_end():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3000, 2)) + 5.0, np.arange(3000) % 2
+    weight = 10.0 ** rng.uniform(-3, 3, 3000)
+    rows = [Moments.of(X[i : i + 2], y[i : i + 2], weight[i : i + 2]) for i in range(0, 3000, 2)]
+    window = rows[0].copy()
+    for i in range(1, len(rows)):
+        window += rows[i]
+        if i >= 20:
+            window = window - rows[i - 20]
+    for chunk in rows[-20:]:
+        window = window - chunk
+    assert not window.n.any()
+
+
+def test_rows_that_go_in_portions_are_gone_in_the_end():
+    """0.1 and 0.2 are not 0.3: what is left of that is no row."""
+    X, y = stream(20, 2, minority=0.5)
+    whole = Moments.of(X, y, np.full(20, 0.3))
+    left = whole - Moments.of(X, y, np.full(20, 0.1)) - Moments.of(X, y, np.full(20, 0.2))
+    assert not left.n.any()
+
+
+@given(weighted_samples(), st.integers(0, 30))
+def test_marks_know_no_order_and_no_rounding(sample, cut):
+    X, y, weight, order = sample
+    whole = Moments.of(X, y, weight)
+    parts = Moments.of(X[:cut], y[:cut], weight[:cut])
+    parts += Moments.of(X[cut:], y[cut:], weight[cut:])
+    again = Moments.of(X[order], y[order], weight[order])
+    sparse = Moments.of(sp.csr_array(X), y, weight)
+    for other in (parts, again, sparse):
+        slots = [other.labels.tolist().index(label) for label in whole.labels]
+        np.testing.assert_array_equal(other.marks[slots], whole.marks)
+
+
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=5), st.integers(1, 2**20))
+def test_marks_give_a_constant_back(row, times):
+    row = np.array(row)
+    marks = Moments.of([row], ["a"], [float(times)]).marks[0]
+    constant, value = constants(marks, row * (1 + 1e-9))
+    assert constant.all()
+    np.testing.assert_array_equal(value, row)
+
+
+@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+def test_marks_and_weights_are_in_the_file(tmp_path):
+    X, y = stream(50, 3)
+    weight = np.random.default_rng(0).uniform(0.1, 2.0, 50)
+    model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    for name in ("rest", "lightest", "marks"):
+        one, two = (getattr(m.state_.moments, name) for m in (model, again))
+        np.testing.assert_array_equal(one, two)
+        assert one.any()
+    for i in range(50):
+        again.forget(X[[i]], y[[i]], sample_weight=weight[[i]])
+    assert not again.__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("name", ["rest", "lightest", "marks"])
+def test_a_file_without_what_removals_need_is_refused(name):
+    contents = BalancedRidgeClassifier().fit(*stream(50, 3)).contents()
+    del contents.arrays[name]
+    with pytest.raises(ModelFileError, match="tensors"):
+        BalancedRidgeClassifier.from_contents(contents)
+
+
+def test_forgetting_takes_no_more_room_than_what_goes():
+    """The rest takes the room of what goes: no third scatter is made."""
+    X, y = stream(400, 300)
+    one, two = Moments.of(X, y), Moments.of(X[:100], y[:100])
+    tracemalloc.start()
+    try:
+        left = one.without(two)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.7 * left.C[0].nbytes  # of two classes; BLOCK rows of one, and their products
+    assert left.C.base is two.C.base or left.C is two.C
+
+
+def random_removal(seed):
+    """A model that forgot rows, larger ones by and large, and one that never saw them."""
+    rng = np.random.default_rng(seed)
+    k, gone, d = rng.integers(4, 50), rng.integers(1, 40), rng.integers(1, 9)
+    y = rng.integers(0, 2, k + gone)
+    y[:2] = 0, 1
+    X = rng.standard_normal((k + gone, d)) @ (np.eye(d) + 0.5 * rng.standard_normal((d, d)))
+    X = (X + y[:, None]) * 10.0 ** rng.integers(-4, 5, d)
+    X[k:] *= 10.0 ** rng.uniform(0, 4.5)
+    weight = rng.uniform(0.1, 3.0, k + gone)
+    if rng.random() < 0.3:
+        X *= rng.random(X.shape) < 0.3
+    order = rng.permutation(k + gone)
+    model = BalancedRidgeClassifier().fit(X[order], y[order], sample_weight=weight[order])
+    size = int(rng.choice([10, 100]))
+    for i in range(k, k + gone, size):
+        rows = slice(i, i + size)
+        model.forget(X[rows], y[rows], sample_weight=weight[rows])
+    return model, BalancedRidgeClassifier().fit(X[:k], y[:k], sample_weight=weight[:k])
+
+
+def test_silence_means_eight_digits():
+    silent = 0
+    for seed in range(150):
+        refused = ""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                model, fresh = random_removal(seed)
+            except ValueError as error:
+                refused = str(error)
+        if refused:
+            assert "three correct digits" in refused
+            continue
+        np.testing.assert_array_equal(model.classes_, fresh.classes_)
+        spread = spread_of(fresh.state_.moments)
+        error = np.linalg.norm((model.coef_ - fresh.coef_) * spread)
+        error /= np.linalg.norm(fresh.coef_ * spread)
+        assert error < (1e-2 if caught else 1e-8), seed
+        silent += not caught
+    assert silent > 30
+
+
+def test_a_feature_that_is_left_at_zero_in_all_classes_does_not_vary():
+    """Not even by the rounding of means about an anchor that was left far away."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), np.arange(60) % 2
+    X[:20, 1] = 5.47412386
+    X[20:, 1] = 0.0
+    weight = rng.uniform(0.1, 2.0, 60)
+    model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+    model.forget(X[:20], y[:20], sample_weight=weight[:20])
+    fresh = BalancedRidgeClassifier().fit(X[20:], y[20:], sample_weight=weight[20:])
+    assert model.coef_[0, 1] == fresh.coef_[0, 1] == 0.0
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)

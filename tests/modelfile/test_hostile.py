@@ -312,3 +312,24 @@ def test_mutated_inputs_and_models_break_nothing():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 7
+
+
+def test_text_by_views_whose_nulls_hold_something_is_read(tmp_path, run):
+    words = pa.array(["a", None, "a longer text than fits into a view", None] * 5)
+    views = words.cast(pa.string_view())
+    valid, _, *data = views.buffers()
+    spoiled = np.frombuffer(views.buffers()[1], dtype=np.int32).reshape(-1, 4).copy()
+    spoiled[1::2] = -16777216, 7, 7, 7
+    buffers = [valid, pa.py_buffer(spoiled), *data]
+    bad = pa.Array.from_buffers(pa.string_view(), len(views), buffers)
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 2, 1, 3] * 5), bad)
+    x = pa.array(range(20), pa.float64())
+    y = pa.array(["no", "yes"] * 10)
+    for name, word in (("good", views), ("bad", bad), ("coded", coded)):
+        table = pa.table({"x": x, "word": word, "y": y})
+        with pa.ipc.new_file(str(tmp_path / f"{name}.arrow"), table.schema) as sink:
+            sink.write_table(table)
+        run("learn", f"{name}.arrow", "--label", "y", "--missing", "indicate", "-m", f"{name}.st")
+    assert run("inspect", "bad.st", "--json").out.count("a longer text") == 1
+    predicted = [run("predict", f"{name}.st", "bad.arrow").out for name in ("good", "bad")]
+    assert predicted[0] == predicted[1]

@@ -353,7 +353,8 @@ def wide(d):
         features = json.dumps([[name, "number", ""] for name in columns], separators=(",", ":"))
         tensors["features"] = np.frombuffer(features.encode(), np.uint8)
         for name, shape in {"n": (0,), "N": (0,), "anchor": (d,), "mean": (0, d), "peak": (0, d),
-                            "away": (0, 2, d), "C": (0, d * (d + 1) // 2)}.items():  # fmt: skip
+                            "away": (0, 2, d), "C": (0, d * (d + 1) // 2), "rest": (0,),
+                            "lightest": (0,), "marks": (0, 2, 2, 1 + d)}.items():  # fmt: skip
             tensors[name] = np.zeros(shape)
 
     return change

@@ -126,10 +126,35 @@ def decisions_of_cw(X, y, digits):
     return found
 
 
+def unruly(rows, seed=0):
+    """The same with columns whose values differ a billionfold: outliers, two sizes, long tails."""
+    X, y = noisy(rows, 4, seed)
+    rng = np.random.default_rng(seed + 1)
+    X[rng.random(rows) < 0.02, 0] *= 1e12
+    X[rng.random(rows) < 0.9, 1] *= 1e-9
+    X[:, 2] = np.sign(X[:, 2]) * np.exp(4.0 * np.abs(X[:, 2]))
+    return X, y
+
+
+def units(d, powers):
+    """Columns of sizes from 1e-6 to 1e6, or about that in powers of two."""
+    exponents = np.linspace(-6.0, 6.0, d)
+    return np.exp2(np.round(exponents * 10.0 / 3.0)) if powers else 10.0**exponents
+
+
+SIZES = {
+    "alike": lambda d: np.ones(d),
+    "rising": lambda d: units(d, powers=False),
+    "falling": lambda d: units(d, powers=False)[::-1],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", STREAMS)
-def test_cw_decides_as_arithmetic_without_bounds_does(stream):
-    X, y = STREAMS[stream](2_000)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("stream", [*STREAMS, "unruly"])
+def test_cw_decides_as_arithmetic_without_bounds_does(stream, sizes):
+    X, y = (STREAMS | {"unruly": unruly})[stream](2_000)
+    X *= SIZES[sizes](X.shape[1])
     exact = decisions_of_cw(np.column_stack([X, np.ones(len(X))]), y, 120)
     compiled = ConfidenceWeighted().progressive_scores(X, y)
     np.testing.assert_array_equal(np.where(compiled >= 0, 1.0, -1.0), exact)
@@ -147,6 +172,40 @@ def test_the_unit_of_cw_does_not_matter(covariance, rows):
     np.testing.assert_array_equal(
         np.frexp(one)[0], np.frexp(two)[0]
     )  # exact, but for powers of two
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("stream", [*STREAMS, "unruly"])
+def test_units_of_columns_do_not_matter_to_cw(stream, covariance):
+    X, y = (STREAMS | {"unruly": unruly})[stream](20_000)
+    used = np.append(X.any(axis=0), True)
+    found = []
+    for unit in (np.ones(len(used)), units(len(used), powers=True), units(len(used), False)):
+        unit = np.where(used, unit, 1.0)  # a column of zeros has none
+        rule = begun(ConfidenceWeighted(covariance=covariance), X.shape[1])
+        rule.set_params(fit_intercept=False)
+        rule._state.made_for = rule._shape()
+        rule.n_features_in_ = len(used)
+        rule._state.S /= unit if covariance == "full" else unit**2  # the same Σ, in these units
+        scores = rule.progressive_scores(np.column_stack([X, np.ones(len(X))]) * unit, y)
+        found.append((scores, rule.covariance_))
+    (scores, S), (same_scores, same_S), (other, _) = found
+    np.testing.assert_array_equal(same_scores, scores)
+    unit = np.where(used, units(len(used), powers=True), 1.0)
+    by = np.outer(unit, unit) if covariance == "full" else unit**2
+    np.testing.assert_array_equal(same_S * by, S)
+    if covariance == "full":  # other units round rows; what is kept of a diagonal hangs on that
+        np.testing.assert_array_equal(other >= 0, scores >= 0)
+
+
+def test_a_unit_that_is_none_is_refused_from_a_file():
+    contents = ConfidenceWeighted().fit(*noisy(50, 3))._contents()
+    for bad in (3.0, -1.0, np.inf, np.nan):
+        contents.arrays["z"] = np.array([1.0, 0.0, 0.5, bad])
+        with pytest.raises(ModelFileError, match="no power of two"):
+            ConfidenceWeighted._of(contents)
+    contents.arrays["z"] = np.array([1.0, 0.0, 0.5, 2.0**-1074])
+    ConfidenceWeighted._of(contents)
 
 
 def test_steps_of_cw_lose_nothing_where_the_variance_is_small():

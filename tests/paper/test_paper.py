@@ -15,7 +15,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forks import Forks
-from paper import bayes, clock, confounds, figure1, figure2, figure3, jobs, table4, tables, tuned
+from paper import (
+    bayes,
+    clock,
+    confounds,
+    figure1,
+    figure2,
+    figure3,
+    jobs,
+    orders,
+    table4,
+    tables,
+    tuned,
+)
 from paper.along import steps
 from paper.jobs import QUICK
 from paper.methods import FAMILY, METHODS, TABLE_3, TABLE_4
@@ -172,27 +184,58 @@ def test_kept_results_depend_on_all_code_that_ran():
     sources = {path.resolve() for path in jobs.deciding(root)}
     ran = [Path(file).resolve() for file in json.loads(done.stdout)]
     assert len(ran) > 20
+    compiled = {path.stem: path for path in sources if path.suffix == ".pyx"}
     for file in ran:
-        if file.suffix == ".py":
-            assert file in sources, file
-        else:  # a compiled module: its source
-            (source,) = root.rglob(f"{file.name.split('.')[0]}.pyx")
-            assert source in sources, file
+        assert file in sources or file.name.split(".")[0] in compiled, file
+
+
+def test_all_of_the_package_but_two_folders_is_in_the_fingerprint():
+    root = Path(online.__file__).parents[1]
+    kinds = {".py", ".pyx", ".pxd", ".h"}
+    left_out = {path for path in root.rglob("*") if path.suffix in kinds} - {*jobs.deciding(root)}
+    assert {path.relative_to(root).parts[0] for path in left_out} == {"cli", "spark"}
 
 
 def test_a_new_file_or_an_import_changes_the_fingerprint(tmp_path):
     (tmp_path / "features").mkdir()
-    (tmp_path / "cli").mkdir()
-    for name in ("a.py", "features/new.py", "cli/app.py", "_b.pyx"):
+    (tmp_path / "cli" / "parts").mkdir(parents=True)
+    for name in ("a.py", "features/new.py", "cli/app.py", "cli/parts/b.py", "_b.pyx", "clip.py"):
         (tmp_path / name).write_text("")
     found = [path.relative_to(tmp_path).as_posix() for path in jobs.deciding(tmp_path)]
-    assert found == ["_b.pyx", "a.py", "features/new.py"]
+    assert found == ["_b.pyx", "a.py", "clip.py", "features/new.py"]
+    (tmp_path / "_b.pyx").rename(tmp_path / "features" / "_b.pyx")  # wherever it lies
+    found = [path.relative_to(tmp_path).as_posix() for path in jobs.deciding(tmp_path)]
+    assert found == ["a.py", "clip.py", "features/_b.pyx", "features/new.py"]
     (tmp_path / "work.py").write_text("from . import one\nfrom .two import x\nimport os\n")
     (tmp_path / "one.py").write_text("from .three import y\n")
     for name in ("two", "three", "unused"):
         (tmp_path / f"{name}.py").write_text("")
     found = [path.name for path in jobs.imported(tmp_path / "work.py")]
     assert found == ["one.py", "three.py", "two.py", "work.py"]
+
+
+def test_a_change_anywhere_computes_anew(tmp_path):
+    root, work = tmp_path / "package", tmp_path / "paper" / "work.py"
+    (root / "online").mkdir(parents=True)
+    (root / "cli").mkdir()
+    work.parent.mkdir()
+    files = [root / "a.py", root / "online" / "_kernels.pyx", work, work.parent / "beside.py"]
+    for path in [*files, root / "cli" / "app.py"]:
+        path.write_text("")
+    work.write_text("from .beside import x\n")
+
+    def now():
+        jobs.fingerprint.cache_clear()
+        return jobs.fingerprint(root, work)
+
+    seen = {now()}
+    for path in files:
+        path.write_text(path.read_text() + "# changed\n")
+        assert now() not in seen, path
+        seen.add(now())
+    before = now()
+    (root / "cli" / "app.py").write_text("# changed\n")
+    assert now() == before
 
 
 @pytest.mark.parametrize("method", [m for m in TABLE_4 if m != "IR-RLS"])
@@ -369,6 +412,25 @@ def test_the_tracked_folds_are_those_that_are_run_here(quick):
             assert float(row[method]) == pytest.approx(float(old[method]), abs=0.03)
             same.append(row[method] == old[method])
     assert np.mean(same) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "methods"), [("monks-3", 10, orders.STOCHASTIC), ("ijcnn1", 1, ["CW"])]
+)
+def test_the_tracked_orders_are_those_that_are_run_here(name, runs, methods):
+    data_set(name)
+    found = {}
+    for seed in range(runs):
+        for _, order, method, *judged in orders.stochastic_g_means(name, seed, methods):
+            found.setdefault((str(order), method), []).append(judged)
+    seen = 0
+    for r in rows(ROOT / "paper/results/orders_online.csv"):
+        if r["set"] == name and r["method"] in methods:
+            mean = np.mean(found[r["order"], r["method"]], axis=0)
+            tracked = [float(r["held-out"]), float(r["progressive"])]
+            assert mean == pytest.approx(tracked, abs=0.03), r  # of another BLAS, as above
+            seen += 1
+    assert seen == 3 * len(methods)
 
 
 def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path):

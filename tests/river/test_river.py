@@ -501,3 +501,21 @@ def test_the_last_feature_goes_and_the_labels_stay():
     assert model.predict_proba_one({"secret": 9.0}) == pytest.approx({"x": 0.5, "y": 0.5})
     model.learn_one({"b": 1.0}, "y")
     assert model.predict_one({"b": 1.0}) == "y"
+
+
+@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+def test_events_unlearned_one_by_one_leave_nothing():
+    """In any order, and whatever their units and weights."""
+    rng = np.random.default_rng(0)
+    for weighted in (False, True):
+        X = rng.standard_normal((80, 4)) * [1e-6, 1.0, 1e6, 1.0] + [0.0, 1e4, 0.0, 0.0]
+        X[:, 3] = rng.integers(0, 3, 80) + 0.1
+        y, w = rng.integers(0, 2, 80), np.ones(80)
+        w = rng.uniform(0.01, 3.0, 80) if weighted else w
+        xs = [dict(zip("abcd", row, strict=True)) for row in X.tolist()]
+        model = BalancedRidgeClassifier()
+        for i in range(80):
+            model.learn_one(xs[i], int(y[i]), float(w[i]))
+        for i in rng.permutation(80):
+            model.unlearn_one(xs[i], int(y[i]), float(w[i]))
+        assert not model._state.begun

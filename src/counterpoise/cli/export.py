@@ -26,8 +26,8 @@ def export(
 ) -> None:
     """Export coefficients (JSON), an ONNX graph, or a fitted scikit-learn pipeline (joblib).
 
-    JSON goes to standard output by default. A joblib file is code to whoever loads it: give it to
-    those who trust you.
+    JSON goes to standard output by default. ONNX needs the extra: pip install 'counterpoise[onnx]'.
+    A joblib file is code to whoever loads it: give it to those who trust you.
 
     Example: counterpoise export fraud.safetensors --output fraud.onnx
     """
@@ -45,20 +45,25 @@ def export(
     import json
 
     from counterpoise.cli.app import say
-    from counterpoise.jobs import export as exported
     from counterpoise.jobs.store import require_learned, stored_model
     from counterpoise.modelfile.container import write_whole
 
     stored = require_learned(stored_model(model), model)
     if kind == "json":
-        data = (json.dumps(exported.coefficients(stored), indent=2) + "\n").encode()
+        from counterpoise.jobs.export.json import coefficients
+
+        data = (json.dumps(coefficients(stored), indent=2) + "\n").encode()
     elif kind == "onnx":
-        data = exported.onnx(stored)
+        from counterpoise.jobs.export.onnx import graph
+
+        data = graph(stored)
     else:
         import joblib
 
+        from counterpoise.jobs.export.pipeline import fitted
+
         buffer = io.BytesIO()
-        joblib.dump(exported.pipeline(stored), buffer)
+        joblib.dump(fitted(stored), buffer)
         data = buffer.getvalue()
     if output is None:
         print(data.decode(), end="")

@@ -1,3 +1,6 @@
+from libc.stdint cimport uint64_t
+
+
 cdef extern from "loops.h" nogil:
     void rank_one(const double* r, Py_ssize_t d, double* C, Py_ssize_t stride)
 
@@ -10,12 +13,15 @@ cdef struct Learned:
     double* anchor
     double* delta           # workspace
     double* n
+    double* rest
+    double* lightest
     double* N
     double* stream
     double* mean
     double* C
     double* peak
     double* away
+    uint64_t* marks
     double* low             # NULL unless extremes are kept
     double* high
 

@@ -13,6 +13,19 @@ def gather(
     mean: NDArray[Any],
     away: NDArray[Any],
 ) -> float: ...
+def weigh(rows: NDArray[Any], weight: NDArray[Any], n: float) -> tuple[float, float]: ...
+def mark(
+    X: NDArray[Any], rows: NDArray[Any], weight: NDArray[Any], marks: NDArray[Any]
+) -> None: ...
+def mark_sparse(
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    rows: NDArray[Any],
+    weight: NDArray[Any],
+    marks: NDArray[Any],
+) -> None: ...
+def scramble(bits: NDArray[Any], result: NDArray[Any]) -> None: ...
 def recentre(n: float, about: NDArray[Any], C: NDArray[Any]) -> bool: ...
 def place_products(
     P: NDArray[Any], n: float, mu: NDArray[Any], at: NDArray[Any], C: NDArray[Any]

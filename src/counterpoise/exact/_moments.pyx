@@ -7,6 +7,7 @@ and is changed in place. A call cannot be interrupted half-way by a signal.
 """
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
+from libc.stdint cimport uint64_t
 
 # Deviations of all rows from which their mean may be away from the anchor: the mean is then off
 # by at most this many units in the last place of a deviation.
@@ -22,6 +23,17 @@ cdef extern from "loops.h" nogil:
     double sum_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
         const double* weight, const double* anchor, double* sum,
+    )
+    void add_weight(double w, double* n, double* rest)
+    uint64_t bits_of(double x)
+    uint64_t scrambled(uint64_t bits)
+    uint64_t ticket(double w)
+    void mark_row(
+        const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
+    )
+    void mark_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        const double* weight, uint64_t* plain, uint64_t* mixed,
     )
 
 
@@ -62,6 +74,59 @@ def gather(
             mean[j] = (centre[j] - anchor[j]) + about
             centre[j] = about
     return n
+
+
+def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
+    """What the sum n of the weights of these rows lacks, and the lightest of them."""
+    cdef double total = 0.0, rest = 0.0, lightest = weight[rows[0]]
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(rows.shape[0]):
+            add_weight(weight[rows[i]], &total, &rest)
+            lightest = min(lightest, weight[rows[i]])
+    return (total - n) + rest, lightest
+
+
+def mark(
+    const double[:, ::1] X,
+    const Py_ssize_t[::1] rows,
+    const double[::1] weight,
+    uint64_t[:, ::1] marks,
+):
+    """Rows of one class leave their marks."""
+    with nogil:
+        mark_rows(
+            &X[0, 0], X.shape[1], &rows[0], rows.shape[0], &weight[0], &marks[0, 0], &marks[1, 0]
+        )
+
+
+def mark_sparse(
+    const double[::1] data,
+    const Py_ssize_t[::1] indices,
+    const Py_ssize_t[::1] indptr,
+    const Py_ssize_t[::1] rows,
+    const double[::1] weight,
+    uint64_t[:, ::1] marks,
+):
+    """The same of CSR rows: the mark of 0 is 0."""
+    cdef Py_ssize_t i, p, j
+    cdef uint64_t t, bits
+    with nogil:
+        for i in range(rows.shape[0]):
+            t = ticket(weight[rows[i]])
+            marks[0, 0] += t
+            marks[1, 0] += t
+            for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
+                j, bits = 1 + indices[p], bits_of(data[p])
+                marks[0, j] += t * bits
+                marks[1, j] += t * scrambled(bits)
+
+
+def scramble(const uint64_t[::1] bits, uint64_t[::1] result):
+    """What the marks make of the bits of values."""
+    cdef Py_ssize_t j
+    for j in range(bits.shape[0]):
+        result[j] = scrambled(bits[j])
 
 
 def recentre(double n, const double[::1] about, double[:, :] C):
@@ -235,6 +300,10 @@ def add(
     cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
     cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
     cdef double[::1] stream = a.stream, held = a.stream.copy()
+    cdef const double[::1] rest_b = b.rest, lightest_b = b.lightest
+    cdef double[::1] rest = a.rest, lightest = a.lightest
+    cdef const uint64_t[:, :, ::1] marks_b = b.marks
+    cdef uint64_t[:, :, ::1] marks = a.marks
     cdef double[:, ::1] mean = a.mean, peak = a.peak
     cdef double[:, :, :] C = a.C
     cdef double[:, :, ::1] away = a.away, removed = a.removed
@@ -242,7 +311,7 @@ def add(
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest, arrived = 0.0, share
+    cdef double largest, total, arrived = 0.0, share
     cdef bint fading = keep is not None
     cdef Learned s = view(a), other = view(b)
     with nogil:
@@ -257,6 +326,8 @@ def add(
                 stream[k] = share * held[k] + stream_b[j]
             if n_b[j] > 0.0 and share != 1.0:
                 n[k] *= share
+                rest[k] *= share
+                lightest[k] *= share
                 for i in range(d):
                     away[k, 0, i] *= share
                     away[k, 1, i] *= share
@@ -270,6 +341,14 @@ def add(
             k = slot[j]
             for i in range(d):
                 about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
+            total = n[k]
+            add_weight(n_b[j], &total, &rest[k])
+            rest[k] += rest_b[j]
+            if lightest[k] == 0.0 or lightest_b[j] < lightest[k]:
+                lightest[k] = lightest_b[j]
+            for i in range(marks.shape[2]):
+                marks[k, 0, i] += marks_b[j, 0, i]
+                marks[k, 1, i] += marks_b[j, 1, i]
             n[k] = _add(
                 n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
                 &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
@@ -312,7 +391,11 @@ cdef void learn_row(
     cdef double* C = s.C + k * s.size
     cdef double* peak = s.peak + k * d
     cdef double* away = s.away + k * 2 * d
-    cdef double n_a = keep * s.n[k], n = n_a + entering, share = entering / n, root
+    cdef double n_a = keep * s.n[k], n = n_a, share, root
+    s.rest[k] *= keep
+    s.lightest[k] *= keep
+    add_weight(entering, &n, &s.rest[k])
+    share = entering / n
     if keep != 1.0:
         for i in range(d):
             for j in range(d):
@@ -321,6 +404,10 @@ cdef void learn_row(
             away[i] *= keep
     for i in range(s.c):
         s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
+    if s.lightest[k] == 0.0 or entering < s.lightest[k]:
+        s.lightest[k] = entering
+    if keep == 1.0 and s.low == NULL:  # else rows cannot be removed
+        mark_row(x, d, ticket(omega), s.marks + k * 2 * (d + 1), s.marks + (k * 2 + 1) * (d + 1))
     s.n[k] = n
     s.N[k] += omega
     if n_a == 0.0:

@@ -1,3 +1,5 @@
+from libc.stdint cimport uint64_t
+
 from counterpoise.exact._blocks cimport Block
 from counterpoise.exact._moments cimport Learned
 
@@ -13,10 +15,11 @@ cdef class Scorer:
     cdef public Recipe recipe
     cdef Learned s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, N, stream, low, high, delta
+    cdef double[::1] anchor, n, rest, lightest, N, stream, low, high, delta
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away
+    cdef uint64_t[:, :, ::1] marks
     cdef double[::1] m, v, centre, tiny
     cdef double[:, ::1] U
 

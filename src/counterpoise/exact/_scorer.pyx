@@ -55,6 +55,7 @@ cdef class Scorer:
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
         self.low, self.high, self.stream = moments.low, moments.high, moments.stream
+        self.rest, self.lightest, self.marks = moments.rest, moments.lightest, moments.marks
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -69,12 +70,15 @@ cdef class Scorer:
         self.s.anchor = &self.anchor[0]
         self.s.delta = &self.delta[0]
         self.s.n = &self.n[0]
+        self.s.rest = &self.rest[0]
+        self.s.lightest = &self.lightest[0]
         self.s.N = &self.N[0]
         self.s.stream = &self.stream[0]
         self.s.mean = &self.mean[0, 0]
         self.s.C = &self.C[0, 0, 0]
         self.s.peak = &self.peak[0, 0]
         self.s.away = &self.away[0, 0, 0]
+        self.s.marks = &self.marks[0, 0, 0]
         self.s.low = &self.low[0] if self.low.shape[0] else NULL
         self.s.high = &self.high[0] if self.low.shape[0] else NULL
 

@@ -16,7 +16,7 @@ from counterpoise.exact.options import Options
 
 @dataclass(eq=False)
 class Open:
-    """Moments open to single rows, as long as these are the moments and these the options.
+    """Moments open to single rows, as long as these are the moments, the options and the names.
 
     ``slots`` has the slot of each label; ``version`` counts the changes up to which the weights
     are known.
@@ -27,6 +27,7 @@ class Open:
     slots: dict[Any, int]
     moments: Moments
     options: Options
+    names: list[Any] | None
     version: int
 
     def best(self, row: Vector) -> Any:
@@ -54,4 +55,4 @@ def opened(
     scorer = Scorer(progressive.recipe(options, moments, classes.labels), moments)
     events = Events(scorer, list(range(len(moments.anchor))) if names is None else names)
     slots = dict(zip(classes.labels.tolist(), classes.slots.tolist(), strict=True))
-    return Open(events, classes, slots, moments, options, version)
+    return Open(events, classes, slots, moments, options, names, version)

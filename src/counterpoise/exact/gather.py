@@ -1,7 +1,8 @@
-"""Moments of rows of one class: dense ones about a centre near their mean, sparse ones as they are.
+"""Rows become sums: dense ones about a centre near their mean, sparse ones as they are.
 
-Both functions fill in, for a class that had seen nothing, the mean about the anchor, the scatter
-and ``away`` (weight of the rows in which a feature is not 0, and not 1), and return its weight.
+:func:`fill` does it for all classes. :func:`dense` and :func:`sparse` fill in, for one class that
+had seen nothing, the mean about the anchor, the scatter and ``away`` (weight of the rows in which
+a feature is not 0, and not 1), and return its weight.
 """
 
 from __future__ import annotations
@@ -12,11 +13,114 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix, Vector
-from counterpoise.exact._moments import gather, place_products, recentre
+from counterpoise.arrays import Matrix, Rows, Sums, Vector
+from counterpoise.exact._moments import (
+    gather,
+    mark,
+    mark_sparse,
+    place_products,
+    places,
+    recentre,
+    weigh,
+)
+from counterpoise.exact.removal import UNKNOWN
 
 # Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
 DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
+FEW = 3  # rows of a chunk whose means need no anchor of their own
+OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
+
+
+def fill(
+    result: Any,
+    X: Rows,
+    rows_of: list[NDArray[np.intp]],
+    weight: Vector,
+    half_life: float | None,
+) -> None:
+    """Sums of rows grouped by class, into moments that have seen nothing.
+
+    Parameters
+    ----------
+    result : Moments
+        Filled in, a slot for each group.
+    X : ndarray or CSR matrix of shape (n, d)
+        All rows.
+    rows_of : list of ndarrays
+        Those of each class, in order.
+    weight : ndarray of shape (n,)
+        Weight of each row, not 0 for those that are listed.
+    half_life : float, optional
+        A row fades to half its weight while its class receives this much weight.
+    """
+    if result.low.size:
+        _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
+    of_class = sparse if sp.issparse(X) else dense
+    block = max(1024, 2**20 // X.shape[1])  # rows at a time: about 8 MB
+    entering = [(rows, weight) for rows in rows_of]
+    if half_life is not None:
+        entering = [
+            _faded(rows, weight, half_life) if len(rows) else (rows, weight) for rows in rows_of
+        ]
+    for k, (rows, omega) in enumerate(entering):
+        for i in range(0, len(rows), block):
+            part, slot = (result, k) if i == 0 else (result.nothing_of(k), 0)
+            mine, sums = rows[i : i + block], (part.mean[slot], part.C[slot], part.away[slot])
+            n = of_class(X, mine, omega, result.anchor, *sums)
+            part.n[slot] = part.N[slot] = n
+            part.rest[slot], part.lightest[slot] = weigh(mine, omega, n)
+            part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
+            if i:
+                result += part
+    _mark(X, rows_of, weight, result, half_life is None)
+    if half_life is not None:
+        result.N[:] = [weight[rows].sum() for rows in rows_of]
+    result.stream[:] = result.N.sum()
+    if half_life is not None:
+        _own_clocks(rows_of, weight, half_life, result)
+    if X.shape[0] > FEW:
+        _settle(result, X, entering, block)
+
+
+def _mark(
+    X: Rows, rows_of: list[NDArray[np.intp]], weight: Vector, result: Sums, lasting: bool
+) -> None:
+    """Marks of the rows of each class, if they can be removed one day."""
+    entries: tuple[Any, Any, Any] | None = None
+    if sp.issparse(X):
+        entries = (X.data, X.indices.astype(np.intp), X.indptr.astype(np.intp))
+    for k, rows in enumerate(rows_of):
+        if not len(rows):
+            continue
+        if not lasting or result.low.size:
+            result.marks[k] = UNKNOWN
+        elif entries is not None:
+            mark_sparse(*entries, rows, weight, result.marks[k])
+        else:
+            mark(X, rows, weight, result.marks[k])
+
+
+def _settle(
+    result: Sums, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int
+) -> None:
+    """Move the anchor where the means of these rows have left it, and find the means anew.
+
+    Scatters are about means of their own, so that they know no anchor.
+    """
+    place = places(result)
+    if place is None:
+        return
+    moved = np.flatnonzero(place != result.anchor)
+    result.anchor[moved] = place[moved]
+    for k, (rows, omega) in enumerate(entering):
+        total = np.zeros(len(moved))
+        for i in range(0, len(rows), block):
+            mine = rows[i : i + block]
+            part = X[mine][:, moved]
+            part = part.toarray() if sp.issparse(part) else part
+            total += omega[mine] @ (part - place[moved])
+        if len(rows):
+            result.mean[k, moved] = total / result.n[k]
 
 
 def dense(
@@ -130,3 +234,47 @@ def _filled_pays(X: Any) -> bool:
     m, d = X.shape
     pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
     return bool(DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS)
+
+
+def _extremes(X: Rows, rows: NDArray[np.intp], result: Sums) -> None:
+    if len(rows):
+        X = X if len(rows) == X.shape[0] else X[rows]
+        low, high = X.min(axis=0), X.max(axis=0)
+        if sp.issparse(X):
+            low, high = low.toarray().ravel(), high.toarray().ravel()
+        result.low[:], result.high[:] = low, high
+
+
+def _faded(
+    rows: NDArray[np.intp], weight: Vector, half_life: float
+) -> tuple[NDArray[np.intp], Vector]:
+    """Rows of one class that still weigh something, and the weights of all rows after fading.
+
+    With γ = 2^(−1/half_life) a row enters with (1 − γ^ω)/(1 − γ) and then fades by γ for each
+    unit of weight that its class receives after it.
+    """
+    later = np.cumsum(weight[rows][::-1])[::-1]
+    age = np.append(later[1:], 0.0) / half_life
+    rows, age = rows[age <= OLDEST], age[age <= OLDEST]
+    rate = -np.log(2.0) / half_life
+    faded = np.zeros_like(weight)
+    faded[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
+    return rows, faded
+
+
+def _own_clocks(
+    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Sums
+) -> None:
+    """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
+    everything = np.zeros(len(weight))
+    for rows in rows_of:
+        everything[rows] = weight[rows]
+    so_far = np.append(0.0, np.cumsum(everything))
+    for k, rows in enumerate(rows_of):
+        if not len(rows):
+            continue
+        own = weight[rows]
+        later = np.cumsum(own[::-1])[::-1]  # of this class, from each of its rows on
+        others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
+        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / half_life)
+        result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])

@@ -8,6 +8,8 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && \
     defined(__linux__) && defined(__GLIBC__)
@@ -82,6 +84,64 @@ ONE_PER_CPU static double sum_rows(
             sum[j] += w * (x[j] - anchor[j]);
     }
     return n;
+}
+
+/* n and rest together become those of one more weight, twice as precise as n alone: of
+   n + w the rounded sum stays in n, and what was rounded off goes into the rest (Knuth). */
+static inline void add_weight(double w, double *n, double *rest)
+{
+    const double sum = *n + w, part = sum - *n;
+    *rest += (*n - (sum - part)) + (w - part);
+    *n = sum;
+}
+
+/* The bits of a value; those of -0 are those of 0. */
+static inline uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    x += 0.0;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Bits scrambled, one to one, so that sums of them tell values apart; 0 stays 0. */
+static inline uint64_t scrambled(uint64_t bits)
+{
+    bits ^= bits >> 32;
+    bits *= 0xd6e8feb86659fd93u;
+    bits ^= bits >> 32;
+    bits *= 0xd6e8feb86659fd93u;
+    return bits ^ (bits >> 32);
+}
+
+/* How often a row of this weight counts in the marks: a whole weight is a repetition. */
+static inline uint64_t ticket(double w)
+{
+    return w < 9007199254740992.0 && w == floor(w) ? (uint64_t)w : scrambled(bits_of(w));
+}
+
+/* The marks of one row: plain += t bits(x_j), mixed += t scrambled(bits(x_j)) modulo 2^64, after
+   the sum of the t themselves in front. */
+static inline void mark_row(
+    const double *restrict x, ptrdiff_t d, uint64_t t, uint64_t *restrict plain,
+    uint64_t *restrict mixed)
+{
+    plain[0] += t;
+    mixed[0] += t;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const uint64_t bits = bits_of(x[j]);
+        plain[1 + j] += t * bits;
+        mixed[1 + j] += t * scrambled(bits);
+    }
+}
+
+/* The same for the m rows of X that are listed. */
+ONE_PER_CPU static void mark_rows(
+    const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
+    const double *restrict weight, uint64_t *restrict plain, uint64_t *restrict mixed)
+{
+    for (ptrdiff_t i = 0; i < m; i++)
+        mark_row(X + rows[i] * d, d, ticket(weight[rows[i]]), plain, mixed);
 }
 
 /* C += r r', with the same rounding on both sides of the diagonal. */

@@ -9,9 +9,10 @@ with the sums over the rows of that class and ω the sample weights. Two samples
     n = n_a + n_b      μ = μ_a + δ n_b / n          C = C_a + C_b + δδᵀ n_a n_b / n,   δ = μ_b − μ_a
 
 (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-variances", 1979), and the inverse of that removes one from the other. Means are kept relative
-to an anchor, at first the first row seen, so that features far from zero keep their digits; it
-moves when the mean of all rows has left it by more than 8 standard deviations.
+variances", 1979), and the inverse of that removes one from the other: ``removal.py`` does that.
+Means are kept relative to an anchor, at first the first row seen, so that features far from zero
+keep their digits; it moves when the mean of all rows has left it by more than 8 standard
+deviations.
 """
 
 from __future__ import annotations
@@ -24,24 +25,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.exact import gather as class_rows
-from counterpoise.exact._moments import add, places
+from counterpoise.exact import removal
+from counterpoise.exact._moments import add
 
-EPS = float(np.finfo(np.float64).eps)
-GONE = 1e-12  # what rounding may leave of a sum, relative to what it was
-REFUSED = 1e-3  # an estimated relative error at which a removal is refused
-ROUNDED = 0.25  # what rounding to the nearest leaves on average, in units of eps
-WHOLE = 2.0**53  # whole numbers below this add up without rounding
-FEW = 3  # rows of a chunk whose means need no anchor of their own
-BLOCK = 256  # rows of a scatter that are removed at a time
-OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
-
-
-class RemovalError(ValueError):
-    """Rows cannot be removed: they were never added, or too few digits would be left."""
-
-    def __init__(self, message: str, feature: int | None = None) -> None:
-        super().__init__(message)
-        self.feature = feature
+EPS = removal.EPS
+# What there is of each class, but for its scatter and its stream.
+BY_CLASS = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "marks")
 
 
 class Moments:
@@ -56,6 +45,10 @@ class Moments:
         The label of each slot, in order of arrival. A slot with ``n == 0`` was never seen.
     n : ndarray of shape (c,)
         Weight of each class, faded if rows fade with age.
+    rest : ndarray of shape (c,)
+        What n lacks to the true sum, because that was rounded.
+    lightest : ndarray of shape (c,)
+        Weight of the lightest row that each class ever had.
     N : ndarray of shape (c,)
         True weight of each class, not faded.
     stream : ndarray of shape (c,)
@@ -77,6 +70,9 @@ class Moments:
     away : ndarray of shape (c, 2, d)
         Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
         zero, the feature is known to be constant, which rounding could not tell.
+    marks : ndarray of uint64 of shape (c, 2, 1 + d)
+        Sums of the weights, and of the bits of each feature as they are and scrambled, modulo 2⁶⁴.
+        They know no rounding, and tell when all rows left have the same value of a feature.
     low, high : ndarray of shape (d,), or (0,)
         Extremes of each feature over all rows; empty unless asked for.
 
@@ -99,16 +95,21 @@ class Moments:
         "away",
         "high",
         "labels",
+        "lightest",
         "low",
+        "marks",
         "mean",
         "n",
         "peak",
         "removed",
+        "rest",
         "stream",
     )
 
     labels: Labels
     n: Vector
+    rest: Vector
+    lightest: Vector
     N: Vector
     stream: Vector
     anchor: Vector
@@ -117,6 +118,7 @@ class Moments:
     peak: Matrix
     removed: NDArray[np.float64]
     away: NDArray[np.float64]
+    marks: NDArray[np.uint64]
     low: Vector
     high: Vector
 
@@ -126,8 +128,9 @@ class Moments:
         self.labels = labels
         self.anchor = anchor.copy()
         self.n, self.N, self.stream = np.zeros(c), np.zeros(c), np.zeros(c)
+        self.rest, self.lightest = np.zeros(c), np.zeros(c)
         self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
-        self.removed = np.zeros((c, 2, d))
+        self.removed, self.marks = np.zeros((c, 2, d)), np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self._store = self.C = np.zeros((c, d, d))
         self.low = np.full(d if extremes else 0, np.inf)
         self.high = -self.low
@@ -194,61 +197,8 @@ class Moments:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             anchor = np.zeros(d) if first is None else _row(X, first)
         result = cls(labels, anchor, extremes)
-        if extremes:
-            _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
-        of_class = class_rows.sparse if sp.issparse(X) else class_rows.dense
-        block = max(1024, 2**20 // d)  # rows at a time: about 8 MB
-        entering = [(rows, weight) for rows in rows_of]
-        if half_life is not None:
-            entering = [
-                _faded(rows, weight, half_life) if len(rows) else (rows, weight) for rows in rows_of
-            ]
-        for k, (rows, omega) in enumerate(entering):
-            for i in range(0, len(rows), block):
-                part, slot = (
-                    (result, k) if i == 0 else (cls(labels[k : k + 1], anchor, extremes), 0)
-                )
-                part.n[slot] = part.N[slot] = of_class(
-                    X,
-                    rows[i : i + block],
-                    omega,
-                    anchor,
-                    part.mean[slot],
-                    part.C[slot],
-                    part.away[slot],
-                )
-                part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
-                if i:
-                    result += part
-                    anchor = result.anchor
-        if half_life is not None:
-            result.N[:] = [weight[rows].sum() for rows in rows_of]
-        result.stream[:] = result.N.sum()
-        if half_life is not None:
-            _own_clocks(rows_of, weight, half_life, result)
-        if X.shape[0] > FEW:
-            result._settle(X, entering, block)
+        class_rows.fill(result, X, rows_of, weight, half_life)
         return result
-
-    def _settle(self, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int) -> None:
-        """Move the anchor where the means of these rows have left it, and find the means anew.
-
-        Scatters are about means of their own, so that they know no anchor.
-        """
-        place = places(self)
-        if place is None:
-            return
-        moved = np.flatnonzero(place != self.anchor)
-        self.anchor[moved] = place[moved]
-        for k, (rows, omega) in enumerate(entering):
-            total = np.zeros(len(moved))
-            for i in range(0, len(rows), block):
-                mine = rows[i : i + block]
-                part = X[mine][:, moved]
-                part = part.toarray() if sp.issparse(part) else part
-                total += omega[mine] @ (part - place[moved])
-            if len(rows):
-                self.mean[k, moved] = total / self.n[k]
 
     def __iadd__(self, other: Moments) -> Moments:
         return self.follow(other)
@@ -294,122 +244,48 @@ class Moments:
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""
+        return self.without(other.copy())
+
+    def without(self, other: Moments) -> Moments:
+        """Remove the rows of another sample, whose room is taken over if the labels are the same.
+
+        Parameters
+        ----------
+        other : Moments
+            The rows that go. It must not be used any more.
+
+        Returns
+        -------
+        Moments
+        """
         self._require_alike(other)
         if self.low.size:
-            raise RemovalError("extremes cannot be forgotten")
-        result, index = self.copy(), self._index()
-        shift = other.anchor - self.anchor
-        for j, label in enumerate(other.labels.tolist()):
-            if other.n[j] == 0.0:
-                continue
-            k = index.get(label)
-            if k is None or self.n[k] == 0.0:
-                raise RemovalError(f"cannot forget rows of class {label!r}: none was ever seen")
-            result._remove(k, label, other, j, other.mean[j] + shift)
-        result.stream[:] = result.N.sum()
-        lost = result.lost()
-        if lost.max() > REFUSED:
-            raise RemovalError("too few digits would be left", int(lost.argmax()))
+            raise removal.RemovalError("extremes cannot be forgotten")
+        result = object.__new__(Moments)
+        for name in Moments.__slots__:
+            if name not in ("C", "_store"):
+                setattr(result, name, getattr(self, name).copy())
+        same = self.labels.tolist() == other.labels.tolist()
+        result._store = result.C = other.C if same else self.C.copy()
+        removal.remove(self, result, other)
         return result
-
-    def _remove(self, k: int, label: object, other: Moments, j: int, mean_b: Vector) -> None:
-        """Chan's formulae backwards, for class j of other and class k of self."""
-        n_a, n_b = self.n[k], other.n[j]
-        n, apart = n_a - n_b, mean_b - self.mean[k]
-        if n < -GONE * n_a:
-            raise RemovalError(
-                f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
-            )
-        C_b = other.C[j].diagonal()
-        exact = max(n_a, n_b) < WHOLE and n_a.is_integer() and n_b.is_integer()
-        if n <= GONE * n_a:
-            # Is that rounding, or are there rows so much lighter than those that go?
-            left = self.C[k].diagonal() - C_b
-            if n > 0:
-                left = left - apart**2 * (n_a * (n_b / n))
-            lighter = left > GONE * self.peak[k]
-            if not (lighter.any() or (exact and n > 0)):
-                state = self.n, self.N, self.mean, self.C, self.peak, self.away, self.removed
-                for array in state:
-                    array[k] = 0.0
-                return
-            if n <= 0:
-                raise RemovalError("too few digits would be left", int(lighter.argmax()))
-        self.n[k], self.N[k] = n, self.N[k] - other.N[j]
-        mean_a, C_a = self.mean[k].copy(), self.C[k].diagonal().copy()
-        self.mean[k] -= apart * (n_b / n)
-        delta = mean_b - self.mean[k]
-        for i in range(0, len(delta), BLOCK):  # not all of it at once, which would take its room
-            rows = slice(i, i + BLOCK)
-            self.C[k, rows] -= other.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
-        C_jj = self.C[k].diagonal()
-        impossible = C_jj < -GONE * self.peak[k]
-        if impossible.any():
-            raise RemovalError(
-                "the variance would turn negative: these rows were never seen",
-                int(impossible.argmax()),
-            )
-        # Rounding can turn a variance that vanished into a small negative number.
-        constant = C_jj < 0.0
-        cost = C_a if exact else C_a + self._spread(k) * (n_a / n)  # that of the count
-        self.peak[k] = np.hypot(self.peak[k], cost)
-        off, begun = self.removed[k]
-        begun[off == 0.0] = (mean_a + self.anchor)[off == 0.0]
-        off[:] = np.hypot(off, ROUNDED * n_a * (np.abs(mean_a) + np.abs(delta)))
-        for value in (0, 1):
-            was = self.away[k, value].copy()
-            self.away[k, value] = np.clip(was - other.away[j, value], 0.0, n)
-            known = self.away[k, value] <= np.minimum(GONE * was, REFUSED * n)
-            known &= was > 0
-            self.away[k, value, known] = 0.0
-            self.mean[k, known] = value - self.anchor[known]
-            self.peak[k, known], self.removed[k, 0, known] = 0.0, 0.0
-            constant |= known
-        self.C[k, constant, :] = 0.0
-        self.C[k][:, constant] = 0.0
-
-    def _spread(self, k: int) -> Vector:
-        """Squares that a class brings to what is solved: its scatter, and that of class means."""
-        apart = np.abs(self.mean[self.n > 0] - self.mean[k]).max(axis=0)
-        spread: Vector = np.maximum(self.C[k].diagonal(), 0.0) + self.n[k] * apart**2
-        return spread
 
     def lost(self) -> Vector:
         """Estimated relative error that removals left in each feature's second moment.
-
-        Rounding leaves about eps times the largest scatter ever held, and what it did to the
-        means; what is left of the scatter decides how much that is, with every row or every class
-        weighing the same.
 
         Returns
         -------
         ndarray of shape (d,)
         """
-        seen = np.flatnonzero(self.n > 0)
-        if not seen.size:
-            return np.zeros(len(self.anchor))
-        n, mean, peak = self.n[seen, None], self.mean[seen], self.peak[seen]
-        if self.removed[:, 0].any():
-            off, begun = self.removed[seen, 0], self.removed[seen, 1]
-            spread = np.array([self._spread(k) for k in seen.tolist()])
-            gone = np.abs((self.anchor - begun) + mean)
-            peak = peak + off * (2.0 * gone + np.sqrt(spread / n))
-        C_jj = np.einsum("kjj->kj", self.C[seen])
-        worst = np.zeros(len(self.anchor))
-        for alpha in (np.ones_like(n), 1.0 / n):
-            m = (alpha * n * mean).sum(axis=0) / (alpha * n).sum()
-            left = (alpha * (C_jj + n * (mean - m) ** 2)).sum(axis=0)
-            noise = EPS * (alpha * peak).sum(axis=0)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                error = np.where(noise > 0, noise / np.maximum(left, 0.0), 0.0)
-            worst = np.maximum(worst, np.where(left < 0, np.inf, error))
-        return worst
+        return removal.lost(self)
 
     def scaled(self, gamma: float | Vector) -> Moments:
         """Fade: the weight and the scatter of each class times gamma, in (0, 1]."""
         result = self.copy()
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
-        result.n *= gamma
+        for weights in (result.n, result.rest, result.lightest):
+            weights *= gamma
+        result.marks[gamma != 1.0] = removal.UNKNOWN
         result.stream *= gamma
         result.C *= gamma[:, None, None]
         result.away *= gamma[:, None, None]
@@ -434,11 +310,13 @@ class Moments:
         if more == 0:
             return self
         result = object.__new__(Moments)
-        for name in ("labels", "n", "N", "stream", "C", "_store", "low", "high"):
+        same = ("labels", "n", "rest", "lightest", "N", "stream", "C", "_store", "low", "high")
+        for name in same:
             setattr(result, name, getattr(self, name))
         result.anchor = np.append(self.anchor, np.zeros(more))
         result.mean, result.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
-        result.removed = np.pad(self.removed, ((0, 0), (0, 0), (0, more)))
+        wider = ((0, 0), (0, 0), (0, more))
+        result.removed, result.marks = np.pad(self.removed, wider), np.pad(self.marks, wider)
         away = np.zeros((len(self.n), 2, more))
         away[:, 1] = self.n[:, None]
         result.away = np.concatenate([self.away, away], axis=2)
@@ -465,10 +343,15 @@ class Moments:
         anchor = np.zeros(d)
         anchor[at] = self.anchor
         result = Moments(self.labels.copy(), anchor, bool(self.low.size))
-        result.n, result.N, result.stream = self.n.copy(), self.N.copy(), self.stream.copy()
+        for name in ("n", "rest", "lightest", "N", "stream"):
+            setattr(result, name, getattr(self, name).copy())
         result.mean[:, at], result.peak[:, at] = self.mean, self.peak
         result.away[:, 1] = self.n[:, None]
         result.away[:, :, at], result.removed[:, :, at] = self.away, self.removed
+        result.marks[:, :, 0], result.marks[:, :, 1 + at] = (
+            self.marks[:, :, 0],
+            self.marks[:, :, 1:],
+        )
         result.C[:, at[:, None], at] = self.C
         if self.low.size and self.n.any():
             result.low[:], result.high[:] = 0.0, 0.0
@@ -501,6 +384,10 @@ class Moments:
             setattr(result, name, np.array(last, order="C"))
         return result
 
+    def nothing_of(self, k: int) -> Moments:
+        """Nothing seen yet of the class in one slot, about the same anchor."""
+        return Moments(self.labels[k : k + 1], self.anchor, bool(self.low.size))
+
     def copy(self) -> Moments:
         """Return an independent copy."""
         result = object.__new__(Moments)
@@ -532,9 +419,10 @@ class Moments:
         more, result = int(new.sum()), object.__new__(Moments)
         for name in ("anchor", "low", "high", "C", "_store"):
             setattr(result, name, getattr(self, name))
-        for name in ("n", "N", "mean", "peak", "away", "removed"):
+        for name in BY_CLASS:
             old = getattr(self, name)
-            setattr(result, name, np.concatenate([old, np.zeros((more, *old.shape[1:]))]))
+            new_slots = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
+            setattr(result, name, np.concatenate([old, new_slots]))
         result.stream = np.append(self.stream, np.full(more, self.N.sum()))
         fresh = labels[new]
         result.labels = joined(self.labels, fresh)
@@ -547,7 +435,7 @@ class Moments:
         if seen.all():
             return self
         result = Moments(self.labels[seen], self.anchor, bool(self.low.size))
-        for name in ("n", "N", "stream", "mean", "C", "peak", "away", "removed"):
+        for name in (*BY_CLASS, "stream", "C"):
             setattr(result, name, getattr(self, name)[seen])
         result.low, result.high, result._store = self.low.copy(), self.high.copy(), result.C
         return result
@@ -605,50 +493,6 @@ def _canonical(X: Any) -> Rows:
 def _row(X: Rows, i: int) -> Vector:
     row: Vector = X[[i]].toarray()[0] if sp.issparse(X) else X[i].copy()
     return row
-
-
-def _extremes(X: Rows, rows: NDArray[np.intp], result: Moments) -> None:
-    if len(rows):
-        X = X if len(rows) == X.shape[0] else X[rows]
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sp.issparse(X):
-            low, high = low.toarray().ravel(), high.toarray().ravel()
-        result.low[:], result.high[:] = low, high
-
-
-def _faded(
-    rows: NDArray[np.intp], weight: Vector, half_life: float
-) -> tuple[NDArray[np.intp], Vector]:
-    """Rows of one class that still weigh something, and the weights of all rows after fading.
-
-    With γ = 2^(−1/half_life) a row enters with (1 − γ^ω)/(1 − γ) and then fades by γ for each
-    unit of weight that its class receives after it.
-    """
-    later = np.cumsum(weight[rows][::-1])[::-1]
-    age = np.append(later[1:], 0.0) / half_life
-    rows, age = rows[age <= OLDEST], age[age <= OLDEST]
-    rate = -np.log(2.0) / half_life
-    faded = np.zeros_like(weight)
-    faded[rows] = np.expm1(rate * weight[rows]) / np.expm1(rate) * 2.0**-age
-    return rows, faded
-
-
-def _own_clocks(
-    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Moments
-) -> None:
-    """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
-    everything = np.zeros(len(weight))
-    for rows in rows_of:
-        everything[rows] = weight[rows]
-    so_far = np.append(0.0, np.cumsum(everything))
-    for k, rows in enumerate(rows_of):
-        if not len(rows):
-            continue
-        own = weight[rows]
-        later = np.cumsum(own[::-1])[::-1]  # of this class, from each of its rows on
-        others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
-        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / half_life)
-        result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])
 
 
 def joined(one: Labels, two: Labels) -> Labels:

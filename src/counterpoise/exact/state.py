@@ -366,11 +366,11 @@ class State:
 
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
-        found = self._open
-        if found is None or found.moments is not self.moments or found.options != options:
+        found, names = self._open, self.names if self.fixed is None else None
+        same = found is not None and found.moments is self.moments and found.names is names
+        if found is None or not same or found.options != options:
             if self.warmup is not None or not self.begun:
                 return None
-            names = self.names if self.fixed is None else None
             found = opened(self.moments, classes or self.classes, options, names, self.version)
             self._open = found
         if found is not None and found.version != self.version:

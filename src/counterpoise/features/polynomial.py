@@ -218,7 +218,7 @@ def _monomials(inputs: int, order: int, distinct: bool) -> list[Factors]:
 
 
 @lru_cache(maxsize=32)
-def _recipe(
+def recipe(
     inputs: int, order: int, distinct: bool
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """For each degree from 2 on: the first factor of its monomials, and the rest among the last."""
@@ -238,7 +238,7 @@ def _recipe(
 def _products(X: Matrix, order: int, distinct: bool) -> list[Matrix]:
     """Monomials of each degree: those of degree k are x_j times one of degree k − 1."""
     blocks = [X]
-    for first, rest in _recipe(X.shape[1], int(order), distinct):
+    for first, rest in recipe(X.shape[1], int(order), distinct):
         blocks.append(X[:, first] * blocks[-1][:, rest])
     return blocks
 

@@ -163,9 +163,7 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     learner.window = None  # it may be about these rows
     wanted, rows = encoding.columns.wanted, learner.chunk_rows
     source.verify(record.mark, wanted)
-    params = {**model.get_params(deep=False), "features": model.state_.fixed}
-    gone, left = BalancedRidgeClassifier(**params), record.mark.rows
-    d = len(encoding.features)
+    gone, left, d = None, record.mark.rows, len(encoding.features)
     held = np.zeros(d, dtype=np.int64)
     kinds = encoding.columns.read(encoding.kinds)
     for chunk in source.chunks(rows, Mark(), kinds, wanted, left):
@@ -175,15 +173,15 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
             raise changed(source.name, record.mark)
         held += encoded.held[:d]
         if encoded.X.shape[0]:
-            gone.partial_fit(encoded.X[:, :d], encoded.y, sample_weight=encoded.weight)
+            part = model.gathered(encoded.X[:, :d], encoded.y, encoded.weight)
+            gone = part if gone is None else gone.follow(part)
         watch(source, chunk.rows)
         left -= chunk.rows
         if not left:
             break
-    if gone.__sklearn_is_fitted__():
+    if gone is not None:
         names = [feature.name for feature in encoding.features]
-        moments = _repeated(gone.state_.moments, record.times)
-        model.forget_moments(moments, model.terms(names))
+        model.forget_moments(_repeated(gone, record.times), model.terms(names))
     del learner.records[key]
     learner.forgotten += record.mark.rows
     if learner.held is not None:

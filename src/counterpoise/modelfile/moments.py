@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from counterpoise.exact.moments import EPS, Moments
+from counterpoise.exact.removal import UNKNOWN
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.validate import LARGEST
@@ -37,6 +39,9 @@ def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
     if fading:
         arrays["stream"] = moments.stream
+    elif not moments.low.size:  # what removals need to know
+        arrays |= {"rest": moments.rest, "lightest": moments.lightest}
+        arrays["marks"] = _halves(moments.marks)
     if moments.removed.any():
         arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
@@ -84,13 +89,21 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         shapes["stream"] = (c,)
     if "removed" in arrays and not fading:
         shapes["removed"] = (c, 2, d)
+    if not (fading or extremes):
+        shapes |= {"rest": (c,), "lightest": (c,), "marks": (c, 2, 2, 1 + d)}
     found = {name: array.shape for name, array in arrays.items()}
     require(found == shapes, f"tensors {found}, expected {shapes}")
     _require_room(c, d, contents.options.get("memory_limit"))
     moments = Moments(labels, arrays["anchor"], extremes)
-    for name in ("n", "N", "mean", "peak", "away", "removed", "low", "high"):
+    loaded = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "low", "high")
+    for name in loaded:
         if name in arrays:
             setattr(moments, name, arrays[name])
+    if "marks" in arrays:
+        moments.marks = _whole(arrays["marks"])
+    else:  # nothing can be forgotten
+        moments.lightest[:] = np.minimum(moments.n, 1.0)
+        moments.marks[moments.n > 0] = UNKNOWN
     for j, row in enumerate(_triangle(d)):
         moments.C[:, j, : j + 1] = arrays["C"][:, row]
         moments.C[:, : j + 1, j] = arrays["C"][:, row]
@@ -106,6 +119,20 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         fits = (moments.stream >= few) & (moments.stream <= many)
         require(bool(fits.all()), "an impossible weight of the stream")
     return moments
+
+
+def _halves(marks: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Marks as numbers that a float64 can hold: the upper 32 bits of each, then the lower."""
+    halves = np.stack([marks >> np.uint64(32), marks & np.uint64(2**32 - 1)], axis=1)
+    return halves.astype(np.float64)
+
+
+def _whole(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Marks put together again."""
+    fits = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
+    require(bool(fits.all()), "marks that are none")
+    upper, lower = np.moveaxis(halves.astype(np.uint64), 1, 0)
+    return np.ascontiguousarray((upper << np.uint64(32)) | lower)
 
 
 def _triangle(d: int) -> Iterator[slice]:
@@ -149,8 +176,11 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     require(bool((removed[:, 0] >= 0).all()), "rounding below zero")
     most_off = (np.abs(removed[:, 1]) <= 4 * LARGEST) & (removed[:, 0] <= LARGEST * MOST**2)
     require(bool(most_off.all()), "rounding that is too large")
+    require(bool((np.abs(moments.rest) <= 1e-9 * n).all()), "a count that lacks too much")
+    light = (moments.lightest >= 0) & (moments.lightest <= MOST)
+    require(bool((light & ((moments.lightest > 0) >= (n > 0))).all()), "rows too light or heavy")
     nothing = n == 0
-    for array in (moments.mean, C_jj, peak, away, removed):
+    for array in (moments.mean, C_jj, peak, away, removed, moments.lightest, moments.marks):
         require(not array[nothing].any(), "moments of a class that was never seen")
     for k, C in enumerate(moments.C):
         # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,

@@ -44,7 +44,7 @@ cdef struct Rule:
     Py_ssize_t room     # rows of each class that fit into it
     double* w
     double* S           # covariance: its d * d root, or d if diagonal; or second moments
-    double* z           # first moments
+    double* z           # first moments; of CW, units of the columns
     double* n           # counts of the negative and the positive class
     Form* form          # of the covariance
 
@@ -121,15 +121,37 @@ cdef inline int _exponent(double x) noexcept nogil:
     return exponent
 
 
-cdef inline double _size(int d, const double* w) noexcept nogil:
+cdef inline double _size(int d, const double* w, const double* unit) noexcept nogil:
+    """Of the largest entry, in the units of the columns; of a column of zeros that is 1."""
     cdef double largest = 0.0
     cdef int j
     for j in range(d):
-        largest = fmax(largest, fabs(w[j]))
+        largest = fmax(largest, fabs(w[j]) * (unit[j] if unit[j] > 0.0 else 1.0))
     return largest
 
 
-cdef void _unit(
+cdef inline double _in_units(int d, double* unit, const double* x) noexcept nogil:
+    """Squared length of a row in the units of its columns, which learn from it.
+
+    See online.confidence_weighted.
+    """
+    cdef double squares = 0.0, size
+    cdef int j
+    for j in range(d):
+        size = fabs(x[j])
+        if size > 0.0:
+            if unit[j] == 0.0:
+                unit[j] = ldexp(0.5, _exponent(size))
+            elif size < unit[j]:
+                unit[j] *= 0.5
+            elif size >= 2.0 * unit[j]:
+                unit[j] *= 2.0
+            size = fmin(size / unit[j], 1.0)
+            squares += size * size
+    return squares
+
+
+cdef void _moves(
     int d, const double* g, const double* size, int anchor, int far, int* power, int* lift
 ) noexcept nogil:
     """How many powers of two each row of R, and w along it, move. See online.covariance."""
@@ -176,10 +198,10 @@ cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
         rest[j] = r.w[j]
     for j in range(d):  # w = R'g
         row = r.S + j * d
-        size[j] = _size(d - j, row + j)
+        size[j] = _size(d - j, row + j, r.z + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
-    _unit(d, g, size, anchor, NEAR, power, lift)
+    _moves(d, g, size, anchor, NEAR, power, lift)
     for j in range(d):
         r.w[j] = ldexp(r.w[j], -anchor)
     for j in range(d):
@@ -227,7 +249,8 @@ cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
     for j in range(r.d):
         size[j] = sqrt(r.S[j])
         g[j] = r.w[j] / size[j]
-    _unit(r.d, g, size, anchor, FAR, power, lift)
+        size[j] = _size(1, size + j, r.z + j)
+    _moves(r.d, g, size, anchor, FAR, power, lift)
     for j in range(r.d):
         r.w[j] = ldexp(r.w[j], lift[j])
         r.S[j] = ldexp(r.S[j], 2 * power[j])
@@ -301,8 +324,8 @@ cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omeg
     cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
     if v > TINY and phi * sqrt(v) > m:
         _confide(r, x, y, phi, _hard(phi, m, v), v)
-        v = r.form.variance(r, x) / dot(r.d, x, x)
-        if TINY < v < SMALL or LARGE < _size(r.d, r.w) < HUGE_VAL:
+        v = r.form.variance(r, x) / fmax(_in_units(r.d, r.z, x), TINY)
+        if TINY < v < SMALL or LARGE < _size(r.d, r.w, r.z) < HUGE_VAL:
             r.form.rescale(r, _exponent(sqrt(v)))
 
 

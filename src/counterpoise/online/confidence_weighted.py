@@ -6,14 +6,17 @@ from math import frexp, inf, sqrt
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from counterpoise import validate
 from counterpoise.arrays import Vector
+from counterpoise.modelfile.container import Contents, require
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import CW as KERNEL
 from counterpoise.online.rule import OnlineRule, State
 
 TINY = 1e-300
-SMALL = 2.0**-32  # variance of a row of length 1 below which weights change their unit,
+SMALL = 2.0**-32  # variance of a typical row below which weights change their unit,
 LARGE = 2.0**60  # and a weight above which they do
 
 
@@ -24,12 +27,18 @@ class ConfidenceWeighted(OnlineRule):
     Gaussian (w, Σ) that makes m ≥ φ √v ("deviation") or m ≥ φ v ("variance").
 
     The deviation form knows w only up to a positive factor: (u w, u²Σ) decides and learns as (w, Σ)
-    does. On noisy streams both shrink without end, so once the variance of a row of length 1 falls
+    does. On noisy streams both shrink without end, so once the variance of a typical row falls
     below 2⁻³², w is multiplied by a power of two and Σ by its square, which is exact. Scores,
-    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it, if
-    columns are of about the same size: with some a thousand times as large as others part of them
-    do, so scale such columns first. A diagonal Σ shrinks faster than any power beside w, so of it
-    only what outweighs what is kept.
+    ``coef_`` and ``covariance_`` are in the unit of the time; decisions do not depend on it, and
+    are those of arithmetic without bounds. Two exceptions: directions that no row touches
+    meanwhile keep a variance 2³² times that of the rest and no more, and a diagonal Σ shrinks
+    faster than any power beside w, so of it only what outweighs what is kept.
+
+    For this each value is taken beside the typical size of its column, so units do not matter: with
+    columns in other units, and the first Σ in the same ones, scores are bit-identical if the
+    units differ by powers of two, and decisions equal to rounding if they do not (of a diagonal Σ
+    they may differ). The first Σ as defined is a I in whatever units the columns have, so columns
+    of larger values have more say at first; scale them if they should not.
 
     Parameters
     ----------
@@ -80,7 +89,7 @@ class ConfidenceWeighted(OnlineRule):
         validate.positive(self, "a")
 
     def _start(self, d: int) -> State:
-        return State(super()._start(d).w, cov.start(d, self.a, self.covariance))
+        return State(super()._start(d).w, cov.start(d, self.a, self.covariance), z=np.zeros(d))
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""
@@ -98,13 +107,59 @@ class ConfidenceWeighted(OnlineRule):
         alpha = hard_step(phi, m, v)
         cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
         s.w += alpha * y * Sx
-        u = float(x @ cov.spread(s.S, x) / (x @ x))
-        if TINY < u < SMALL or LARGE < abs(s.w).max() < inf:
-            cov.rescale(s.S, s.w, frexp(sqrt(u))[1])
+        r, unit = in_units(s.z, x), np.where(s.z > 0.0, s.z, 1.0)
+        u = float(x @ cov.spread(s.S, x)) / max(float(r @ r), TINY)
+        if TINY < u < SMALL or LARGE < abs(s.w * unit).max() < inf:
+            cov.rescale(s.S, s.w, unit, frexp(sqrt(u))[1])
         return True
 
     def _kernel(self) -> tuple[Any, list[float]]:
         return KERNEL[self.form][self.covariance], [quantile(self.eta)]
+
+    @classmethod
+    def from_contents(cls, contents: Contents) -> Any:
+        """A rule from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents : Contents
+            What the file holds.
+
+        Returns
+        -------
+        ConfidenceWeighted
+        """
+        result = super().from_contents(contents)
+        mantissa = np.frexp(result._state.z)[0]
+        require(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
+        return result
+
+
+def in_units(unit: Vector, x: Vector) -> Vector:
+    """Sizes of the entries of x in the units of their columns, 1 at most; the units learn from x.
+
+    The unit of a column is a power of two: that of its first entry that is not 0, and one power
+    nearer to each later one, so about the median. Neither a few huge entries nor many small ones
+    move it far, and a column in another unit has another unit here, exactly.
+
+    Parameters
+    ----------
+    unit : ndarray of shape (d,)
+        Units so far, changed in place; 0 where all entries were.
+    x : ndarray of shape (d,)
+        A row.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+    """
+    size = np.abs(x)
+    first = (unit == 0.0) & (size > 0.0)
+    unit[first] = np.ldexp(0.5, np.frexp(size[first])[1])
+    below, above = size < unit, size >= 2.0 * unit
+    unit[below & (size > 0.0)] *= 0.5
+    unit[above & (size > 0.0)] *= 2.0
+    return np.minimum(size / np.where(unit > 0.0, unit, 1.0), 1.0)
 
 
 def quantile(eta: float) -> float:

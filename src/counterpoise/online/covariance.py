@@ -133,14 +133,14 @@ def shrink(S: NDArray[np.float64], x: Vector, c: float, drop: bool = False) -> N
         S /= 1.0 + c * S * x**2
 
 
-def rescale(S: NDArray[np.float64], w: Vector, anchor: int) -> None:
+def rescale(S: NDArray[np.float64], w: Vector, unit: Vector, anchor: int) -> None:
     """(w, Σ) ← (u w, u² Σ) with u = 2^−anchor, exactly and in place, as far as floats reach.
 
     Rows of R that no row of the stream touches while all else shrinks, and a w that stays while Σ
     shrinks, would be left behind without end. So wherever the exponents of rows of R and of the
     parts of w, which is Rᵀg, lie further apart than a gap, they are brought together up to it: what
     outweighs all else goes on to do so. The part of w along a row of R that is in proportion to it
-    moves as the row does.
+    moves as the row does. Sizes are compared in the units of the columns.
 
     Parameters
     ----------
@@ -148,11 +148,13 @@ def rescale(S: NDArray[np.float64], w: Vector, anchor: int) -> None:
         R or the diagonal of Σ.
     w : ndarray of shape (d,)
         Weights.
+    unit : ndarray of shape (d,)
+        Typical sizes of the columns that they belong to, powers of two.
     anchor : int
         The exponent that becomes 0.
     """
     R = S if S.ndim == 2 else np.diag(np.sqrt(S))
-    size = np.abs(R).max(axis=1)
+    size = np.abs(R * unit).max(axis=1)
     g = solve_triangular(R, w, trans="T")
     of_row: NDArray[np.intp] = np.frexp(size)[1].astype(np.intp)
     of_part = np.where(np.abs(g) < 2.0**SURE, of_row, np.frexp(np.abs(g) * size)[1])

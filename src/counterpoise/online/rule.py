@@ -42,8 +42,9 @@ class State:
     S : ndarray
         Factor R of the covariance or inverse second moment RᵀR, (d, d), or its diagonal, (d,); for
         some rules moments.
-    z : ndarray of shape (2, d)
-        First moments of the negative and the positive class, where a rule keeps them.
+    z : ndarray of shape (2, d) or (d,)
+        First moments of the negative and the positive class, or units of the columns, where a rule
+        keeps them.
     n : ndarray of shape (2,)
         Counts of the negative and the positive class.
     stored : ndarray of shape (2, room, d)

@@ -39,6 +39,7 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
         raise DataError(f"{source}: a batch of {batch.num_rows:,} rows that holds no values")
     names = list(batch.schema.names)
     require_different(names, source)
+    batch = pa.record_batch([_sound(column) for column in batch.columns], names)
     for part in _parts(batch):
         columns = zip(names, part.columns, strict=True)
         yield pa.table({name: _simple(name, column, source) for name, column in columns})
@@ -61,6 +62,20 @@ def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         if pa.types.is_string(column.type):
             total += pc.binary_length(column).fill_null(0).to_numpy()
     return total
+
+
+def _sound(column: pa.Array) -> pa.Array:
+    """Text by views as other text, if a null holds something: pyarrow's casts would look at it."""
+    if pa.types.is_dictionary(column.type):
+        words = _sound(column.dictionary)
+        same = words is column.dictionary
+        return column if same else pa.DictionaryArray.from_arrays(column.indices, words)
+    if not pa.types.is_string_view(column.type) or not column.null_count:
+        return column
+    views = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
+    views = views[column.offset : column.offset + len(column)]
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(column.to_pylist(), pa.large_string()) if views[null].any() else column
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

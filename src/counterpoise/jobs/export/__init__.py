@@ -1,0 +1,23 @@
+"""Models for others: coefficients as JSON, a scikit-learn pipeline, an ONNX graph.
+
+An export is fixed: it predicts as the model does now, and does not learn. Scores are computed about
+the anchor of the model, a row amid those that it has learned:
+
+    f(x) = offset + coef·(φ(x) − anchor)
+
+About the origin they would lose digits where features are far from zero, such as time stamps.
+"""
+
+from __future__ import annotations
+
+from counterpoise.exact.scores import Scores
+from counterpoise.jobs.store import Stored, answering
+from counterpoise.streams import DataError
+
+
+def deciding(stored: Stored) -> Scores:
+    """Scores of a model, or of what it has chosen; raise if it has learned one class only."""
+    scores = answering(stored).scores_
+    if scores.classes.seen.sum() < 2:
+        raise DataError("the model has learned one class only; there is nothing to decide")
+    return scores

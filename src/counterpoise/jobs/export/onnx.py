@@ -1,0 +1,331 @@
+"""A model as an ONNX graph: columns in, labels and scores out, in double precision throughout.
+
+    columns → features → (x − mean)/deviation, cut off → terms of the map → scores → label
+
+All operators have kernels for doubles in ONNX Runtime, so that no digit is lost. They are standard
+but one: columns that are hashed need ``MurmurHash3`` of the domain ``com.microsoft``, which ONNX
+Runtime has, and other engines may not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterpoise.arrays import Matrix
+from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.exact.scores import Scores
+from counterpoise.features import (
+    FixedMap,
+    Interactions,
+    Map,
+    Polynomial,
+    RandomFourier,
+    ReducedPolynomial,
+    Union,
+)
+from counterpoise.features.fixed import FAR
+from counterpoise.features.polynomial import recipe
+from counterpoise.jobs.export import deciding
+from counterpoise.jobs.store import Stored
+from counterpoise.streams import DataError
+from counterpoise.version import VERSION
+
+DOMAINS = {"": 18, "ai.onnx.ml": 3, "com.microsoft": 1}  # and the versions of their operators
+FORMAT = 8  # of the file: the oldest that has these operators
+
+Block = tuple[str, list[int]]  # columns of a graph, and which features they are
+
+
+def graph(stored: Stored) -> bytes:
+    """Build an ONNX graph that predicts as a model does.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    bytes
+        The graph has one input a column, of shape (n, 1): doubles, NaN where missing, times in
+        seconds; or text, empty where missing. Its outputs are ``label`` of shape (n,) and
+        ``score`` of shape (n, 1) for two classes or (n, c). Metadata, as JSON: ``columns`` has the
+        input of each column, ``classes`` the labels. A missing value that the model has not
+        learned to deal with makes the scores of its row NaN.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
+    scores = deciding(stored)
+    made = Graph()
+    columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
+    names = {column: f"column_{j}" for j, column in enumerate(columns)}
+    X = _features(made, stored.encoding, names)
+    if scores.fixed is not None:
+        X = _terms(made, X, scores.fixed)
+    _decide(made, X, scores)
+    return made.finish({"columns": names, "classes": scores.classes.labels.tolist()})
+
+
+class Graph:
+    """Nodes and constants of a graph, as they are made."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._domains = {""}
+
+    def input(self, name: str, kind: type, column: str) -> str:
+        """A column, of shape (n, 1), of float or str."""
+        self._inputs.append(_described(name, np.dtype(kind), ["n", 1], column))
+        return name
+
+    def output(self, name: str, dtype: np.dtype[Any], shape: list[str | int]) -> str:
+        """Name of an output, for the node that makes it."""
+        self._outputs.append(_described(name, dtype, shape))
+        return name
+
+    def constant(self, value: ArrayLike) -> str:
+        """A tensor that does not change."""
+        from onnx import numpy_helper
+
+        array = np.asarray(value)
+        name = f"constant_{len(self._constants)}"
+        plain = array.astype(object) if array.dtype.kind == "U" else np.ascontiguousarray(array)
+        self._constants.append(numpy_helper.from_array(plain, name))
+        return name
+
+    def node(
+        self, operator: str, *inputs: str, name: str = "", domain: str = "", **attributes: Any
+    ) -> str:
+        """Add an operator with one output, and return the name of that."""
+        from onnx import helper
+
+        self._domains.add(domain)
+        name = name or f"{operator.lower()}_{len(self._nodes)}"
+        made = helper.make_node(operator, inputs, [name], name=name, domain=domain, **attributes)
+        self._nodes.append(made)
+        return name
+
+    def joined(self, blocks: Sequence[str]) -> str:
+        """Blocks of columns side by side."""
+        return blocks[0] if len(blocks) == 1 else self.node("Concat", *blocks, axis=1)
+
+    def taken(self, X: str, columns: ArrayLike) -> str:
+        """Some columns of a block."""
+        return self.node("Gather", X, self.constant(np.asarray(columns, dtype=np.int64)), axis=1)
+
+    def double(self, flags: str) -> str:
+        """Truth values as 0.0 and 1.0."""
+        return self.node("Cast", flags, to=_type(np.dtype(float)))
+
+    def finish(self, metadata: dict[str, Any]) -> bytes:
+        """The whole graph, as the bytes of a file."""
+        from onnx import helper
+
+        whole = helper.make_graph(
+            self._nodes, "counterpoise", self._inputs, self._outputs, self._constants
+        )
+        versions = [helper.make_opsetid(d, v) for d, v in DOMAINS.items() if d in self._domains]
+        model = helper.make_model(
+            whole,
+            opset_imports=versions,
+            ir_version=FORMAT,
+            producer_name="counterpoise",
+            producer_version=VERSION,
+        )
+        helper.set_model_props(model, {k: json.dumps(v) for k, v in metadata.items()})
+        data: bytes = model.SerializeToString()
+        return data
+
+
+def _type(dtype: np.dtype[Any]) -> int:
+    from onnx import TensorProto
+
+    kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64, "U": TensorProto.STRING}
+    return int(kinds[dtype.kind])
+
+
+def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: str = "") -> Any:
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, _type(dtype), shape, column)
+
+
+# From columns to features
+
+
+def _features(made: Graph, encoding: Encoding, names: dict[str, str]) -> str:
+    """Rows of features, in the order of the encoding."""
+    text = [column for column in names if encoding.kinds.get(column) in ("text", "hash")]
+    numbers = [column for column in names if column not in text]
+    blocks = _numbers(made, encoding, names, numbers) if numbers else []
+    for column in text:
+        blocks += _text(made, encoding, column, made.input(names[column], str, column))
+    X = made.joined([block for block, _ in blocks])
+    order = np.argsort([place for _, places in blocks for place in places])
+    return X if (order == np.arange(len(order))).all() else made.taken(X, order)
+
+
+def _numbers(
+    made: Graph, encoding: Encoding, names: dict[str, str], columns: list[str]
+) -> list[Block]:
+    """Features of columns of numbers, and whether they are missing."""
+    X = made.joined([made.input(names[column], float, column) for column in columns])
+    at = {feature: j for j, feature in enumerate(encoding.features)}
+    result = []
+    indicated = encoding.columns.missing == "indicate"
+    gone = made.node("IsNaN", X) if indicated else ""
+    if indicated:
+        X = made.node("Where", gone, made.constant(0.0), X)
+    for kind, source in (("number", X), ("missing", gone)):
+        found = [(i, at.get(Feature(column, kind))) for i, column in enumerate(columns)]
+        mine, places = (
+            [i for i, j in found if j is not None],
+            [j for _, j in found if j is not None],
+        )
+        if mine:
+            block = source if len(mine) == len(columns) else made.taken(source, mine)
+            result.append((block if kind == "number" else made.double(block), places))
+    return result
+
+
+def _text(made: Graph, encoding: Encoding, column: str, X: str) -> list[Block]:
+    """Features of a column of text: one a category or bucket, and whether it is missing."""
+    found = {feature: j for j, feature in enumerate(encoding.features) if feature.column == column}
+    missing = found.pop(Feature(column, "missing"), None)
+    values, places = [feature.value for feature in found], list(found.values())
+    if encoding.kinds[column] == "hash":
+        codes, wanted = _bucket(made, X, encoding, column), [int(value) for value in values]
+    else:
+        codes, wanted = _coded(made, X, values), list(range(len(values)))
+    chosen = made.node("Equal", codes, made.constant(np.array([wanted], dtype=np.int64)))
+    if "" in values:  # a category like any other
+        return [(made.double(chosen), places)]
+    gone = made.node("Equal", _coded(made, X, [""]), made.constant(np.zeros((1, 1), np.int64)))
+    if encoding.columns.missing != "indicate":
+        nothing = made.node("Where", gone, made.constant(np.nan), made.constant(0.0))
+        return [(made.node("Add", made.double(chosen), nothing), places)]
+    here = made.node("And", chosen, made.node("Not", gone))
+    more = [] if missing is None else [(made.double(gone), [missing])]
+    return [(made.double(here), places), *more]
+
+
+def _coded(made: Graph, X: str, values: list[str]) -> str:
+    """Which of some values each cell is, or −1."""
+    return made.node(
+        "LabelEncoder",
+        X,
+        domain="ai.onnx.ml",
+        keys_strings=values,
+        values_int64s=list(range(len(values))),
+        default_int64=-1,
+    )
+
+
+def _bucket(made: Graph, X: str, encoding: Encoding, column: str) -> str:
+    """The bucket of each cell of a hashed column."""
+    seed, buckets = encoding.columns.seed, encoding.columns.hashed[column]
+    code = made.node("MurmurHash3", X, domain="com.microsoft", positive=1, seed=seed)
+    whole = made.node("Cast", code, to=_type(np.dtype(np.int64)))
+    return made.node("Mod", whole, made.constant(np.int64(buckets)))
+
+
+# From features to terms
+
+
+def _terms(made: Graph, X: str, fixed: FixedMap) -> str:
+    """Terms of rows: scaled, cut off, mapped."""
+    Z = made.node("Sub", X, made.constant(fixed.mean))
+    Z = made.node("Div", Z, made.constant(fixed.deviation))
+    Z = made.node("Clip", Z, made.constant(-FAR), made.constant(FAR))
+    return made.joined(_mapped(fixed.map, made, Z, fixed.drawn))
+
+
+@singledispatch
+def _mapped(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    """Blocks of terms of scaled rows, given the random numbers of the map."""
+    raise DataError(f"ONNX graphs do not know the map {the_map.text}; export with --to json")
+
+
+@_mapped.register
+def _(the_map: Polynomial, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    return _products(made, Z, recipe(drawn.shape[1], the_map.order, False))
+
+
+@_mapped.register
+def _(the_map: Interactions, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    return _products(made, Z, recipe(drawn.shape[1], the_map.order, True))
+
+
+def _products(made: Graph, Z: str, steps: Sequence[tuple[Any, Any]]) -> list[str]:
+    """Monomials of each degree: those of degree k are x_j times one of degree k − 1."""
+    blocks = [Z]
+    for first, rest in steps:
+        if not len(first):
+            break
+        blocks.append(made.node("Mul", made.taken(Z, first), made.taken(blocks[-1], rest)))
+    return blocks
+
+
+@_mapped.register
+def _(the_map: ReducedPolynomial, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    s = made.node("ReduceSum", Z, made.constant(np.array([1], dtype=np.int64)), keepdims=1)
+    powers, sums = [Z], [s]
+    for _ in range(1, the_map.order):
+        powers.append(made.node("Mul", powers[-1], Z))
+        sums.append(made.node("Mul", sums[-1], s))
+    products = [made.node("Mul", Z, power) for power in sums[:-1]]
+    return [*powers, *sums, *products]
+
+
+@_mapped.register
+def _(the_map: RandomFourier, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    angle = made.node("MatMul", Z, made.constant(drawn.T))
+    # cos a = sin(a + π/2): ONNX Runtime had a sine of doubles long before it had a cosine.
+    ahead = made.node("Add", angle, made.constant(np.pi / 2.0))
+    waves = made.node("Sin", made.joined([ahead, angle]))
+    return [made.node("Mul", waves, made.constant(1.0 / np.sqrt(len(drawn))))]
+
+
+@_mapped.register
+def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    blocks, at = [], 0
+    for part in the_map.maps:
+        blocks += _mapped(part, made, Z, drawn[at : at + part.draws])
+        at += part.draws
+    return blocks
+
+
+# From terms to labels
+
+
+def _decide(made: Graph, X: str, scores: Scores) -> None:
+    """Scores, and the label of the largest."""
+    classes, solution = scores.classes, scores.solution
+    labels, seen = classes.labels, np.flatnonzero(classes.seen)
+    near = made.node("Sub", X, made.constant(solution.anchor))
+    product = made.node("MatMul", near, made.constant(solution.coef.T))
+    out = made.output("score", np.dtype(float), ["n", classes.problems])
+    f = made.node("Add", product, made.constant(solution.offset), name=out)
+    if classes.problems == 1:
+        ahead = made.node("Greater", f, made.constant(0.0))
+        code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
+        best = made.node("Reshape", code, made.constant(np.array([-1], dtype=np.int64)))
+    else:
+        some = f if len(seen) == len(labels) else made.taken(f, seen)
+        best = made.node("ArgMax", some, axis=1, keepdims=0)
+        labels = labels[seen]
+    labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
+    out = made.output("label", labels.dtype, ["n"])
+    made.node("Gather", made.constant(labels), best, name=out)

@@ -1,0 +1,187 @@
+"""A fitted scikit-learn pipeline for data frames.
+
+It knows columns of numbers and of categories; a time column is given in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.exact.classes import flat, winners
+from counterpoise.features import FixedMap
+from counterpoise.jobs.export import deciding
+from counterpoise.jobs.store import Stored
+from counterpoise.streams import DataError
+
+
+class LinearScorer(ClassifierMixin, BaseEstimator):
+    """Fixed weights: the last step of an exported pipeline.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (c,)
+        The labels.
+    seen : ndarray of shape (c,)
+        Whether a label may be predicted.
+    anchor : ndarray of shape (d,)
+        A row amid those that were learned.
+    coef : ndarray of shape (1, d) or (c, d)
+        Weights.
+    offset : ndarray of shape (1,) or (c,)
+        Scores of the anchor.
+    """
+
+    def __init__(
+        self, classes: Labels, seen: Flags, anchor: Vector, coef: Matrix, offset: Vector
+    ) -> None:
+        self.classes = classes
+        self.seen = seen
+        self.anchor = anchor
+        self.coef = coef
+        self.offset = offset
+
+    @property
+    def classes_(self) -> Labels:
+        """The labels."""
+        return self.classes
+
+    def fit(self, X: Any = None, y: Any = None) -> LinearScorer:
+        """Do nothing: the weights are fixed.
+
+        Parameters
+        ----------
+        X, y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        return self
+
+    def decision_function(self, X: Any) -> Matrix:
+        """Scores of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        near = np.asarray(X, dtype=np.float64) - self.anchor
+        return flat(near @ self.coef.T + self.offset)
+
+    def predict(self, X: Any) -> Labels:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f = self.decision_function(X).reshape(-1, len(self.coef))
+        labels: Labels = self.classes[winners(f, self.seen)]
+        return labels
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def as_text(frame: Any) -> Any:
+    """Cells of a data frame as the command line reads them: truth values and whole numbers too.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Columns of categories.
+
+    Returns
+    -------
+    DataFrame of str
+    """
+
+    def text(value: Any) -> str:
+        if isinstance(value, (bool, np.bool_)):
+            return "true" if value else "false"
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value)
+
+    return frame.map(text).astype(object)
+
+
+def mapped(X: Matrix, fixed: FixedMap | None, order: list[int]) -> Matrix:
+    """Features of rows whose features came in another order, or the terms of their map.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, l)
+        The rows.
+    fixed : FixedMap, optional
+        The map.
+    order : list of int
+        Which feature each column is.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    rows = np.empty(np.shape(X))
+    rows[:, order] = X
+    return rows if fixed is None else fixed.transform(rows)
+
+
+def fitted(stored: Stored) -> Pipeline:
+    """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    Pipeline
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise DataError("a pipeline for data frames needs pandas: pip install pandas") from error
+
+    features, scores = stored.encoding.features, deciding(stored)
+    strange = [f for f in features if f.kind not in ("number", "category")]
+    if strange:
+        raise DataError(
+            f"feature {strange[0].name!r}: pipelines know numbers and categories only; export an "
+            "ONNX graph with --to onnx, or the coefficients with --to json instead"
+        )
+    order = [j for j, f in enumerate(features) if f.kind == "number"]
+    numbers = [features[j].column for j in order]
+    steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
+    sample: dict[str, Any] = {name: [0.0] for name in numbers}
+    for column in dict.fromkeys(f.column for f in features if f.kind == "category"):
+        at = [j for j, f in enumerate(features) if f.column == column]
+        values = [features[j].value for j in at]
+        encoder = OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
+        step = make_pipeline(FunctionTransformer(as_text), encoder)
+        steps.append((f"categories_{len(steps)}", step, [column]))
+        sample[column] = values[:1]
+        order += at
+    columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
+    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
+    classes, found = scores.classes, scores.solution
+    scorer = LinearScorer(classes.labels, classes.seen, found.anchor, found.coef, found.offset)
+    return Pipeline([("columns", columns), ("map", step), ("classifier", scorer)])

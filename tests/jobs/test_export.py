@@ -1,0 +1,276 @@
+"""Models for others: whatever is exported predicts as the model does, row by row."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import onnx
+import onnxruntime
+import pandas as pd
+import pytest
+from samples import data_set, stream
+from sklearn import datasets
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.datasets import VARIABLE
+from counterpoise.jobs.export.onnx import graph
+from counterpoise.jobs.export.pipeline import fitted
+from counterpoise.jobs.store import stored_model
+
+SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
+MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:50"]  # choosers: see below
+
+
+def learn(run, *files, more=()):
+    run("learn", *files, "--label", "target", "-m", "m.st", *more)
+
+
+def predictions(run, file):
+    table = pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
+    return table["predicted"].to_numpy(), table.filter(like="score").to_numpy()
+
+
+def onnx_outputs(frame):
+    """Labels and scores of m.onnx; what is missing is NaN, or no text."""
+    onnx.checker.check_model("m.onnx", full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load("m.onnx")).graph
+    types = {value.type.tensor_type.elem_type for value in inferred.value_info}
+    types |= {tensor.data_type for tensor in inferred.initializer}
+    assert onnx.TensorProto.FLOAT not in types  # nothing is rounded to single precision
+    session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    kinds = {entry.name: entry.type for entry in session.get_inputs()}
+    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    feed = {}
+    for column, name in names.items():
+        cells = frame[[column]]
+        if kinds[name] == "tensor(string)":
+            feed[name] = cells.astype(object).fillna("").astype(str).to_numpy(dtype=object)
+        else:
+            feed[name] = cells.to_numpy(dtype=float)
+    label, score = session.run(["label", "score"], feed)
+    assert score.dtype == np.float64
+    return label, score
+
+
+def assert_onnx_agrees(run, file, frame=None):
+    labels, scores = predictions(run, file)
+    run("export", "m.st", "-o", "m.onnx")
+    label, score = onnx_outputs(pd.read_csv(file) if frame is None else frame)
+    kept = ~np.isnan(scores).any(axis=1)
+    assert kept.any()
+    np.testing.assert_array_equal(label[kept], labels[kept])
+    np.testing.assert_allclose(score, scores, rtol=1e-9, atol=1e-9)
+
+
+def assert_exports_agree(run, file):
+    frame = pd.read_csv(file)
+    assert_onnx_agrees(run, file, frame)
+    labels, scores = predictions(run, file)
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    np.testing.assert_array_equal(pipeline.predict(frame), labels)
+    found = pipeline.decision_function(frame).reshape(len(frame), -1)
+    np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
+
+
+def bundled(name):
+    """At most 300 rows and 8 features of one of scikit-learn's own sets."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    if name == "diabetes":
+        y = np.where(y > 200, "ill", "well")
+    some = np.random.default_rng(0).permutation(len(y))[:300]
+    return X[some][:, X.std(axis=0) > 0][:, -8:], y[some]
+
+
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("name", ["iris", "wine", "digits", "diabetes", "breast_cancer"])
+def test_exports_agree_with_predict_for_every_map(run, name, features):
+    X, y = bundled(name)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table.assign(target=y).to_csv("all.csv", index=False)
+    learn(run, "all.csv", more=[] if features == "linear" else ["--features", features])
+    assert_exports_agree(run, "all.csv")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_exports_agree_with_predict_on_public_sets(run, name):
+    data_set(name)
+    file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
+    learn(run, file)
+    assert_exports_agree(run, file)
+
+
+@pytest.mark.parametrize("features", ["linear", "interactions3", "poly3", "rm3", "rff:20+rm1"])
+def test_far_from_zero_no_digit_is_lost(run, features):
+    X, y = stream(400, d=3)
+    X = X / X.std(axis=0) + 1.7e9  # a time stamp, where a double has seven digits left
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(target=y)
+    table.to_csv("far.csv", index=False)
+    learn(run, "far.csv", more=[] if features == "linear" else ["--features", features])
+    if features == "linear":
+        model = BalancedRidgeClassifier.load("m.st")
+        plain = X @ model.coef_.T + model.intercept_
+        assert np.abs(plain - predictions(run, "far.csv")[1]).max() > 1e-8
+    assert_exports_agree(run, "far.csv")
+
+
+# Columns
+
+
+def towns(names, rows, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "amount": rng.exponential(10, rows).round(3),
+            "town": rng.choice(names, rows),
+            "target": rng.choice(["n", "p"], rows, p=[0.8, 0.2]),
+        }
+    )
+
+
+@pytest.mark.parametrize("classes", [["n", "p"], [0, 1], ["a", "b", "c"], [-1, 5, 7]])
+@pytest.mark.parametrize("features", ["linear", "rm2"])
+def test_exports_know_categories_and_classes(run, classes, features):
+    frame = towns(["A", "B", "ü"], 300, 0)
+    frame["odd name#"] = np.arange(300) % 7
+    frame["target"] = np.random.default_rng(0).choice(classes, 300)
+    frame.to_csv("one.csv", index=False)
+    learn(run, "one.csv", more=[] if features == "linear" else ["--features", features])
+    frame.loc[:5, "town"] = "never seen"
+    frame.to_csv("two.csv", index=False)
+    assert_exports_agree(run, "two.csv")
+    found = json.loads(run("export", "m.st").out)
+    model = BalancedRidgeClassifier.load("m.st")
+    assert found["classes"] == model.classes_.tolist()
+    assert [f["name"] for f in found["features"]] == model.feature_names_in_.tolist()
+    weights = found["features"] if features == "linear" else found["map"]["terms"]
+    np.testing.assert_array_equal([f["weights"] for f in weights], model.coef_.T)
+
+
+@pytest.mark.parametrize("features", ["linear", "interactions"])
+@pytest.mark.parametrize("seed", ["0", "4294967295"])
+def test_onnx_knows_hashed_columns(run, features, seed):
+    names = ["Zürich", "x", "", "a longer name", *map(str, range(40))]
+    table = towns(names, 400, 0)
+    table.to_csv("one.csv", index=False)
+    more = ["--hash", "town=16", "--seed", seed, "--missing", "indicate"]
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    towns([*names, "never seen", "東京"], 200, 1).to_csv("two.csv", index=False)
+    assert_onnx_agrees(run, "two.csv", pd.read_csv("two.csv", dtype={"town": str}))
+
+
+@pytest.mark.parametrize("features", ["linear", "rm2", "rff:20"])
+@pytest.mark.parametrize("missing", ["indicate", "drop"])
+def test_onnx_knows_missing_values(run, features, missing):
+    rng = np.random.default_rng(0)
+    frame = towns(["A", "B"], 400, 0).assign(age=rng.integers(18, 90, 400), late=1.5)
+    frame["code"], frame["never"] = rng.choice(["u", "v"], 400), rng.normal(size=400)
+    for column in ("amount", "town", "age", "code"):
+        frame.loc[rng.random(400) < 0.1, column] = None
+    frame["nothing"] = None
+    frame[:300].to_csv("one.csv", index=False)
+    more = ["--missing", missing, *(["--drop", "nothing"] if missing == "drop" else [])]
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    frame.loc[310:330, "never"] = None  # was never missing while the model learned
+    frame[300:].to_csv("two.csv", index=False)
+    assert_onnx_agrees(run, "two.csv")
+    scores = predictions(run, "two.csv")[1]
+    assert np.isnan(scores).any() == (missing == "drop")
+
+
+def test_an_empty_text_that_was_learned_is_a_category(run):
+    rows = [{"town": town, "target": int(i % 3 == 0)} for i, town in enumerate(["A", "", "B"] * 30)]
+    Path("one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    learn(run, "one.jsonl")
+    assert_onnx_agrees(run, "one.jsonl", pd.DataFrame(rows))
+
+
+def test_a_class_that_is_all_forgotten_is_never_predicted(run):
+    X, y = stream(300, d=2, classes=3, minority=0.3)
+    for k, name in enumerate(["one", "two"]):
+        mine = (y == 2) == bool(k)
+        table = pd.DataFrame(X[mine], columns=["a", "b"]).assign(target=y[mine])
+        table.to_csv(f"{name}.csv", index=False)
+    learn(run, "one.csv", "two.csv")
+    run("forget", "m.st", "two.csv")
+    assert_exports_agree(run, "two.csv")
+
+
+def test_declared_classes_without_rows_are_never_predicted(run):
+    X, y = stream(400, d=2, classes=3, minority=0.05)
+    pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
+    learn(run, "one.csv", more=["--features", "rm2"])
+    stored = stored_model("m.st")
+    stored.model.partial_fit(X[:0], y[:0], classes=[3])
+    Path("m.onnx").write_bytes(graph(stored))
+    far = pd.DataFrame(np.vstack([X, -X, 3.0 * X, -3.0 * X]), columns=["a", "b"])
+    expected = stored.model.predict(far.to_numpy())
+    assert (stored.model.decision_function(far.to_numpy()).argmax(axis=1) == 3).any()
+    np.testing.assert_array_equal(onnx_outputs(far)[0], expected)
+    np.testing.assert_array_equal(fitted(stored).predict(far), expected)
+
+
+def test_exports_know_odd_names_and_types(run):
+    frame = towns(["A", "B"], 60, 0)
+    frame["numbers"] = np.random.default_rng(0).choice(["u", "v"], 60)
+    frame["c__d"] = np.random.default_rng(1).choice([True, False], 60)
+    frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
+    frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
+    learn(run, "one.csv", more=["--categorical", "remainder"])
+    labels, scores = predictions(run, "one.csv")
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline = joblib.load("m.joblib")
+    for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
+        np.testing.assert_array_equal(pipeline.predict(found), labels)
+        np.testing.assert_allclose(pipeline.decision_function(found), scores.ravel(), rtol=1e-9)
+    assert_onnx_agrees(
+        run, "one.csv", pd.read_csv("one.csv", dtype={"remainder": str, "c__d": str})
+    )
+
+
+def test_a_model_that_chooses_exports_what_it_chose(run):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    table = pd.DataFrame({"a": 50.0 * X[:, 0] + 100.0, "b": X[:, 1]})
+    table["kind"] = rng.choice(["p", "q"], 600)
+    table["target"] = np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")
+    table.to_csv("a.csv", index=False)
+    learn(run, "a.csv", more=["--features", "auto"])
+    assert stored_model("m.st").model.best_.features_ is not None
+    assert_exports_agree(run, "a.csv")
+
+
+# What cannot be exported
+
+
+def test_what_cannot_be_exported_says_so(run):
+    towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
+    learn(run, "one.csv", more=["--hash", "town=4"])
+    done = run("export", "m.st", "-o", "m.joblib", code=2)
+    assert "export an ONNX graph with --to onnx, or the coefficients with --to json" in done.err
+    assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
+    assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
+    assert not os.path.exists("m.joblib")
+
+
+@pytest.mark.parametrize(("package", "file"), [("onnx", "m.onnx"), ("pandas", "m.joblib")])
+def test_a_package_that_is_not_installed_is_named(run, monkeypatch, package, file):
+    towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
+    learn(run, "one.csv")
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"needs {'the package onnx' if package == 'onnx' else package}: pip install" in (
+        run("export", "m.st", "-o", file, code=2).err
+    )
+
+
+def test_one_class_is_nothing_to_decide(run):
+    Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
+    learn(run, "o.csv")
+    for name in ("m.onnx", "m.joblib"):
+        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
+    assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
