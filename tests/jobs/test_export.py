@@ -233,6 +233,7 @@ def test_exports_know_odd_names_and_types(run):
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_chooses_exports_what_it_chose(run):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 2))
