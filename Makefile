@@ -1,24 +1,32 @@
-# make demo, make test: each does all the set-up on a machine with Python, a C compiler and make.
+# make demo, make test, make quick: each does all the set-up on a machine with Python, a C compiler and make.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
+# Two workers on two cores: more threads of BLAS only wait for each other, spinning.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test check bench prove paper clean
+.PHONY: demo test quick check bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
 test: check
-	$(PY) -m pytest -q -n 2 --dist loadgroup
+	$(PYTEST) --cov --cov-report=
+	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
+		"run within the first case of each test; compiled modules and other processes do not count"
+
+quick: $(VENV)/installed-test
+	$(PYTEST) -m "not slow"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PY) tools/layers.py
+	$(PY) tools/check_house.py --underscores
 	$(PY) tools/check_docs.py
 
 bench: $(VENV)/installed-bench
@@ -41,6 +49,6 @@ $(VENV)/tools: pyproject.toml
 	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "setuptools>=77" "numpy>=2.0" "scipy>=1.13"
 	touch $@
 
-$(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build
+$(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build src/counterpoise/version.py
 	$(PY) -m pip install -q --no-build-isolation -e ".[$*]"
 	touch $@

@@ -27,9 +27,9 @@ import sklearn
 from threadpoolctl import threadpool_limits
 
 import counterpoise
+from counterpoise.atomic import writing
 from counterpoise.datasets import SETS
 from counterpoise.evaluate.protocol import RUNS
-from counterpoise.modelfile.container import write_whole
 
 ROOT = Path(__file__).parent
 APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it
@@ -83,7 +83,8 @@ class Settings:
                 f"{self.out} holds results of other settings ({'; '.join(other)[:300]}); give "
                 "another folder with --out"
             )
-        write_whole(note, (json.dumps(mine, indent=1) + "\n").encode(), note.name)
+        with writing(note, note.name) as file:
+            file.write((json.dumps(mine, indent=1) + "\n").encode())
 
 
 def run(
@@ -136,7 +137,8 @@ def run(
 
 
 def _keep(path: Path, result: Any) -> None:
-    write_whole(path, json.dumps(result).encode(), "a result")
+    with writing(path, "a result") as file:
+        file.write(json.dumps(result).encode())
 
 
 def _key(work: Callable[..., Any], arguments: tuple[Any, ...]) -> str:

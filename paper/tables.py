@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from counterpoise.modelfile.container import write_whole
+from counterpoise.atomic import writing
 
 PRINTED = Path(__file__).parent / "printed"
 
@@ -17,7 +17,8 @@ PRINTED = Path(__file__).parent / "printed"
 def write(path: Path, text: str) -> None:
     """Write a file whole, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode(), path.name)
+    with writing(path, path.name) as file:
+        file.write(text.encode())
 
 
 QUICK = """**A quick run**: a few sets, two runs. It shows that all of this works. Its figures say

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.errors import DataError, Remedy
 from counterpoise.exact import stepwise
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
@@ -241,11 +242,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         mine, theirs = self._settled(), other._settled()
         self._require_same_options(other)
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
-            raise ValueError(
+            raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows); let both begin with the same fixed map: "
-                "features=model.features_, one of counterpoise.features.fixed_by, or --features "
-                "FILE in a shell"
+                f"(that takes {WARMUP} rows)",
+                Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
         state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
@@ -504,10 +504,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             )
         state = self._settled()
         if state.warmup is not None:
-            raise ValueError(
+            raise DataError(
                 f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
-                f"{state.waiting} more than so far; begin with a map that is fixed: "
-                "features=counterpoise.features.fixed_by(...), or --features FILE in a shell"
+                f"{state.waiting} more than so far",
+                Remedy("begin with a map that is fixed, given by {}", "features"),
             )
 
     def gathered(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Moments:

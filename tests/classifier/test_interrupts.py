@@ -85,7 +85,7 @@ CALLS = {
     "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
     "mapped event": (lambda: river(features="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
-CACHES = {"_open", "_scores", "_columns", "_held", "version", "_store"}
+CACHES = {"_open", "_scores", "_columns", "_held", "version", "room"}
 
 
 def image(thing):
@@ -121,6 +121,7 @@ def outcomes(name):
     return model, image(copy.deepcopy(model)), image(done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
 def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):

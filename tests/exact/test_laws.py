@@ -1,5 +1,7 @@
 """The laws of moments: they hold for every sample, not for an example."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,7 @@ from samples import assert_close, assert_same_model, labelled_samples, stream
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.exact import gather as class_rows
 from counterpoise.exact.moments import EPS
+from counterpoise.exact.shapes import Room, only, placed, with_features, with_labels
 
 widths = st.integers(1, 5)
 
@@ -113,21 +116,43 @@ def test_scaling_is_a_smaller_weight(sample, gamma):
 def test_growing_is_a_feature_that_was_zero(sample, more):
     X, y = sample
     wide = np.pad(X, ((0, 0), (0, more)))
-    assert_same(Moments.of(X, y).with_features(3 + more), Moments.of(wide, y))
+    assert_same(with_features(Moments.of(X, y), 3 + more), Moments.of(wide, y))
     assert_same(
-        Moments.of(X, y).with_features(3 + more) + Moments.of(wide + 1.0, y),
+        with_features(Moments.of(X, y), 3 + more) + Moments.of(wide + 1.0, y),
         Moments.of(*concatenated((wide, y), (wide + 1.0, y))),
     )
 
 
 def test_growing_feature_by_feature_copies_rarely():
-    moments = Moments.of(np.ones((4, 1)), [0, 0, 1, 1])
-    stores = set()
+    moments, room = Moments.of(np.ones((4, 1)), [0, 0, 1, 1]), Room()
+    stores = []
     for d in range(2, 200):
-        moments = moments.with_features(d)
-        stores.add(id(moments._store))
+        moments = with_features(moments, d, room)
+        if not stores or stores[-1] is not room.store:
+            stores.append(room.store)
         assert moments.C.shape == (2, d, d)
     assert len(stores) < 20
+
+
+@given(labelled_samples(d=3))
+def test_moments_are_values_that_share_nothing(sample):
+    X, y = sample
+    one = Moments.of(X, y)
+    others = [
+        one.copy(),
+        one + one,
+        with_features(one, 5),
+        with_labels(one, np.append(one.labels, one.labels.max() + 1)),
+        placed(one, np.array([2, 0, 1]), 4),
+        only(one, np.array([0, 2])),
+    ]
+    before = pickle.dumps(one)
+    for other in others:
+        for name in Moments.__slots__:
+            mine, theirs = getattr(one, name), getattr(other, name)
+            assert name == "labels" or not np.may_share_memory(mine, theirs)
+        other += other.copy()
+    assert pickle.dumps(one) == before
 
 
 @pytest.mark.parametrize("calls", [1e30, -1e30], ids=["filled", "as they are"])

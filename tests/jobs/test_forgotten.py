@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.exact.shapes import only
 from counterpoise.jobs.store import sometimes, stored_model
 
 MODEL = "m.st"
@@ -163,7 +164,7 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), rng.integers(0, 4, 60)
     at = np.array([0, 2, 3])
-    found = Moments.of(X, y, extremes=extremes).only(at)
+    found = only(Moments.of(X, y, extremes=extremes), at)
     alone = Moments.of(X[:, at], y, extremes=extremes)
     for name in Moments.__slots__:
         np.testing.assert_allclose(

@@ -27,7 +27,9 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(features="rm2", ridge=0.01),
 ]
 CHECKS = [
-    pytest.param(model, check, id=f"{i}-{check.__name__}-{j}")
+    pytest.param(
+        model, check, id=f"{i}-{check.__name__}-{j}", marks=[pytest.mark.slow] if i else []
+    )
     for i, model in enumerate(CONFIGURATIONS)
     for j, check in enumerate(checks.yield_checks(model))
 ]
@@ -111,7 +113,7 @@ def test_a_new_feature_with_every_event_copies_rarely():
     model, stores = BalancedRidgeClassifier(), set()
     for i in range(300):
         model.learn_one({f"f{i}": 1.0, f"f{i // 2}": 2.0}, i % 2)
-        stores.add(id(model._state.moments._store))
+        stores.add(id(model._state.room.store))
     assert len(model._state.names) == 300
     assert len(stores) < 40
 

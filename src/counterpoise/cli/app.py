@@ -24,6 +24,7 @@ from counterpoise.cli.learn import learn
 from counterpoise.cli.merge import merge
 from counterpoise.cli.predict import predict
 from counterpoise.cli.race import race
+from counterpoise.errors import DataError, Message
 from counterpoise.printable import printable
 
 USAGE: Any = typer.BadParameter.__mro__[2]  # ClickException: of click, or of the copy within typer
@@ -116,7 +117,7 @@ def _give_up_output() -> None:
 def _fail(error: Exception, code: int) -> None:
     if os.environ.get("COUNTERPOISE_TRACEBACK"):
         raise error
-    text = str(error)
+    text = error.message.spelled(words.in_shell) if isinstance(error, DataError) else str(error)
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
         if name is None and error.errno == errno.EBADF:  # as only standard output can be, see main
@@ -132,14 +133,15 @@ def _fail(error: Exception, code: int) -> None:
     sys.exit(code)
 
 
-def say(text: str) -> None:
+def say(said: str | Message) -> None:
     """Write words to standard error, unless nobody wants them.
 
     Parameters
     ----------
-    text : str
+    said : str or Message
         The words.
     """
+    text = said if isinstance(said, str) else said.spelled(words.in_shell)
     if not words.quiet or text.startswith("warning:"):
         words.tell(text)
 

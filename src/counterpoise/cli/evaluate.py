@@ -36,12 +36,12 @@ def evaluate(
         raise opt.bad("--report", f"the folder of {report} does not exist")
 
     from counterpoise import streams
+    from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.cli.predict import ABSENT
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.evaluate import judged
     from counterpoise.jobs.store import require_learned, stored_model
-    from counterpoise.modelfile.container import write_whole
 
     stored = require_learned(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
@@ -101,5 +101,6 @@ def evaluate(
         chosen = opt.chosen(positive, seen, rows_of, usual)
         title = f"{model} on {', '.join(files)}"
         text = evaluation(title, result, y, result.terms or [], chosen)
-        write_whole(report, text.encode(), "the report")
+        with writing(report, "the report") as file:
+            file.write(text.encode())
         say(f"report: {report}")

@@ -44,9 +44,9 @@ def export(
     import io
     import json
 
+    from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.jobs.store import require_learned, stored_model
-    from counterpoise.modelfile.container import write_whole
 
     stored = require_learned(stored_model(model), model)
     if kind == "json":
@@ -68,5 +68,6 @@ def export(
     if output is None:
         print(data.decode(), end="")
     else:
-        write_whole(output, data, "the export")
+        with writing(output, "the export") as file:
+            file.write(data)
         say(f"{output}: {len(stored.encoding.features):,} features")

@@ -29,7 +29,8 @@ def forget(
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.learn import Learner, locked
+    from counterpoise.jobs.learn import Learner
+    from counterpoise.jobs.lock import locked
     from counterpoise.jobs.merge import forget as forget_input
     from counterpoise.jobs.store import stored_model
 
@@ -42,7 +43,9 @@ def forget(
                 rows = forget_input(learner, source, learner.key(path), progress.chunk)
                 told.append(f"{source.name}: {rows:,} rows forgotten")
         learner.save()
-        for line in [*told, *learner.notes.values()]:
+        for line in told:
             say(line)
+        for note in learner.notes.values():
+            say(note)
     if learner.model is not None:
         say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")

@@ -123,8 +123,9 @@ def learn(
 
     from counterpoise import streams
     from counterpoise.cli.app import say
-    from counterpoise.jobs.learn import Learner, locked
+    from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
+    from counterpoise.jobs.lock import locked
 
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
@@ -156,8 +157,10 @@ def learn(
                         f"{source.name}: the last line has no line end and is left for the next "
                         "run; if the file is finished, --last-line learns it"
                     )
-        for note in [*learner.notes.values(), *learner.outlying.told()]:
+        for note in learner.notes.values():
             say(note)
+        for line in learner.outlying.told():
+            say(line)
         if learner.model is None and not stopped:
             raise streams.DataError("there was no row to learn; no model was written")
         if watch.total.g_mean() is not None:

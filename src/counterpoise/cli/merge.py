@@ -29,7 +29,8 @@ def merge(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
-    from counterpoise.jobs.learn import locked, rarest
+    from counterpoise.jobs.learn import rarest
+    from counterpoise.jobs.lock import locked
     from counterpoise.jobs.merge import merged, moved
     from counterpoise.jobs.store import save, stored_model
     from counterpoise.streams import DataError

@@ -70,7 +70,7 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.predict import Predictor, Sink
+    from counterpoise.jobs.predict import Predictor, sink
     from counterpoise.jobs.predict import predict as predictions
     from counterpoise.jobs.store import require_learned, stored_model
 
@@ -83,22 +83,19 @@ def predict(
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
-    sink, whole = Sink(output, kind), False
-    try:
-        sink.open()
-        with Progress(
+    with (
+        sink(output, kind) as out,
+        Progress(
             sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
-        ) as progress:
-            for path in paths:
-                source = streams.source(path, **reading, live=path == "-")
-                for table in predictions(predictor, source):
-                    sink.write(table)
-                    progress.chunk(source, table.num_rows)
-        if not sink.begun:
-            sink.write(predictor.nothing())
-        whole = True
-    finally:
-        sink.close(whole)
+        ) as progress,
+    ):
+        for path in paths:
+            source = streams.source(path, **reading, live=path == "-")
+            for table in predictions(predictor, source):
+                out.write(table)
+                progress.chunk(source, table.num_rows)
+        if not out.begun:
+            out.write(predictor.nothing())
     for name in predictor.strange:
         say(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:

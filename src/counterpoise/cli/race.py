@@ -84,12 +84,12 @@ def race(
 
     import numpy as np
 
+    from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
     from counterpoise.evaluate.race import race as run
     from counterpoise.jobs.evaluate import made_up, read
-    from counterpoise.modelfile.container import write_whole
     from counterpoise.streams import DataError
 
     own = _own(ridge, half_life, features, delay)
@@ -142,7 +142,8 @@ def race(
         say(f"{name} is undefined: {reason}")
     if report is not None:
         text = page(title, results, y, names, chosen, delay)
-        write_whole(report, text.encode(), "the report")
+        with writing(report, "the report") as file:
+            file.write(text.encode())
         say(f"report: {report}")
 
 

@@ -3,17 +3,70 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
+from counterpoise.errors import Setting
 from counterpoise.printable import printable
 
 quiet = False  # as --quiet says
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
+
+
+OPTIONS = {
+    "carry": "id",
+    "costs": "cost",
+    "fit_intercept": "intercept",
+    "hashed": "hash",
+    "penalize_intercept": "intercept",
+}  # what settings are called here
+VALUES = {"label": "COLUMN", "stdin_name": "NAME"}  # what stands for a value, in --help too
+
+
+def in_shell(*settings: Setting) -> str:
+    """Spell settings as options.
+
+    Parameters
+    ----------
+    *settings : Setting
+        The settings.
+
+    Returns
+    -------
+    str
+        For example ``--drop amount``.
+
+    Examples
+    --------
+    >>> from counterpoise.cli.words import in_shell
+    >>> from counterpoise.errors import Setting
+    >>> print(in_shell(Setting("hashed", {"city name": 256}), Setting("allow_overlap", True)))
+    --hash 'city name=256' --allow-overlap
+    """
+    shown = []
+    for name, value in settings:
+        shown.append(f"--{OPTIONS.get(name, name).replace('_', '-')}")
+        if value is None:
+            shown += [VALUES[name]] if name in VALUES else []
+        elif isinstance(value, Mapping):
+            shown += [_quoted(f"{key}={one}") for key, one in value.items()]
+        elif isinstance(value, (list, tuple)):
+            shown.append(_quoted(",".join(value)))
+        elif value is not True:
+            shown.append(_quoted(str(value)))
+    return " ".join(shown)
+
+
+def _quoted(text: str) -> str:
+    """Text as a shell takes it; signs that only look as if they mattered are quoted too."""
+    quoted, plain = quote(text), re.fullmatch(r"[\w@+=:./,-]+", text) and re.search(r"\w", text)
+    return quoted if plain or quoted != text else f"'{text}'"
 
 
 def tell(text: str) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from counterpoise.arrays import Matrix
+from counterpoise.atomic import writing
 from counterpoise.datasets import verify
 from counterpoise.datasets.registry import DataSet, Raw
-from counterpoise.modelfile.container import write_whole
 
 MISSING = "?"
 OPENERS: dict[str, Callable[..., Any]] = {
@@ -64,7 +64,9 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
         raise ValueError(f"{told}: {error}; is it the file of {one.origin}?") from None
     output.mkdir(parents=True, exist_ok=True)
     result = output / f"{one.name}.csv.gz"
-    write_whole(result, _compressed(names, table), "the prepared file")
+    data = _compressed(names, table)
+    with writing(result, "the prepared file") as file:
+        file.write(data)
     return result
 
 

@@ -8,10 +8,9 @@ says how to read them; :func:`disguise` notices them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +19,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Vector
+from counterpoise.errors import Remedy, Setting
 from counterpoise.streams.chunk import Chunk
 
+CORRECT = (Remedy("correct it"),)
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 MONEY = "$€£¥₹"
 GAPS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
@@ -50,21 +51,23 @@ class Disguise(NamedTuple):
         Whether all cells look so, or are numbers.
     example : str
         One of them.
-    option : str
-        What reads them, with ``{}`` for the column.
+    remedy : Remedy
+        What reads them.
     """
 
     found: int
     whole: bool
     example: str
-    option: str
+    remedy: Remedy
 
 
-def disguise(values: Iterable[str], plain: bool) -> Disguise:
+def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
     """Count values that look like numbers or dates.
 
     Parameters
     ----------
+    name : str
+        Of the column.
     values : iterable of str
         Different cells of a column of text.
     plain : bool
@@ -78,8 +81,8 @@ def disguise(values: Iterable[str], plain: bool) -> Disguise:
     Examples
     --------
     >>> from counterpoise.encoding.cells import disguise
-    >>> disguise(["12,5", "7,25"], True)
-    Disguise(found=2, whole=True, example='12,5', option="--decimal ','")
+    >>> disguise("price", ["12,5", "7,25"], True)[:3]
+    (2, True, '12,5')
     """
     found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
     total = 0
@@ -102,16 +105,17 @@ def disguise(values: Iterable[str], plain: bool) -> Disguise:
                 found["dressed"].append(text)
     other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
     count = len(other) + (len(found["number"]) if plain else 0)
+    numeric = Setting("numeric", [name])
     if found["date"]:
-        option = f"--time {{}} --time-format {_format(found['date'])!r}"
+        shape = Setting("time_format", _format(found["date"]))
+        remedy = Remedy("read them", "time", [name], also=(shape,))
     elif found["comma"]:
-        option = "--decimal ','"
-        if any(not SIMPLE.fullmatch(text) for text in found["comma"]):
-            option += " --numeric {}"
+        dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
+        remedy = Remedy("read them", "decimal", ",", also=(numeric,) if dressed else ())
     else:
-        option = "--numeric {}"
+        remedy = Remedy("read them", *numeric)
     example = (other or found["number"] or [""])[0]
-    return Disguise(count, len(other) + len(found["number"]) == total, example, option)
+    return Disguise(count, len(other) + len(found["number"]) == total, example, remedy)
 
 
 def _format(dates: list[str]) -> str:
@@ -176,7 +180,7 @@ def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
 def numbers(
     chunk: Chunk,
     name: str,
-    remedy: str = "correct it",
+    remedies: Sequence[Remedy] = CORRECT,
     decimal: str = ".",
     dressed: bool = False,
 ) -> Vector:
@@ -188,7 +192,7 @@ def numbers(
         The rows.
     name : str
         The column.
-    remedy : str
+    remedies : sequence of Remedy
         What to do about a cell that is not a number.
     decimal : str
         The decimal sign.
@@ -202,7 +206,7 @@ def numbers(
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
         read = partial(_number, decimal=decimal, dressed=dressed)
-        column = _converted(read, chunk, name, "a number", remedy)
+        column = _converted(read, chunk, name, "a number", remedies)
     result: Vector = column.to_numpy(zero_copy_only=False)
     return result
 
@@ -236,8 +240,9 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     if len(bad):
         raise chunk.error(
             int(bad[0]),
-            f"label {x[bad[0]]:g} is not a whole number; classes are few and have names or whole "
-            f"numbers (--categorical {quote(name)} takes labels as they are written)",
+            f"label {x[bad[0]]:g} is not a whole number: classes are few and have names or whole "
+            "numbers",
+            Remedy("take labels as they are written", "categorical", [name]),
         )
     return values, gone
 
@@ -271,7 +276,10 @@ def texts(chunk: Chunk, name: str) -> pa.Array:
 
 
 def seconds(
-    chunk: Chunk, name: str, remedy: str = "correct it", time_format: str | None = None
+    chunk: Chunk,
+    name: str,
+    remedies: Sequence[Remedy] = CORRECT,
+    time_format: str | None = None,
 ) -> Vector:
     """Dates and times as seconds since 1970, numbers as they are, NaN where missing.
 
@@ -281,7 +289,7 @@ def seconds(
         The rows.
     name : str
         The column.
-    remedy : str
+    remedies : sequence of Remedy
         What to do about a cell that is not a date.
     time_format : str, optional
         How dates are written, if not as ISO 8601 has them.
@@ -293,14 +301,14 @@ def seconds(
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and time_format is not None:
         read = partial(_formatted, time_format=time_format)
-        column = _converted(read, chunk, name, f"a date like {time_format}", remedy)
+        column = _converted(read, chunk, name, f"a date like {time_format}", remedies)
     if pa.types.is_string(column.type) and _casts(_number, column):
-        return numbers(chunk, name, remedy)
+        return numbers(chunk, name, remedies)
     if pa.types.is_string(column.type):
-        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedy)
+        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
     kind = column.type
     if not pa.types.is_temporal(kind):
-        return numbers(chunk, name, remedy)
+        return numbers(chunk, name, remedies)
     unit = 1.0 / 86400.0 if pa.types.is_date32(kind) else UNITS[getattr(kind, "unit", "ms")]
     count = column.view(f"int{kind.bit_width}").cast(pa.float64())
     values: Vector = count.to_numpy(zero_copy_only=False) / unit
@@ -369,7 +377,11 @@ def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
 
 
 def _converted(
-    convert: Callable[[pa.Array], pa.Array], chunk: Chunk, name: str, what: str, remedy: str
+    convert: Callable[[pa.Array], pa.Array],
+    chunk: Chunk,
+    name: str,
+    what: str,
+    remedies: Sequence[Remedy],
 ) -> Any:
     """Convert a column, or raise for the first cell that will not go."""
     column = chunk.columns[name]
@@ -384,4 +396,4 @@ def _converted(
             high = middle
     cell = str(column[low].as_py())
     shown = cell if len(cell) <= 60 else cell[:60] + "..."
-    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}; {remedy}")
+    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)

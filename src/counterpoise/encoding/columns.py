@@ -103,11 +103,11 @@ class Columns:
 
     @property
     def named(self) -> dict[str, str]:
-        """Columns that somebody named, and by which option."""
-        result = {self.label: "--label"} | ({self.weight: "--weight"} if self.weight else {})
-        for option in ("drop", "keep", "numeric", "categorical", "time"):
-            result |= dict.fromkeys(getattr(self, option), f"--{option}")
-        return result | dict.fromkeys(self.hashed, "--hash")
+        """Columns that somebody named, and by which setting."""
+        result = {self.label: "label"} | ({self.weight: "weight"} if self.weight else {})
+        for option in ("drop", "keep", "numeric", "categorical", "time", "hashed"):
+            result |= dict.fromkeys(getattr(self, option), option)
+        return result
 
 
 def feature_name(column: str, kind: str, value: str) -> str:

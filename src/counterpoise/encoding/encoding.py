@@ -7,10 +7,9 @@ prediction, where what was never learned is zero.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,8 @@ from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import cells, matrix
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.matrix import Parts, rows_of
-from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.errors import DataError, Message, Remedy, Setting
+from counterpoise.streams.chunk import Chunk
 from counterpoise.validate import HEAVIEST, LARGEST
 
 MOST = 1000  # categories of a column, or classes
@@ -49,7 +49,7 @@ class Encoded(NamedTuple):
         Columns that the model does not know, and that were left out.
     bare : int
         Rows that were left out because they have none of the columns of the model.
-    notes : dict of str to str
+    notes : dict of str to Message
         What somebody should be told, by subject.
     held : ndarray of shape (d,)
         When learning: rows that have a value for each feature, be it 0. A feature that no row
@@ -65,7 +65,7 @@ class Encoded(NamedTuple):
     unknown: dict[str, int]
     strange: tuple[str, ...] = ()
     bare: int = 0
-    notes: Mapping[str, str] = {}
+    notes: Mapping[str, Message] = {}
     held: Counts = np.zeros(0, dtype=np.int64)
     lacking: tuple[str, ...] = ()
 
@@ -126,16 +126,18 @@ class Encoding:
         if missing[label].any() and self.columns.missing == "indicate":
             raise chunk.error(
                 int(missing[label].argmax()),
-                f"label {label!r} is missing, and a label cannot be indicated; drop the row, or "
-                "take --missing drop",
+                f"label {label!r} is missing, and a label cannot be indicated",
+                Remedy("drop the row"),
+                Remedy("take {}", "missing", "drop"),
             )
         weight = self._weights(chunk, missing)
         name = self.columns.weight
         if name is not None and missing[name].any() and self.columns.missing == "indicate":
             raise chunk.error(
                 int(missing[name].argmax()),
-                f"weight {name!r} is missing, and a weight cannot be indicated; drop the row, or "
-                "take --missing drop",
+                f"weight {name!r} is missing, and a weight cannot be indicated",
+                Remedy("drop the row"),
+                Remedy("take {}", "missing", "drop"),
             )
         kept = self._keep(chunk, missing, predicting=False)
         self._require_declared(chunk, y, kept)
@@ -146,11 +148,10 @@ class Encoding:
         for name in self._texts(chunk, kinds):
             dictionaries[name] = found = self._categories(chunk, name, kinds[name], kept)
             if kinds[name] == "text":
-                remedy = f"spread them over buckets with --hash {quote(name + '=256')}, or leave "
-                remedy += f"the column out with --drop {quote(name)}"
                 values = [feature.value for feature in found[0]]
+                remedies = (_spread(name), _left_out(name))
                 _require_short(
-                    chunk, f"category of column {name!r}", values, found[1], remedy, kept
+                    chunk, f"category of column {name!r}", values, found[1], remedies, kept
                 )
             fresh |= dict.fromkeys(found[0])
             _require_room(chunk, len(fresh), room)
@@ -163,7 +164,7 @@ class Encoding:
             fresh |= dict.fromkeys(numbered[0])
             kinds |= dict.fromkeys((f.column for f in numbered[0]), "number")
         new = [feature for feature in fresh if feature not in self._index]
-        grown, notes = self, {}
+        grown, notes = self, dict[str, Message]()
         if new or kinds != self.kinds or label_kind != self.labels:
             features = self.features + tuple(new)
             grown = replace(self, kinds=kinds, features=features, labels=label_kind)
@@ -257,8 +258,9 @@ class Encoding:
             known = dict.fromkeys(f.column for f in self.features)
             raise DataError(
                 f"{chunk.source} has a column {strange[0]!r}, which the model does not know; it "
-                f"knows {_listed(tuple(known))}: correct the name, or leave unknown columns out "
-                "with --ignore-unknown"
+                f"knows {_listed(tuple(known))}",
+                Remedy("correct the name"),
+                Remedy("leave unknown columns out", "ignore_unknown", True),
             )
         numeric, missing = self._numbers(chunk, self.kinds, predicting=True)
         kept = self._keep(chunk, missing, predicting=True)
@@ -267,8 +269,9 @@ class Encoding:
             known = dict.fromkeys(f.column for f in self.features)
             raise chunk.error(
                 int(bare.argmax()),
-                f"has none of the columns of the model, which are {_listed(tuple(known))}; correct "
-                "it, or leave such rows without a prediction with --ignore-unknown",
+                f"has none of the columns of the model, which are {_listed(tuple(known))}",
+                Remedy("correct it"),
+                Remedy("leave such rows without a prediction", "ignore_unknown", True),
             )
         kept &= ~bare
         dictionaries = {
@@ -337,8 +340,13 @@ class Encoding:
             row = int((kept & np.isin(y, bad)).argmax())
             raise chunk.error(
                 row,
-                f"label {y[row].item()!r} in column {self.columns.label!r} is not one of "
-                f"{', '.join(declared)}, which --classes allows; correct it",
+                (
+                    f"label {y[row].item()!r} in column {self.columns.label!r} is not one of "
+                    f"{', '.join(declared)}, which ",
+                    Setting("classes"),
+                    " allows",
+                ),
+                Remedy("correct it"),
             )
 
     def _require_columns(self, chunk: Chunk, lenient: bool) -> None:
@@ -348,14 +356,14 @@ class Encoding:
         offered = frozenset(chunk.offered)
         named = self.columns.named
         if self.kinds:  # the first file had them
-            named = {name: option for name, option in named.items() if option != "--drop"}
+            named = {name: option for name, option in named.items() if option != "drop"}
         if lenient:
-            named = {c: o for c, o in named.items() if o in ("--label", "--weight")}
+            named = {c: o for c, o in named.items() if o in ("label", "weight")}
         for name, option in (named | known).items():
             if name not in offered:
-                what = f"named by {option}" if option else "which was learned before"
-                has = _listed(chunk.offered)
-                raise DataError(f"{chunk.source} has no column {name!r}, {what}; it has {has}")
+                what = ("named by ", Setting(option)) if option else ("which was learned before",)
+                has = f"; it has {_listed(chunk.offered)}"
+                raise DataError((f"{chunk.source} has no column {name!r}, ", *what, has))
 
     def _least(self, chunk: Chunk) -> int:
         """Features that a chunk has at least: one for each column with a value in it."""
@@ -378,9 +386,10 @@ class Encoding:
                 date = column[row].as_py()
                 raise chunk.error(
                     row,
-                    f"column {name!r} holds dates ({date}); learn them as seconds with "
-                    f"--time {quote(name)}, as categories with --categorical {quote(name)}, or "
-                    f"leave them out with --drop {quote(name)}",
+                    f"column {name!r} holds dates ({date})",
+                    Remedy("learn them as seconds", "time", [name]),
+                    Remedy("as categories", "categorical", [name]),
+                    Remedy("leave them out", "drop", [name]),
                 )
             if kind is not None:
                 kinds[name] = kind
@@ -398,8 +407,8 @@ class Encoding:
                 continue
             kind, absent = kinds.get(name), chunk.absent.get(name)
             if kind in ("number", "time"):
-                drop = f", or leave the column out with --drop {quote(name)}"
-                x = self._read(chunk, name, kind, "correct it" + ("" if predicting else drop))
+                drop = () if predicting else (_left_out(name),)
+                x = self._read(chunk, name, kind, (*cells.CORRECT, *drop))
                 with np.errstate(over="ignore"):
                     moderate = x @ x <= LARGEST
                 if not moderate:  # also if any is NaN
@@ -413,12 +422,12 @@ class Encoding:
                 missing[name] = gone if absent is None else gone & ~absent
         return values, missing
 
-    def _read(self, chunk: Chunk, name: str, kind: str, remedy: str) -> Vector:
+    def _read(self, chunk: Chunk, name: str, kind: str, remedies: Sequence[Remedy]) -> Vector:
         """Cells of a column as numbers, as somebody says that they are written."""
         if kind == "time":
-            return cells.seconds(chunk, name, remedy, self.columns.time_format)
+            return cells.seconds(chunk, name, remedies, self.columns.time_format)
         dressed = name in self.columns.numeric
-        return cells.numbers(chunk, name, remedy, self.columns.decimal, dressed)
+        return cells.numbers(chunk, name, remedies, self.columns.decimal, dressed)
 
     def knows(self, name: str) -> bool:
         """Whether anything was learned from a column, be it only that it is missing."""
@@ -430,8 +439,9 @@ class Encoding:
         if len(bad):
             raise chunk.error(
                 int(bad[0]),
-                f"column {name!r} is {x[bad[0]]:g}, beyond {LARGEST:g}: correct it, or leave the "
-                f"column out with --drop {quote(name)}",
+                f"column {name!r} is {x[bad[0]]:g}, beyond {LARGEST:g}",
+                *cells.CORRECT,
+                _left_out(name),
             )
 
     def _labels(self, chunk: Chunk) -> tuple[str | None, Labels, Flags]:
@@ -447,15 +457,15 @@ class Encoding:
             coded = cells.texts(chunk, name).dictionary_encode()
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             labels = coded.dictionary.to_pylist()
-            _require_short(
-                chunk, f"label in column {name!r}", labels, codes, "is it the right one?"
-            )
+            right = (Remedy("is it the right one?"),)
+            _require_short(chunk, f"label in column {name!r}", labels, codes, right)
             values = np.array([*labels, ""], dtype=str)
             if values.itemsize * len(codes) > PADDED:
                 raise chunk.error(
                     0,
                     f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "
-                    "rows take too much memory; take fewer with --chunk-rows",
+                    "rows take too much memory",
+                    Remedy("take fewer", "chunk_rows"),
                 )
             return kind, values[codes], codes < 0
         return kind, *cells.whole(chunk, name)
@@ -465,7 +475,9 @@ class Encoding:
         if name is None:
             return None
         if name not in chunk.columns:
-            raise DataError(f"{chunk.source} has no column {name!r}, named by --weight")
+            raise DataError(
+                (f"{chunk.source} has no column {name!r}, named by ", Setting("weight"))
+            )
         weight = cells.numbers(chunk, name, decimal=self.columns.decimal)
         missing[name] = np.isnan(weight)
         with np.errstate(invalid="ignore"):
@@ -484,15 +496,15 @@ class Encoding:
             if not gone.any():
                 continue
             if self.columns.missing == "error":
-                remedy = (
-                    "fill it in, or learn a model with --missing indicate"
-                    if predicting
-                    else "drop such rows with --missing drop, or learn that it is missing with "
-                    f"--missing indicate, or leave the column out with --drop {quote(name)}"
-                    if self.columns.feature(name)
-                    else "drop such rows with --missing drop"
-                )
-                raise chunk.error(int(gone.argmax()), f"column {name!r} is missing; {remedy}")
+                drop = Remedy("drop such rows", "missing", "drop")
+                indicate = Remedy("learn that it is missing", "missing", "indicate")
+                remedies: tuple[Remedy, ...] = (drop, indicate, _left_out(name))
+                if predicting:
+                    learn = Remedy("learn a model", "missing", "indicate")
+                    remedies = (Remedy("fill it in"), learn)
+                elif not self.columns.feature(name):
+                    remedies = (drop,)
+                raise chunk.error(int(gone.argmax()), f"column {name!r} is missing", *remedies)
             if self.columns.missing == "drop":
                 kept &= ~gone
         return kept
@@ -531,7 +543,7 @@ class Encoding:
         columns = [j for j in np.unique(X.indices).tolist() if self.columns.feature(str(j + 1))]
         return [Feature(str(j + 1), "number") for j in columns], np.array(columns, dtype=int), X
 
-    def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> dict[str, str]:
+    def _require_few(self, chunk: Chunk, new: list[Feature], grown: Encoding) -> dict[str, Message]:
         """Raise if a column has too many categories; what should be said of the others."""
         notes = {}
         values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
@@ -540,27 +552,26 @@ class Encoding:
                 values[feature.column].append(feature.value)
         for name, found in values.items():
             if name not in self.columns.categorical:
-                look = cells.disguise(found, chunk.cells)
+                look = cells.disguise(name, found, chunk.cells)
                 text = f"column {name!r} holds {look.example!r} and its like"
-                option = f"read them with {look.option.format(quote(name))}"
                 if look.found > ALIKE:
                     raise chunk.error(
                         0,
                         f"{text}: {look.found} categories by the end of this chunk look like "
-                        f"numbers or dates, and no more than {ALIKE} may; {option}, take them as "
-                        f"categories with --categorical {quote(name)}, or leave the column out "
-                        f"with --drop {quote(name)}",
+                        f"numbers or dates, and no more than {ALIKE} may",
+                        look.remedy,
+                        Remedy("take them as categories", "categorical", [name]),
+                        _left_out(name),
                     )
                 if look.found and look.whole:
-                    notes[name] = (
-                        f"{text}, taken as categories; {option}, or say --categorical {quote(name)}"
-                    )
+                    agree = Remedy("say {}", "categorical", [name])
+                    notes[name] = Message(f"{text}, taken as categories", look.remedy, agree)
             if len(found) > MOST:
                 raise chunk.error(
                     0,
-                    f"column {name!r} has more than {MOST:,} categories by the end of this chunk; "
-                    f"spread them over buckets with --hash {quote(name + '=256')}, or leave the "
-                    f"column out with --drop {quote(name)}",
+                    f"column {name!r} has more than {MOST:,} categories by the end of this chunk",
+                    _spread(name),
+                    _left_out(name),
                 )
         return notes
 
@@ -597,14 +608,33 @@ def _require_room(chunk: Chunk, count: int, room: float) -> None:
     if count > room:
         raise chunk.error(
             0,
-            f"by here there are {count:,} features or more, and memory_limit has room for "
-            f"{int(room):,}; name the columns that matter with --keep, leave others out with "
-            "--drop, spread categories over buckets with --hash, or raise --memory-limit",
+            (
+                f"by here there are {count:,} features or more, and ",
+                Setting("memory_limit"),
+                f" has room for {int(room):,}",
+            ),
+            Remedy("name the columns that matter", "keep"),
+            Remedy("leave others out", "drop"),
+            Remedy("spread categories over buckets", "hashed"),
+            Remedy("raise {}", "memory_limit"),
         )
 
 
+def _left_out(name: str) -> Remedy:
+    return Remedy("leave the column out", "drop", [name])
+
+
+def _spread(name: str) -> Remedy:
+    return Remedy("spread them over buckets", "hashed", {name: 256})
+
+
 def _require_short(
-    chunk: Chunk, what: str, values: list[str], codes: Any, remedy: str, kept: Flags | None = None
+    chunk: Chunk,
+    what: str,
+    values: list[str],
+    codes: Any,
+    remedies: Sequence[Remedy],
+    kept: Flags | None = None,
 ) -> None:
     """Raise if a label or a category is too long to be one."""
     for code, value in enumerate(values):
@@ -612,7 +642,8 @@ def _require_short(
             row = int((codes == code).argmax())
             raise chunk.error(
                 row if kept is None else int(np.flatnonzero(kept)[row]),
-                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}; {remedy}",
+                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}",
+                *remedies,
             )
 
 

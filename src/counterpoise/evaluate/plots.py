@@ -17,7 +17,6 @@ except ImportError as error:
     raise ImportError(
         "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
     ) from error
-from sklearn.metrics import precision_recall_curve
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate import theme
@@ -242,6 +241,8 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     -------
     Figure
     """
+    from sklearn.metrics import precision_recall_curve  # takes long to import
+
     made, axes = figure(3.8)
     top = 0.0
     for result in results:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix
-from counterpoise.exact.moments import Moments, groups, joined
+from counterpoise.exact.labels import groups, joined
+from counterpoise.exact.moments import Moments
 
 
 @dataclass(frozen=True, eq=False)

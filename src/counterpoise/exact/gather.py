@@ -55,7 +55,7 @@ def fill(
     """
     if result.low.size:
         _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
-    of_class = sparse if sp.issparse(X) else dense
+    of_class = sparse if not isinstance(X, np.ndarray) else dense
     block = max(1024, 2**20 // X.shape[1])  # rows at a time: about 8 MB
     entering = [(rows, weight) for rows in rows_of]
     if half_life is not None:
@@ -87,7 +87,7 @@ def _mark(
 ) -> None:
     """Marks of the rows of each class, if they can be removed one day."""
     entries: tuple[Any, Any, Any] | None = None
-    if sp.issparse(X):
+    if not isinstance(X, np.ndarray):
         entries = (X.data, X.indices.astype(np.intp), X.indptr.astype(np.intp))
     for k, rows in enumerate(rows_of):
         if not len(rows):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Rows
+from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.exact.moments import Moments
 from counterpoise.features import WARMUP, Map
 from counterpoise.validate import HEAVIEST, LARGEST, refuse_large, require_finite
@@ -42,15 +43,19 @@ def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
     size = 2 * 8.0 * c * d * d
     if size <= limit:
         return
-    what = "terms" if mapped else "features"
-    remedy = "reduce the features (in a shell with --keep, --drop or --hash, in Python for example "
-    remedy += "with sklearn.feature_extraction.FeatureHasher), use an online rule with a diagonal "
-    remedy += "covariance, or raise memory_limit"
+    what, fewer = "features", "keep fewer features, or hash them"
     if mapped:
-        remedy = "take a map with fewer terms, such as rm2 or rff:400, or raise memory_limit"
-    raise ValueError(
-        f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than "
-        f"memory_limit={limit:g} bytes; {remedy}"
+        what, fewer = "terms", "take a map with fewer terms, such as rm2 or rff:400"
+    remedies = [Remedy(fewer), Remedy("raise {}", "memory_limit")]
+    if not mapped:
+        remedies.insert(1, Remedy("use an online rule with a diagonal covariance"))
+    raise DataError(
+        (
+            f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than ",
+            Setting("memory_limit"),
+            f" allows ({limit:g} bytes)",
+        ),
+        *remedies,
     )
 
 
@@ -61,8 +66,13 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
     require_room(1, the_map.count(inputs), limit, mapped=True)
     size = 8.0 * inputs * (the_map.draws + WARMUP)
     if size > limit:
-        raise ValueError(
-            f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its random "
-            f"numbers, more than memory_limit={limit:g} bytes; reduce the features, or raise "
-            "memory_limit"
+        raise DataError(
+            (
+                f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
+                "random numbers, more than ",
+                Setting("memory_limit"),
+                f" allows ({limit:g} bytes)",
+            ),
+            Remedy("keep fewer features"),
+            Remedy("raise {}", "memory_limit"),
         )

@@ -27,6 +27,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.exact import gather as class_rows
 from counterpoise.exact import removal
 from counterpoise.exact._moments import add
+from counterpoise.exact.labels import groups
 
 EPS = removal.EPS
 # What there is of each class, but for its scatter and its stream.
@@ -90,7 +91,6 @@ class Moments:
     __slots__ = (
         "C",
         "N",
-        "_store",
         "anchor",
         "away",
         "high",
@@ -131,8 +131,8 @@ class Moments:
         self.rest, self.lightest = np.zeros(c), np.zeros(c)
         self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
         self.removed, self.marks = np.zeros((c, 2, d)), np.zeros((c, 2, 1 + d), dtype=np.uint64)
-        self._store = self.C = np.zeros((c, d, d))
-        self.low = np.full(d if extremes else 0, np.inf)
+        self.C = np.zeros((c, d, d))
+        self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
 
     @classmethod
@@ -211,7 +211,9 @@ class Moments:
 
         A signal finds the state before or after, never between.
         """
-        grown = self.with_labels(other.labels)
+        from counterpoise.exact.shapes import with_labels
+
+        grown = with_labels(self, other.labels)
         names = () if grown is self else Moments.__slots__
         grown.take_in(other, half_life, self, {name: getattr(grown, name) for name in names})
         return self
@@ -263,10 +265,10 @@ class Moments:
             raise removal.RemovalError("extremes cannot be forgotten")
         result = object.__new__(Moments)
         for name in Moments.__slots__:
-            if name not in ("C", "_store"):
+            if name != "C":
                 setattr(result, name, getattr(self, name).copy())
         same = self.labels.tolist() == other.labels.tolist()
-        result._store = result.C = other.C if same else self.C.copy()
+        result.C = other.C if same else self.C.copy()
         removal.remove(self, result, other)
         return result
 
@@ -291,99 +293,6 @@ class Moments:
         result.away *= gamma[:, None, None]
         return result
 
-    def with_features(self, d: int) -> Moments:
-        """Widen to d features, the new ones zero in every row so far: itself if it has as many.
-
-        The scatter is copied at geometrically spaced sizes only; in between the wider value takes
-        over the room of this one, which must not be used any more.
-
-        Parameters
-        ----------
-        d : int
-            How many.
-
-        Returns
-        -------
-        Moments
-        """
-        more = d - len(self.anchor)
-        if more == 0:
-            return self
-        result = object.__new__(Moments)
-        same = ("labels", "n", "rest", "lightest", "N", "stream", "C", "_store", "low", "high")
-        for name in same:
-            setattr(result, name, getattr(self, name))
-        result.anchor = np.append(self.anchor, np.zeros(more))
-        result.mean, result.peak = (np.pad(A, ((0, 0), (0, more))) for A in (self.mean, self.peak))
-        wider = ((0, 0), (0, 0), (0, more))
-        result.removed, result.marks = np.pad(self.removed, wider), np.pad(self.marks, wider)
-        away = np.zeros((len(self.n), 2, more))
-        away[:, 1] = self.n[:, None]
-        result.away = np.concatenate([self.away, away], axis=2)
-        if self.low.size:
-            edge = np.full(more, 0.0 if self.n.any() else np.inf)
-            result.low, result.high = np.append(self.low, edge), np.append(self.high, -edge)
-        result._reserve(len(self.labels), d)
-        return result
-
-    def placed(self, at: NDArray[np.intp], d: int) -> Moments:
-        """Move features to other places of a wider row; the others were zero in every row.
-
-        Parameters
-        ----------
-        at : ndarray of shape (d_old,)
-            The new place of each feature.
-        d : int
-            Number of places.
-
-        Returns
-        -------
-        Moments
-        """
-        anchor = np.zeros(d)
-        anchor[at] = self.anchor
-        result = Moments(self.labels.copy(), anchor, bool(self.low.size))
-        for name in ("n", "rest", "lightest", "N", "stream"):
-            setattr(result, name, getattr(self, name).copy())
-        result.mean[:, at], result.peak[:, at] = self.mean, self.peak
-        result.away[:, 1] = self.n[:, None]
-        result.away[:, :, at], result.removed[:, :, at] = self.away, self.removed
-        result.marks[:, :, 0], result.marks[:, :, 1 + at] = (
-            self.marks[:, :, 0],
-            self.marks[:, :, 1:],
-        )
-        result.C[:, at[:, None], at] = self.C
-        if self.low.size and self.n.any():
-            result.low[:], result.high[:] = 0.0, 0.0
-            result.low[at], result.high[at] = self.low, self.high
-        return result
-
-    def only(self, at: NDArray[np.intp]) -> Moments:
-        """Moments of some of the features.
-
-        Parameters
-        ----------
-        at : ndarray of int
-            Their places, in order.
-
-        Returns
-        -------
-        Moments
-        """
-        result = Moments(self.labels.copy(), self.anchor[at], bool(self.low.size))
-        d = len(self.anchor)
-        result.C[:] = self.C[:, at[:, None], at]
-        if self.low.size:
-            result.low, result.high = self.low[at], self.high[at]
-        for name in Moments.__slots__:
-            if name in ("labels", "anchor", "low", "high", "C", "_store"):
-                continue
-            value = getattr(self, name)  # of each class: a number, or one a feature, those last
-            first = value.shape[-1] - d
-            last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
-            setattr(result, name, np.array(last, order="C"))
-        return result
-
     def nothing_of(self, k: int) -> Moments:
         """Nothing seen yet of the class in one slot, about the same anchor."""
         return Moments(self.labels[k : k + 1], self.anchor, bool(self.low.size))
@@ -393,60 +302,14 @@ class Moments:
         result = object.__new__(Moments)
         for name in Moments.__slots__:
             setattr(result, name, getattr(self, name).copy())
-        result._store = result.C
-        return result
-
-    def with_labels(self, labels: Labels) -> Moments:
-        """Make slots for these labels: itself if it has them, else an equal value with more slots.
-
-        That may take over the room of this one, which must then not be used any more.
-
-        Parameters
-        ----------
-        labels : ndarray
-            The labels.
-
-        Returns
-        -------
-        Moments
-        """
-        if labels is self.labels:
-            return self
-        index = self._index()
-        new = np.array([label not in index for label in labels.tolist()], dtype=bool)
-        if not new.any():
-            return self
-        more, result = int(new.sum()), object.__new__(Moments)
-        for name in ("anchor", "low", "high", "C", "_store"):
-            setattr(result, name, getattr(self, name))
-        for name in BY_CLASS:
-            old = getattr(self, name)
-            new_slots = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
-            setattr(result, name, np.concatenate([old, new_slots]))
-        result.stream = np.append(self.stream, np.full(more, self.N.sum()))
-        fresh = labels[new]
-        result.labels = joined(self.labels, fresh)
-        result._reserve(len(result.labels), len(self.anchor))
-        return result
-
-    def without_empty(self) -> Moments:
-        """Slots of classes of which nothing is left are gone: itself if there is none."""
-        seen = self.n > 0
-        if seen.all():
-            return self
-        result = Moments(self.labels[seen], self.anchor, bool(self.low.size))
-        for name in (*BY_CLASS, "stream", "C"):
-            setattr(result, name, getattr(self, name)[seen])
-        result.low, result.high, result._store = self.low.copy(), self.high.copy(), result.C
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in Moments.__slots__ if name != "_store"}
+        return {name: getattr(self, name) for name in Moments.__slots__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, np.ascontiguousarray(value))
-        self._store = self.C
 
     def __reduce__(self) -> Any:
         return object.__new__, (Moments,), self.__getstate__()
@@ -468,18 +331,6 @@ class Moments:
         index = self._index()
         return np.array([index[label] for label in labels.tolist()], dtype=np.intp)
 
-    def _reserve(self, c: int, d: int) -> None:
-        """Room for c classes and d features; copied only at geometrically spaced sizes."""
-        c_room, d_room = self._store.shape[:2]
-        if c > c_room or d > d_room:
-            c_room = c if c <= c_room else max(c, c_room + c_room // 2)
-            d_room = d if d <= d_room else max(d, d_room + d_room // 2)
-            store = np.zeros((c_room, d_room, d_room))
-            c_old, d_old = self.C.shape[:2]
-            store[:c_old, :d_old, :d_old] = self.C
-            self._store = store
-        self.C = self._store[:c, :d, :d]
-
 
 def _canonical(X: Any) -> Rows:
     """As CSR, with one entry a place."""
@@ -493,62 +344,3 @@ def _canonical(X: Any) -> Rows:
 def _row(X: Rows, i: int) -> Vector:
     row: Vector = X[[i]].toarray()[0] if sp.issparse(X) else X[i].copy()
     return row
-
-
-def joined(one: Labels, two: Labels) -> Labels:
-    """Labels of one, then those of two, as what they are: no two become the same by rounding.
-
-    NumPy makes fractions of whole numbers with and without a sign, and some of them then collide.
-
-    Parameters
-    ----------
-    one, two : ndarray
-        Labels.
-
-    Returns
-    -------
-    ndarray
-
-    Examples
-    --------
-    >>> joined(np.array([2**62]), np.array([2**62 + 1], dtype=np.uint64)).tolist()
-    [4611686018427387904, 4611686018427387905]
-    """
-    if not len(one) or not len(two):
-        return two if len(two) else one
-    kinds = {one.dtype.kind, two.dtype.kind}
-    if kinds == {"i", "u"}:
-        signed = all(int(a.max()) < 2**63 for a in (one, two))
-        if signed or min(int(one.min()), int(two.min())) >= 0:
-            kind = np.int64 if signed else np.uint64
-            return np.concatenate([one.astype(kind), two.astype(kind)])
-    result: Labels = np.concatenate([one, two])
-    if result.dtype.kind == "f" and kinds != {"f"}:
-        values = one.tolist() + two.tolist()
-        lost = [value for value, now in zip(values, result.tolist(), strict=True) if value != now]
-        if lost:
-            raise ValueError(
-                f"label {lost[0]} cannot stand beside the others, {result.dtype} numbers: it would "
-                "be rounded; use text for labels"
-            )
-    return result
-
-
-def groups(codes: NDArray[np.intp], c: int) -> list[NDArray[np.intp]]:
-    """Rows of each code from 0 to c − 1, in order.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        A number below c for each row.
-    c : int
-        How many groups.
-
-    Returns
-    -------
-    list of c ndarrays
-    """
-    if c <= 16:
-        return [np.flatnonzero(codes == k) for k in range(c)]
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(codes, minlength=c))[:-1])

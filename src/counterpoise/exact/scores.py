@@ -17,6 +17,7 @@ from counterpoise.exact.options import Options
 from counterpoise.exact.probability import probabilities
 from counterpoise.exact.removal import REFUSED, RemovalError, too_few_digits
 from counterpoise.exact.scaling import affine
+from counterpoise.exact.shapes import without_empty
 from counterpoise.exact.solve import Path, Solution, System, choose_ridge, inflation, solve
 from counterpoise.exact.weighting import targets, totals
 from counterpoise.features import FixedMap
@@ -190,7 +191,7 @@ def without(
             PrecisionWarning,
             stacklevel=3,
         )
-    return left.without_empty()
+    return without_empty(left)
 
 
 def problems_of(

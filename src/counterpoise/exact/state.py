@@ -18,9 +18,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.exact import shapes
 from counterpoise.exact._moments import add, add_all
 from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.events import Open, opened
+from counterpoise.exact.labels import joined
 from counterpoise.exact.limits import (
     require_light,
     require_map_fits,
@@ -28,7 +30,7 @@ from counterpoise.exact.limits import (
     require_room,
 )
 from counterpoise.exact.mapped import moments_of, terms_of
-from counterpoise.exact.moments import Moments, joined
+from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
@@ -111,6 +113,8 @@ class State:
         Names of the features, where rows are dicts.
     version : int
         Counts changes.
+    room : Room
+        Storage in which the scatters grow.
     """
 
     plan: Plan
@@ -120,6 +124,7 @@ class State:
     warmup: Warmup | None = None
     names: list[Any] | None = None
     version: int = 0
+    room: shapes.Room = field(default_factory=shapes.Room, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
     _open: Open | None = field(default=None, repr=False)
 
@@ -131,11 +136,12 @@ class State:
         return cls(plan, moments, moments.labels, plan.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "version": 0, "_scores": None, "_open": None}
+        fresh = {"version": 0, "room": shapes.Room(), "_scores": None, "_open": None}
+        return self.__dict__ | fresh
 
     def copy(self) -> State:
         """An independent copy."""
-        return self._with(moments=self.moments.copy())
+        return self._with(moments=self.moments.copy(), room=shapes.Room())
 
     @property
     def begun(self) -> bool:
@@ -192,7 +198,7 @@ class State:
 
     def _entering(self, base: State, chunk: Moments, declared: Labels) -> tuple[Any, ...]:
         """How a chunk is added to what is learned, after widening to ``base``."""
-        grown = base.moments.with_labels(chunk.labels)
+        grown = shapes.with_labels(base.moments, chunk.labels, self.room)
         after = {"moments": grown, "declared": declared, "version": self.version + 1}
         if base is not self:
             after |= {"fixed": base.fixed, "names": base.names}
@@ -239,11 +245,11 @@ class State:
         """Moments of rows, or of terms of them where these are known already."""
         fixed = self.fixed
         rows_of, labels = batch.group(batch.y, self.moments.labels)
-        d = batch.X.shape[1] if fixed is None else fixed.size
+        X = batch.X if terms is None else terms
+        d = X.shape[1] if fixed is None or terms is not None else fixed.size
         require_room(len(labels), d, limit, fixed is not None)
         half_life, extremes = self.plan.half_life, self.plan.extremes
         through = fixed if terms is None else None
-        X = batch.X if terms is None else terms
         chunk = moments_of(X, rows_of, labels, batch.weight, half_life, extremes, anchor, through)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
@@ -297,7 +303,7 @@ class State:
         if self.fixed is not None or self.warmup is not None:
             return self.placed(np.arange(self.inputs), names, limit)
         require_room(len(self.moments.n), len(names), limit, mapped=False)
-        moments = self.moments.with_features(len(names))
+        moments = shapes.with_features(self.moments, len(names), self.room)
         return self._with(moments=moments, names=None if self.names is None else list(names))
 
     def placed(self, at: NDArray[np.intp], names: Sequence[Any], limit: float) -> State:
@@ -317,7 +323,11 @@ class State:
         plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
         kept = None if self.names is None else list(names)
         return self._with(
-            plan=plan, moments=self.moments.placed(moved, d), fixed=fixed, warmup=warmup, names=kept
+            plan=plan,
+            moments=shapes.placed(self.moments, moved, d),
+            fixed=fixed,
+            warmup=warmup,
+            names=kept,
         )
 
     def only(self, at: NDArray[np.intp]) -> State:
@@ -327,7 +337,9 @@ class State:
             fixed, terms = fixed.only(at)
         plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
         names = None if self.names is None else [self.names[j] for j in at.tolist()]
-        return self._with(plan=plan, moments=self.moments.only(terms), fixed=fixed, names=names)
+        return self._with(
+            plan=plan, moments=shapes.only(self.moments, terms), fixed=fixed, names=names
+        )
 
     def _with(self, **changes: Any) -> State:
         return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)

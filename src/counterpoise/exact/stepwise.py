@@ -16,6 +16,7 @@ from counterpoise.exact.classes import problems, union
 from counterpoise.exact.limits import require_room
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
+from counterpoise.exact.shapes import with_labels
 from counterpoise.exact.state import Batch, State
 
 
@@ -99,7 +100,7 @@ def _fixed(
     rows_of, arrived = batch.group(batch.y, moments.labels)
     labels = union(arrived, classes)
     require_room(len(labels), len(first), limit, state.plan.text is not None)
-    moments = moments.with_labels(arrived).with_labels(labels)
+    moments = with_labels(with_labels(moments, arrived), labels)
     codes = np.empty(len(X), dtype=np.intp)
     for k, mine in enumerate(rows_of):
         codes[mine] = k

@@ -11,20 +11,18 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, replace
-from shlex import quote
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from counterpoise import beside
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import MOST, Encoded, Encoding
+from counterpoise.errors import Message, Remedy, Setting
 from counterpoise.features import FixedMap
 from counterpoise.features.given import text_of
 from counterpoise.jobs.known import recognised
@@ -50,6 +48,7 @@ from counterpoise.streams.prefetch import ahead
 
 CHUNK_ROWS = 8192
 SETTLED = 1000  # rows after which a new label is more likely a mistake
+ANEW = Remedy("learn into a new file")
 PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
 
@@ -98,7 +97,7 @@ class Learner:
         Rows that were read and forgotten since.
     outlying : Outlying
         Values far from everything that was learned before them.
-    notes : dict
+    notes : dict of Message
         What somebody should be told at the end, by subject.
     formerly : dict of str to str
         Other paths under which inputs of this run were known.
@@ -123,7 +122,7 @@ class Learner:
         self.held: Counts | None = np.zeros(0, dtype=np.int64)
         self.forgotten = 0
         self.outlying = Outlying()
-        self.notes: dict[Any, str] = {}
+        self.notes: dict[Any, Message] = {}
         self.formerly: dict[str, str] = {}
         self._classes: list[Any] = []
         self._amended = False
@@ -143,7 +142,10 @@ class Learner:
             if like is not None:
                 columns = {**asdict(like.columns), **columns}
             if not columns.get("label"):
-                raise DataError("say which column holds the labels, with --label COLUMN")
+                raise DataError(
+                    "no column is named as the label",
+                    Remedy("say which column holds the labels, with {}", "label"),
+                )
             self.encoding = Encoding(Columns(**columns))
             if like is not None:
                 self.encoding = replace(self.encoding, kinds=like.kinds, features=like.features)
@@ -274,7 +276,7 @@ class Learner:
         if self.model is not None and self.model.__sklearn_is_fitted__():
             self.outlying.look(self.model, self._next.features, encoded.X, encoded.kept, chunk)
         for subject, text in encoded.notes.items():
-            self.notes.setdefault(subject, f"warning: {chunk.source}: {text}")
+            self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
         return encoded
 
     def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
@@ -328,15 +330,16 @@ class Learner:
         elif self.positive not in counts:
             self.positive = rarest(counts) if len(counts) > 1 else None
         if self.positive != before[1] and self.positive is not None:
-            self.notes["positive"] = (
-                f"the positive class is {str(self.positive)!r}; --positive says otherwise"
+            self.notes["positive"] = Message(
+                f"the positive class is {str(self.positive)!r}",
+                Remedy("{} says otherwise", "positive"),
             )
         for option, names in self._named().items():
             for name in names:
                 if name not in by_name:
-                    self.notes[option, name] = (
-                        f"warning: {option} names the class {name!r}, and no row has it yet; the "
-                        f"classes are {', '.join(by_name)}"
+                    text = f" names the class {name!r}, and no row has it yet; the classes are "
+                    self.notes[option, name] = Message(
+                        ("warning: ", Setting(option), text, ", ".join(by_name))
                     )
         return self._amended or before != (self.settled, self.positive)
 
@@ -373,10 +376,10 @@ class Learner:
     def _named(self) -> dict[str, list[str]]:
         """Classes that options name, by option."""
         options = self._options if self.model is None else self.model.get_params(deep=False)
-        named = {} if self._positive is None else {"--positive": [self._positive]}
-        for option, name in (("--cost", "costs"), ("--class-weight", "class_weight")):
+        named = {} if self._positive is None else {"positive": [self._positive]}
+        for name in ("costs", "class_weight"):
             if isinstance(options.get(name), Mapping):
-                named[option] = [str(label) for label in options[name]]
+                named[name] = [str(label) for label in options[name]]
         return named
 
     def _require_named(self, known: Iterable[Any], where: str) -> None:
@@ -385,10 +388,11 @@ class Learner:
         for option, names in self._named().items():
             strange = [name for name in names if name not in labels]
             if strange:
+                text = f" names the class {strange[0]!r}, and the classes are {', '.join(labels)}"
                 raise DataError(
-                    f"{where}: {option} names the class {strange[0]!r}, and the classes are "
-                    f"{', '.join(labels)}; correct it, or name them all with --classes if it is to "
-                    "come later"
+                    (f"{where}: ", Setting(option), text),
+                    Remedy("correct it"),
+                    Remedy("name them all with {} if it is to come later", "classes"),
                 )
 
     def _require_labels(self, chunk: Chunk, encoded: Encoded) -> None:
@@ -411,23 +415,24 @@ class Learner:
             raise chunk.error(
                 row,
                 f"{text}: {self.path} has learned {self.settled:,} rows of "
-                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}; correct it, or "
-                "learn new classes with --new-class",
+                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}",
+                Remedy("correct it"),
+                Remedy("learn new classes", "new_class", True),
             )
         if self.settled:
             for label in new:
                 row = int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, [label]).argmax()])
-                self.notes["label", label] = (
+                self.notes["label", label] = Message(
                     f"warning: {chunk.source}, row {chunk.first + row}: label {str(label)!r} is a "
                     f"new class beside {', '.join(map(str, known[:6]))}"
                 )
 
     def _require_schema(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
-        drop = f", or leave the column out with --drop {quote(name)}" if verb == "has" else ""
-        raise DataError(
-            f"{chunk.source} {verb} column {name!r}, {what}; if tables of both kinds are to be "
-            f"learned, with 0 where a column is not, say --new-columns{drop}"
-        )
+        both = "if tables of both kinds are to be learned, with 0 where a column is not, say {}"
+        remedies = [Remedy(both, "new_columns", True)]
+        if verb == "has":
+            remedies.append(Remedy("leave the column out", "drop", [name]))
+        raise DataError(f"{chunk.source} {verb} column {name!r}, {what}", *remedies)
 
     def _notice_columns(self, chunk: Chunk, key: str, lacking: list[str]) -> None:
         """Raise if a table has other columns than those before, or say so if it may."""
@@ -441,7 +446,7 @@ class Learner:
                 listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
                 self.notes.setdefault(
                     ("fields", chunk.source),
-                    f"{chunk.source}: new fields, 0 in all rows before: {listed}",
+                    Message(f"{chunk.source}: new fields, 0 in all rows before: {listed}"),
                 )
             return
         if new and not self._new_columns:
@@ -449,7 +454,7 @@ class Learner:
         for names, text in ((new, "new, and 0 in all rows before"), (lacking, "not there, and 0")):
             for name in names:
                 self.notes.setdefault(
-                    ("column", name, text), f"{chunk.source}: column {name!r} is {text}"
+                    ("column", name, text), Message(f"{chunk.source}: column {name!r} is {text}")
                 )
 
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
@@ -517,8 +522,9 @@ class Learner:
             if mine == theirs:
                 return
         raise DataError(
-            f"{self.path} was not begun with the map that {path} has now; leave --features out, or "
-            "learn into a new file"
+            f"{self.path} was not begun with the map that {path} has now",
+            Remedy("leave {} out", "features"),
+            ANEW,
         )
 
     def _require_unknown(self, chunk: Chunk) -> None:
@@ -526,7 +532,8 @@ class Learner:
             if record.begins_like(chunk.starts):
                 raise DataError(
                     f"{chunk.source} begins with the same rows as {other}, which was learned "
-                    "before; if they are to be learned again, say --allow-overlap"
+                    "before",
+                    Remedy("if they are to be learned again, say {}", "allow_overlap", True),
                 )
 
     def _resume(
@@ -558,10 +565,11 @@ class Learner:
         ):
             for name, value in now.items():
                 if value != before[name]:
+                    text = f" is {shown(value)}, but {self.path} was learned with "
                     raise DataError(
-                        f"{OPTIONS.get(name, '--' + name.replace('_', '-'))} is {shown(value)}, "
-                        f"but {self.path} was learned with {shown(before[name])}; leave the option "
-                        "out, or learn into a new file"
+                        (Setting(name), text, shown(before[name])),
+                        Remedy("leave the option out"),
+                        ANEW,
                     )
 
     def _changed(self, columns: Mapping[str, Any]) -> Columns:
@@ -570,9 +578,11 @@ class Learner:
         known = self.model.classes_.tolist() if self.model is not None else []
         classes = columns.get("classes", before.classes)
         if classes and not {str(label) for label in known} <= set(classes):
+            text = f" is {shown(classes)}, but {self.path} has learned "
             raise DataError(
-                f"--classes is {shown(classes)}, but {self.path} has learned "
-                f"{', '.join(map(str, known))}; name these too, or learn into a new file"
+                (Setting("classes"), text, ", ".join(map(str, known))),
+                Remedy("name these too"),
+                ANEW,
             )
         more = [name for name in columns.get("drop", ()) if name not in before.drop]
         seen = [name for name in more if self.encoding.knows(name)]
@@ -636,17 +646,17 @@ def made(options: Mapping[str, Any], columns: Columns) -> Model:
 
 def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
     """Raise if an option decides what a model that chooses decides by itself."""
+    costs = (" balances the classes, with ", Setting("costs"), " if you like")
+    given = {*options, *(["weight"] if columns.weight is not None else [])}
     for name, what in (
-        ("ridge", "chooses the ridge"),
-        ("scale", "scales by itself"),
-        ("class_weight", "balances the classes, with --cost if you like"),
-        ("fit_intercept", "has a constant"),
+        ("ridge", (" chooses the ridge",)),
+        ("scale", (" scales by itself",)),
+        ("class_weight", costs),
+        ("fit_intercept", (" has a constant",)),
+        ("weight", (" counts rows",)),
     ):
-        if name in options:
-            option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
-            raise DataError(f"--features auto {what}; leave {option} out")
-    if columns.weight is not None:
-        raise DataError("--features auto counts rows; leave --weight out")
+        if name in given:
+            raise DataError((Setting("features", AUTO), *what), Remedy("leave {} out", name))
 
 
 def _named(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -659,9 +669,6 @@ def _named(options: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-OPTIONS = {"hashed": "--hash", "costs": "--cost", "fit_intercept": "--intercept"}
-
-
 def _typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
     """Options with the keys of dicts by label as the labels are."""
     result = dict(options)
@@ -672,8 +679,7 @@ def _typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
                 result[name] = {int(key): number for key, number in value.items()}
             except ValueError:
                 raise DataError(
-                    f"{OPTIONS.get(name, '--class-weight')} names {list(value)}, but labels are "
-                    "whole numbers"
+                    (Setting(name), f" names {list(value)}, but labels are whole numbers")
                 ) from None
     features = {"features": result.pop("features")} if "features" in result else {}
     return {**options_of(plain_options(result), result), **features}
@@ -696,32 +702,6 @@ def shown(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ", ".join(map(str, value)) or "nothing"
     return "none" if value is None else str(value)
-
-
-class BusyError(DataError):
-    """A model that another process is writing."""
-
-
-@contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Keep others from writing a file: a lock beside it, which goes when its owner does.
-
-    Parameters
-    ----------
-    path : str
-        The model file.
-    """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
-    try:
-        lock = beside.locked(path)
-        lock.__enter__()
-    except beside.BusyError as error:
-        raise BusyError(str(error)) from None
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def learn(

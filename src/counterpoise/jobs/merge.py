@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from counterpoise.arrays import Counts
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import Remedy
 from counterpoise.exact.moments import Moments
 from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.recent import together
@@ -99,7 +99,8 @@ def _positive(
     if len(both) == 2 and both[0] != both[1]:
         raise DataError(
             f"the positive class is {str(both[0])!r} in {names[0]} and {str(both[1])!r} in "
-            f"{names[1]}; say which it is to be, with --positive"
+            f"{names[1]}",
+            Remedy("say which it is to be, with {}", "positive"),
         )
     return both[0] if both else None
 
@@ -206,8 +207,8 @@ def _repeated(moments: Moments, times: int) -> Moments:
 def _undecided(path: str) -> DataError:
     return DataError(
         f"{path} holds a model that chooses by itself, which depends on the order of the rows, so "
-        "that it can neither be merged nor forget; learn one that begins with its choice: "
-        f"--features {quote(path)}"
+        "that it can neither be merged nor forget",
+        Remedy("learn one that begins with its choice: {}", "features", path),
     )
 
 
@@ -231,8 +232,9 @@ def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
         other = two.encoding.kinds.get(column, kind)
         if kind != other:
             raise DataError(
-                f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}; learn one "
-                f"of them again with --numeric {quote(column)} or --categorical {quote(column)}"
+                f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}",
+                Remedy("learn one of them again", "numeric", [column]),
+                Remedy("{}", "categorical", [column]),
             )
     labels = {one.encoding.labels, two.encoding.labels} - {None}
     if len(labels) > 1:
@@ -253,8 +255,8 @@ def _united(
         same = [k for k, known in one.items() if known.begins_like(record.starts)]
         if same and not allow_overlap:
             raise DataError(
-                f"{same[0]} was learned by {names[0]} and by {names[1]}; if its rows are to count "
-                "twice, say --allow-overlap"
+                f"{same[0]} was learned by {names[0]} and by {names[1]}",
+                Remedy("if its rows are to count twice, say {}", "allow_overlap", True),
             )
         if key in same:
             if records[key].mark != record.mark:

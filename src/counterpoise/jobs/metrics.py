@@ -78,11 +78,8 @@ class MetricsFile:
         if not (due or (last and rows > self._written)):
             return
         line = json.dumps({"model": self.model, "rows": rows, **self.window.plain()}) + "\n"
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            os.write(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+        with open(self.path, "ab", buffering=0) as file:
+            file.write(line.encode())
         self.window, self._written = Confusion(), rows
 
     def unsaid(self, rows: int) -> Window | None:
@@ -99,11 +96,8 @@ class MetricsFile:
             None if the last line is about the last row.
         """
         if os.path.exists(self.path):
-            descriptor = os.open(self.path, os.O_WRONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with open(self.path, "ab") as file:
+                os.fsync(file.fileno())
         if rows == self._written:
             return None
         counts = sorted((true, said, n) for (true, said), n in self.window.counts.items())

@@ -6,11 +6,10 @@ import bisect
 import csv
 import io
 import json
-import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from counterpoise.arrays import Vector
-from counterpoise.beside import created, discard_temporary, temporary_name
+from counterpoise.atomic import writing
+from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import WINDOW, of_class, standing
 from counterpoise.jobs.store import Stored, sometimes
-from counterpoise.modelfile.container import sync
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
 
@@ -165,8 +164,9 @@ class Predictor:
         clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(
-                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is; "
-                "rename it, or carry other columns along with --id"
+                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is",
+                Remedy("rename it"),
+                Remedy("carry other columns along", "carry"),
             )
         nothing = pa.nulls(chunk.rows, pa.string())
         return {name: chunk.columns.get(name, nothing) for name in names}
@@ -256,7 +256,8 @@ def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[
         yield predictor.table(chunk)
 
 
-class Sink:
+@contextmanager
+def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
     """Where tables of predictions go: standard output, or a file that appears when it is whole.
 
     Parameters
@@ -265,26 +266,39 @@ class Sink:
         The file; None for standard output.
     format : str
         "csv", "tsv", "jsonl" or "parquet".
+
+    Yields
+    ------
+    Sink
+    """
+    with nullcontext(sys.stdout.buffer) if path is None else writing(path, "the output") as file:
+        result = Sink(file, format, live=path is None)
+        try:
+            yield result
+        except BaseException:
+            result.finish(whole=False)
+            raise
+        result.finish(whole=True)
+
+
+class Sink:
+    """Writes tables of predictions into an open file.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to.
+    format : str
+        "csv", "tsv", "jsonl" or "parquet".
+    live : bool
+        Whether somebody waits for each row.
     """
 
-    def __init__(self, path: str | None, format: str) -> None:  # noqa: A002
-        self.path = None if path is None else os.path.realpath(path)
+    def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
         self.format = format
         self._names: list[str] | None = None
         self._parquet: Any = None
-        self._file: Any = None
-        self._temporary = ""
-
-    def open(self) -> None:
-        """Begin; whatever happens from here on, :meth:`close` tidies up."""
-        if self.path is None:
-            return
-        if os.path.exists(self.path) and not os.path.isfile(self.path):  # a pipe, a device
-            self._file = open(self.path, "wb")  # noqa: SIM115
-            return
-        discard_temporary(self.path)
-        self._temporary = temporary_name(self.path)
-        self._file = os.fdopen(created(self._temporary), "wb")
+        self._file, self._live = file, live
 
     @property
     def begun(self) -> bool:
@@ -306,19 +320,18 @@ class Sink:
             table = self._aligned(table)
         if self.format == "parquet":
             if self._parquet is None:
-                out = self._file or sys.stdout.buffer
-                self._parquet = pa.parquet.ParquetWriter(out, table.schema)
+                self._parquet = pa.parquet.ParquetWriter(self._file, table.schema)
             try:
                 self._parquet.write_table(table.cast(self._parquet.schema))
             except pa.ArrowInvalid as error:
-                raise DataError(f"a column has changed its type ({error}); use --to csv") from None
+                raise DataError(
+                    f"a column has changed its type ({error})", Remedy("use {}", "to", "csv")
+                ) from None
             return
         data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
-        if self._file is not None:
-            self._file.write(data)
-        else:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+        self._file.write(data)
+        if self._live:
+            self._file.flush()
 
     def _aligned(self, table: pa.Table) -> pa.Table:
         """Columns in the order of the header; what is not there is empty."""
@@ -326,40 +339,28 @@ class Sink:
         more = [name for name in table.column_names if name not in names]
         if more:
             raise DataError(
-                f"column {more[0]!r} has appeared after the header was written; carry columns "
-                "along by name with --id, or use --to jsonl"
+                f"column {more[0]!r} has appeared after the header was written",
+                Remedy("carry columns along by name", "carry"),
+                Remedy("use {}", "to", "jsonl"),
             )
         nothing = pa.nulls(table.num_rows, pa.string())
         there = set(table.column_names)
         return pa.table({name: table[name] if name in there else nothing for name in names})
 
-    def close(self, whole: bool) -> None:
-        """Finish.
+    def finish(self, whole: bool) -> None:
+        """Write what comes last.
 
         Parameters
         ----------
         whole : bool
-            Whether all was written; else the file does not appear.
+            Whether all rows were written; else nobody will read the file.
         """
-        try:
-            if self._parquet is not None:
-                if whole:
-                    self._parquet.close()
-                else:
-                    self._parquet.is_open = False  # or its footer would be written one day
-            if whole and self._temporary and self.path is not None:
-                self._file.flush()
-                os.fsync(self._file.fileno())
-                os.close(os.dup(self._file.fileno()))  # whatever closing has to say
-                os.replace(self._temporary, self.path)
-                self._temporary = ""
-                sync(os.path.dirname(self.path))
-        finally:
-            if self._temporary:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._temporary)
-            if self._file is not None:
-                self._file.close()
+        if self._parquet is None:
+            return
+        if whole:
+            self._parquet.close()
+        else:
+            self._parquet.is_open = False  # or its footer would be written one day
 
 
 def _csv(table: pa.Table, header: bool, kind: str) -> bytes:

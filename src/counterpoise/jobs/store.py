@@ -183,7 +183,10 @@ def input_key(path: str, model: str) -> str:
     real = os.path.realpath(path)
     if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
         real = os.path.abspath(path)
-    key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
+    try:
+        key = os.path.relpath(real, os.path.dirname(os.path.realpath(model)))
+    except ValueError:  # on another drive
+        key = real
     return os.path.join(".", key) if key.startswith("-") else key
 
 

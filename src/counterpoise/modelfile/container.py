@@ -7,12 +7,10 @@ gives the same bytes. ``docs/file-format.md`` describes it for other languages.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,7 +18,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from counterpoise.beside import created, discard_temporary, temporary_name
+from counterpoise.atomic import writing
 from counterpoise.version import VERSION
 
 KEY = "counterpoise"
@@ -77,8 +75,6 @@ class Contents:
 def save(path: str | os.PathLike[str], contents: Contents) -> None:
     """Write a file: wholly, or not at all.
 
-    It is written under a temporary name in the same directory, brought to the disk, and renamed.
-
     Parameters
     ----------
     path : path
@@ -86,57 +82,9 @@ def save(path: str | os.PathLike[str], contents: Contents) -> None:
     contents : Contents
         What to write.
     """
-    write_whole(path, to_bytes(contents), "the model")
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes, what: str) -> None:
-    """Write bytes under a temporary name, bring them to the disk, and rename.
-
-    Parameters
-    ----------
-    path : path
-        Where to; an older file is replaced.
-    data : bytes
-        What to write.
-    what : str
-        What to call it in messages.
-    """
-    path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: no renaming there
-        with open(path, "wb") as file:
-            file.write(data)
-        return
-    temporary = temporary_name(path)
-    try:
-        mode = os.stat(path).st_mode & 0o777
-    except FileNotFoundError:
-        mode = None
-    try:
-        discard_temporary(path)
-        descriptor = created(temporary)
-        try:
-            if mode is not None:
-                os.fchmod(descriptor, mode)
-            left = memoryview(data)
-            while left:
-                left = left[os.write(descriptor, left) :]
-            os.fsync(descriptor)
-            os.close(os.dup(descriptor))  # whatever closing has to say; the file stays held
-            os.replace(temporary, path)
-        finally:
-            with suppress(OSError):
-                os.close(descriptor)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise type(error)(
-                error.errno,
-                f"{_reason(error)}; {what} was not saved and any older file is as it was",
-                path,
-            ) from None
-        raise
-    sync(os.path.dirname(path))
+    data = to_bytes(contents)
+    with writing(path, "the model") as file:
+        file.write(data)
 
 
 def to_bytes(contents: Contents) -> bytes:
@@ -166,28 +114,6 @@ def to_bytes(contents: Contents) -> bytes:
     metadata = {KEY: _canonical(header).decode()}
     data: bytes = safetensors.numpy.save(tensors, metadata)
     return data
-
-
-def sync(folder: str) -> None:
-    """Bring a rename to the disk too, where directories can be opened.
-
-    Parameters
-    ----------
-    folder : str
-        Where it happened.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
 
 
 # Reading

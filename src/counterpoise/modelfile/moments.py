@@ -26,7 +26,7 @@ def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]
     Parameters
     ----------
     moments : Moments
-        What was learnt.
+        What was learned.
     fading : bool
         Whether rows fade.
 

@@ -90,7 +90,7 @@ def contents_of(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -
     estimator : BaseEstimator
         Whose parameters and names of features belong to it.
     arrays, facts : dict
-        What it has learnt.
+        What it has learned.
 
     Returns
     -------

@@ -130,7 +130,7 @@ class ConfidenceWeighted(OnlineRule):
         ConfidenceWeighted
         """
         result = super().from_contents(contents)
-        mantissa = np.frexp(result._state.z)[0]
+        mantissa = np.frexp(contents.arrays["z"])[0]
         require(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
         return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ from threadpoolctl import threadpool_limits
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import MOST, Encoding
+from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.spark.frames import Plan, chunks, columns_of, planned
-from counterpoise.streams.chunk import DataError
+from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planned
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
@@ -163,8 +162,10 @@ def encoded(
     for name, kind in kinds.items():
         if kind == "time" and name not in columns.time and name not in before.kinds:
             raise DataError(
-                f"column {name!r} holds dates; learn them as seconds with time=[{name!r}], as "
-                f"categories with categorical=[{name!r}], or leave them out with drop=[{name!r}]"
+                f"column {name!r} holds dates",
+                Remedy("learn them as seconds", "time", [name]),
+                Remedy("as categories", "categorical", [name]),
+                Remedy("leave them out", "drop", [name]),
             )
     certain = [Feature(n, "number") for n, kind in kinds.items() if kind in ("number", "time")]
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
@@ -184,8 +185,9 @@ def encoded(
         count = sum(f.column == name and f.kind == "category" for f in everything)
         if count > MOST:
             raise DataError(
-                f"column {name!r} has more than {MOST:,} categories; spread them over buckets with "
-                f"hashed={{{name!r}: 256}}, or leave the column out with drop=[{name!r}]"
+                f"column {name!r} has more than {MOST:,} categories",
+                Remedy("spread them over buckets", "hashed", {name: 256}),
+                Remedy("leave the column out", "drop", [name]),
             )
     return Encoding(columns, {**kinds, **before.kinds}, everything, labels)
 
@@ -205,7 +207,7 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
             for chunk in chunks(batches, _partition(), names, vectors, unread):
                 _, known = known.learn(chunk)
         except ValueError as error:
-            yield _batch(FEATURE, [(str(error), "", "", "")], large)
+            yield _batch(FEATURE, [(_words(error), "", "", "")], large)
             return
         yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
 
@@ -252,7 +254,7 @@ def learned(
                         model.partial_fit(one.X, one.y, sample_weight=one.weight)
                         _require_few(model, encoding)
         except ValueError as error:
-            yield _batch(PART, [(part, str(error), 0, b"")], large)
+            yield _batch(PART, [(part, _words(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
         data = model.state_.to_bytes() if model is not None and known else b""
@@ -354,23 +356,9 @@ def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBa
 
 def _raise_first(errors: list[str]) -> None:
     if errors:
-        raise DataError(in_python(errors[0]))
+        raise DataError(errors[0])
 
 
-def in_python(message: str) -> str:
-    """A message that names options of the command line, with the arguments that they are here.
-
-    Parameters
-    ----------
-    message : str
-        For example "drop such rows with --missing drop".
-
-    Returns
-    -------
-    str
-        Here 'drop such rows with missing="drop"'.
-    """
-    message = re.sub(r"--missing (\w+)", r'missing="\1"', message)
-    message = re.sub(r"--hash ([^=\s]+)=(\d+)", r'hashed={"\1": \2}', message)
-    message = re.sub(r"--(drop|numeric|categorical|time) ([^\s,;)]+)", r'\1=["\2"]', message)
-    return message.replace("--label", "label").replace("--weight", "weight")
+def _words(error: ValueError) -> str:
+    """What a partition says of an error, to whoever has called from Python."""
+    return error.message.spelled(in_spark) if isinstance(error, DataError) else str(error)

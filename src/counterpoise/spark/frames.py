@@ -15,10 +15,26 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, functions, types
 
 from counterpoise.encoding.columns import Columns
-from counterpoise.streams.chunk import Chunk, DataError, Mark
+from counterpoise.errors import DataError, Setting, in_python
+from counterpoise.streams.chunk import Chunk, Mark
 
-ARGUMENTS = {"--keep": "features", "--hash": "hashed"}  # what options are called here
+ARGUMENTS = {"keep": "features", "features": "feature_map"}  # what settings are called here
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
+
+
+def in_spark(*settings: Setting) -> str:
+    """Spell settings as arguments of :func:`counterpoise.spark.fit`.
+
+    Parameters
+    ----------
+    *settings : Setting
+        The settings.
+
+    Returns
+    -------
+    str
+    """
+    return in_python(*(s._replace(option=ARGUMENTS.get(s.option, s.option)) for s in settings))
 
 
 def columns_of(
@@ -108,7 +124,7 @@ def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = N
     require_different(df, [field.name for field in df.schema.fields if columns.wanted(field.name)])
     for name, option in columns.named.items():
         if name not in known:
-            given, has = ARGUMENTS.get(option, option[2:]), ", ".join(map(repr, known))
+            given, has = ARGUMENTS.get(option, option), ", ".join(map(repr, known))
             raise DataError(f"the frame has no column {name!r}, given as {given}; it has {has}")
     taken: dict[str, Any] = {}
     vectors: dict[str, int] = {}

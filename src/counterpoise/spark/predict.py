@@ -16,13 +16,13 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import DataError
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.store import Stored, require_learned, stored_model
 from counterpoise.jobs.store import save as save_stored
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
-from counterpoise.streams.chunk import DataError
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
 Ready = tuple[Scores, Encoding]

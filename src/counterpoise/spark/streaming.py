@@ -12,17 +12,20 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from counterpoise.atomic import writing
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import DataError
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
-from counterpoise.jobs.learn import CHUNK_ROWS, BusyError, locked, rarest
+from counterpoise.jobs.learn import CHUNK_ROWS, rarest
+from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.jobs.store import Record, Stored, contents_of, of_contents, stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.fit import encoded, learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
-from counterpoise.streams.chunk import DataError, Mark
+from counterpoise.streams.chunk import Mark
 
 PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file
 
@@ -124,7 +127,8 @@ class ModelSink:
             result = settled(replace(folded, records={**records, self.key: known}))
             data = modelfile.to_bytes(contents_of(result))
             of_contents(modelfile.from_bytes(data), self.path)  # else it must not be written
-            modelfile.write_whole(self.path, data, "the model")
+            with writing(self.path, "the model") as file:
+                file.write(data)
 
     def _is_next(self, record: Record, whose: str, number: int, known: bool) -> bool:
         """Whether a batch is to be folded; raise if it cannot be told."""

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from counterpoise.streams.chunk import Chunk, DataError, Mark, Source
+from counterpoise.errors import DataError, Remedy
+from counterpoise.streams.chunk import Chunk, Mark, Source
 from counterpoise.streams.columnar import ColumnarSource
 from counterpoise.streams.delimited import Delimited
 from counterpoise.streams.jsonlines import JsonLines
@@ -94,7 +95,8 @@ def format_of(path: str) -> str:
     known = " ".join(ending for endings in FORMATS.values() for ending in endings)
     raise DataError(
         f"{path}: the name does not tell the format (known are {known}, with or without "
-        f"{' '.join(COMPRESSED)}); say it with --format"
+        f"{' '.join(COMPRESSED)})",
+        Remedy("say it", "format"),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from counterpoise.streams.chunk import DataError
+from counterpoise.errors import DataError
 
 SPACE = b" \t\r\n"
 ORDER = b"\xef\xbb\xbf"  # the byte order mark

@@ -7,13 +7,13 @@ is validated in full, its dictionaries too, before any value is looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterpoise.streams.chunk import CHUNK_BYTES, LONGEST, DataError, require_different
+from counterpoise.errors import DataError, Remedy
+from counterpoise.streams.chunk import CHUNK_BYTES, LONGEST, require_different
 
 CELL = 8  # bytes that any cell is taken to need
 NOTHING = 1 << 16  # rows of a batch in which every value is missing
@@ -116,13 +116,14 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
         if length > LONGEST:
             raise DataError(
                 f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
-                f"{LONGEST >> 20} MB; leave the column out with --drop {quote(name)}"
+                f"{LONGEST >> 20} MB",
+                Remedy("leave the column out", "drop", [name]),
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
     if simple or pa.types.is_temporal(kind):
         return column
     raise DataError(
-        f"{source}, column {name!r}: values of type {kind} cannot be learned; leave the column "
-        f"out with --drop {quote(name)}"
+        f"{source}, column {name!r}: values of type {kind} cannot be learned",
+        Remedy("leave the column out", "drop", [name]),
     )

@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterpoise.streams.chunk import DataError
+from counterpoise.errors import DataError
 from counterpoise.streams.unpacked import Zipped, undecided
 from counterpoise.streams.unpacked import opened as unpacked
 
+READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # Windows would change line ends
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -54,7 +55,7 @@ class Bytes:
         self.name = name
         self.consumed = 0
         try:
-            self._descriptor = 0 if path == "-" else os.open(path, os.O_RDONLY)
+            self._descriptor = 0 if path == "-" else os.open(path, READING)
             status = os.fstat(self._descriptor)
         except OSError as error:
             raise cannot_read(name, error) from None

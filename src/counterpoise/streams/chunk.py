@@ -9,15 +9,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from counterpoise.arrays import Flags
+from counterpoise.errors import DataError, Remedy, Words
 
 STARTS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
 CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
 LONGEST = 1 << 26  # bytes of one record, or of one text
 MOST_COLUMNS = 30_000  # that are read of a table
-
-
-class DataError(ValueError):
-    """Input that cannot be used; the message says where, what was found, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +111,25 @@ class Chunk:
             entries=None if self.entries is None else self.entries[:rows],
         )
 
-    def error(self, row: int, message: str) -> DataError:
+    def error(self, row: int, problem: Words, *remedies: Remedy) -> DataError:
         """Build an error about one row of this chunk.
 
         Parameters
         ----------
         row : int
             Its position in the chunk, from 0.
-        message : str
-            What is wrong, and what to do.
+        problem : str or sequence of str and Setting
+            What is wrong.
+        *remedies : Remedy
+            What to do.
 
         Returns
         -------
         DataError
         """
-        return DataError(f"{self.source}, row {self.first + row}: {message}")
+        where = f"{self.source}, row {self.first + row}: "
+        parts = (problem,) if isinstance(problem, str) else problem
+        return DataError((where, *parts), *remedies)
 
 
 def require_different(names: Sequence[str], source: str) -> None:
@@ -160,8 +161,9 @@ def require_few(count: int, source: str) -> None:
     """
     if count > MOST_COLUMNS:
         raise DataError(
-            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}; name those that "
-            "matter with --keep, or leave the others out with --drop"
+            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
+            Remedy("name those that matter", "keep"),
+            Remedy("leave the others out", "drop"),
         )
 
 
@@ -235,12 +237,16 @@ def changed(name: str, mark: Mark) -> DataError:
     DataError
     """
     if name == "standard input" or name.startswith("standard input "):
-        remedy = (
-            "replay it from its start, or give other data a name of its own with --stdin-name NAME"
+        remedies = (
+            Remedy("replay it from its start"),
+            Remedy("give other data a name of its own", "stdin_name"),
         )
     else:
-        remedy = "restore the file, or give the new data under another name"
+        remedies = (
+            Remedy("restore the file"),
+            Remedy("give the new data under another name"),
+        )
     return DataError(
-        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were; "
-        f"{remedy}"
+        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were",
+        *remedies,
     )

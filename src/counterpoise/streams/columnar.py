@@ -17,17 +17,10 @@ import pyarrow.ipc
 import pyarrow.parquet
 from xxhash import xxh3_128
 
+from counterpoise.errors import DataError
 from counterpoise.streams.batches import CELL, plain, sizes
 from counterpoise.streams.bytes import Bytes, cannot_read
-from counterpoise.streams.chunk import (
-    CHUNK_BYTES,
-    STARTS,
-    Chunk,
-    DataError,
-    Mark,
-    changed,
-    require_few,
-)
+from counterpoise.streams.chunk import CHUNK_BYTES, STARTS, Chunk, Mark, changed, require_few
 from counterpoise.streams.messages import MARK, Messages, require_moderate_file
 from counterpoise.streams.prefetch import ahead
 

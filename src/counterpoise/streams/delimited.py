@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
+from counterpoise.errors import DataError, Remedy
 from counterpoise.streams._records import Cells
-from counterpoise.streams.chunk import Chunk, DataError, require_different, require_few
+from counterpoise.streams.chunk import Chunk, require_different, require_few
 from counterpoise.streams.text import Piece
 
 MOST_FIELDS = 1_000_000  # of a record
@@ -49,7 +50,7 @@ class Delimited:
             Its first record.
         """
         if header.lstrip().startswith((b'{"', b"{}")):
-            raise DataError(f"{name} holds JSON, not CSV; say so with --format jsonl")
+            raise DataError(f"{name} holds JSON, not CSV", Remedy("say so", "format", "jsonl"))
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)

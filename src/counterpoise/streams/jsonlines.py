@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from counterpoise.arrays import Flags
+from counterpoise.errors import DataError, Remedy
 from counterpoise.streams._records import Objects
 from counterpoise.streams.array import Elements
 from counterpoise.streams.bytes import Bytes
-from counterpoise.streams.chunk import Chunk, DataError, require_few
+from counterpoise.streams.chunk import Chunk, require_few
 from counterpoise.streams.text import Piece
 
 CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it
@@ -180,8 +180,9 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
     for i, value in enumerate(values):
         if isinstance(value, (dict, list)):
             raise DataError(
-                f"{name}, row {first + i}, column {column!r}: nested values cannot be learned; "
-                f"flatten them first, or leave the column out with --drop {quote(column)}"
+                f"{name}, row {first + i}, column {column!r}: nested values cannot be learned",
+                Remedy("flatten them first"),
+                Remedy("leave the column out", "drop", [column]),
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())

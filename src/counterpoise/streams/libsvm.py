@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from counterpoise.errors import DataError
 from counterpoise.streams._records import Lines
-from counterpoise.streams.chunk import Chunk, DataError
+from counterpoise.streams.chunk import Chunk
 from counterpoise.streams.text import Piece
 
 LABEL = "label"  # what the column of labels is called

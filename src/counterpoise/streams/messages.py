@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Callable
 
-from counterpoise.streams.chunk import DataError
+from counterpoise.errors import DataError
 
 MARK = b"ARROW1"
 CONTINUATION = 0xFFFFFFFF

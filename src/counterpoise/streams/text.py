@@ -13,16 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 from xxhash import xxh3_128
 
+from counterpoise.errors import DataError
 from counterpoise.streams.bytes import Bytes
-from counterpoise.streams.chunk import (
-    CHUNK_BYTES,
-    LONGEST,
-    STARTS,
-    Chunk,
-    DataError,
-    Mark,
-    changed,
-)
+from counterpoise.streams.chunk import CHUNK_BYTES, LONGEST, STARTS, Chunk, Mark, changed
 from counterpoise.streams.prefetch import mapped
 
 PIECE = 1 << 20  # bytes read at a time

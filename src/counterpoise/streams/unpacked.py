@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from counterpoise.streams.chunk import DataError
+from counterpoise.errors import DataError
 
 BLOCK = 1 << 16  # compressed bytes read at a time
 MEMORY = 1 << 28  # bytes that an xz file may ask for; xz -9 asks for a quarter of that

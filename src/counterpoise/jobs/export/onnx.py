@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from counterpoise.arrays import Matrix
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
 from counterpoise.features import (
     FixedMap,
@@ -255,7 +256,9 @@ def _terms(made: Graph, X: str, fixed: FixedMap) -> str:
 @singledispatch
 def _mapped(the_map: Map, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     """Blocks of terms of scaled rows, given the random numbers of the map."""
-    raise DataError(f"ONNX graphs do not know the map {the_map.text}; export with --to json")
+    raise DataError(
+        f"ONNX graphs do not know the map {the_map.text}", Remedy("export", "to", "json")
+    )
 
 
 @_mapped.register

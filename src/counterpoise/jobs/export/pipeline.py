@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.errors import Remedy
 from counterpoise.exact.classes import flat, winners
 from counterpoise.features import FixedMap
 from counterpoise.jobs.export import deciding
@@ -165,8 +166,9 @@ def fitted(stored: Stored) -> Pipeline:
     strange = [f for f in features if f.kind not in ("number", "category")]
     if strange:
         raise DataError(
-            f"feature {strange[0].name!r}: pipelines know numbers and categories only; export an "
-            "ONNX graph with --to onnx, or the coefficients with --to json instead"
+            f"feature {strange[0].name!r}: pipelines know numbers and categories only",
+            Remedy("export an ONNX graph", "to", "onnx"),
+            Remedy("the coefficients with {} instead", "to", "json"),
         )
     order = [j for j, f in enumerate(features) if f.kind == "number"]
     numbers = [features[j].column for j in order]

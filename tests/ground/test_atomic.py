@@ -2,21 +2,19 @@
 
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+from forks import MAIN
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.beside import created, discard_temporary, temporary_name
-from counterpoise.jobs.learn import locked
+from counterpoise.atomic import beside, discard_temporary, writing
+from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.jobs.store import stored_model
-from counterpoise.modelfile.container import write_whole
 from counterpoise.streams import DataError, expanded
 
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
 OTHERS = [
     "poetry.lock", ".poetry.lock", ".poetry.counterpoise", ".poetry.0123abcd.tmp", ".poetry.tmp",
     ".poetry.counterpoise-notes.tmp", ".poetry.toml.counterpoise-0123456789abcdef.tmp",
@@ -39,18 +37,31 @@ def test_files_of_others_stay(run):
     assert all(Path(name).read_text() == name for name in OTHERS)
 
 
+def hidden(folder="."):
+    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+
+
+def stray(path):
+    """What a process that was killed while it wrote has left."""
+    temporary = Path(beside(os.path.abspath(path), "-0123456789abcdef.tmp"))
+    temporary.write_bytes(b"half")
+    Path(f"{temporary}.lock").write_bytes(b"")
+    return temporary
+
+
 def test_models_whose_names_begin_alike_do_not_disturb_each_other(tmp_path):
     longer = str(tmp_path / "m4.st")
-    name = temporary_name(longer)
-    descriptor = created(name)
-    with locked(str(tmp_path / "m4")), locked(longer):
-        assert os.path.exists(name)
-    os.close(descriptor)
+    with writing(longer) as file:
+        with locked(str(tmp_path / "m4")), locked(longer):
+            assert len([n for n in hidden(tmp_path) if n.endswith(".tmp")]) == 1
+        file.write(b"whole")
+    assert Path(longer).read_bytes() == b"whole"
+    left = stray(longer)
     with locked(str(tmp_path / "m4")):
-        assert os.path.exists(name)
+        assert left.exists()
     with locked(longer):  # nobody holds it any more
-        assert not os.path.exists(name)
-    assert not os.listdir(tmp_path)
+        assert not left.exists()
+    assert os.listdir(tmp_path) == ["m4.st"]
 
 
 @pytest.mark.parametrize("command", ["learn", "predict", "save"])
@@ -58,18 +69,18 @@ def test_what_killed_processes_have_left_is_removed(run, command):
     write_rows()
     run("learn", "t.csv", "--label", "y", "-m", "m")
     target = "o.csv" if command == "predict" else "m"
-    stray = Path(temporary_name(os.path.abspath(target)))
-    stray.write_bytes(b"half")
+    left = stray(target)
     if command == "learn":
         run("learn", "t.csv", "-m", "m")
     elif command == "predict":
         run("predict", "m", "t.csv", "-o", "o.csv")
     else:
         BalancedRidgeClassifier().fit(*stream(20)).save("m")
-    assert not stray.exists()
-    assert not [name for name in os.listdir() if name.startswith(".")]
+    assert not left.exists()
+    assert not hidden()
 
 
+@pytest.mark.slow
 def test_temporary_files_in_use_are_never_removed(tmp_path):
     """While one writes again and again, others tidy up."""
     path, over = str(tmp_path / "m"), threading.Event()
@@ -83,16 +94,129 @@ def test_temporary_files_in_use_are_never_removed(tmp_path):
         thread.start()
     try:
         for k in range(300):
-            descriptor = created(name := temporary_name(path))
-            os.write(descriptor, b"%d" % k)
-            os.replace(name, path)
-            os.close(descriptor)
+            with writing(path) as file:
+                file.write(b"%d" % k)
             assert Path(path).read_bytes() == b"%d" % k
     finally:
         over.set()
         for thread in threads:
             thread.join()
     assert os.listdir(tmp_path) == ["m"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("another"), RuntimeError])
+def test_a_block_that_fails_leaves_the_old_file(tmp_path, error):
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+
+    def write():
+        with writing(path) as file:
+            file.write(b"new")
+            raise error
+
+    with pytest.raises(error if isinstance(error, type) else OSError):
+        write()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_an_error_about_another_file_stays_as_it_is(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, writing(tmp_path / "m"):
+        open("nowhere/there")  # noqa: SIM115
+    assert caught.value.filename == "nowhere/there"
+
+
+KILLED = """
+import os, sys
+from counterpoise.atomic import writing
+with writing("m") as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=tmp_path, stdin=pipe, stdout=pipe
+    )
+    assert process.stdout.readline() == b"writing\n"
+    discard_temporary(tmp_path / "m")
+    assert len(hidden(tmp_path)) == 2
+    process.kill()
+    process.communicate()
+    discard_temporary(tmp_path / "m")
+    assert not os.listdir(tmp_path)
+
+
+HOLDER = """
+import sys
+from counterpoise.jobs.lock import BusyError, locked
+with locked("m"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("end", ["kill", "close"])
+def test_a_lock_goes_when_its_owner_does(tmp_path, end):
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER], cwd=tmp_path, stdin=pipe, stdout=pipe
+    )
+    assert process.stdout.readline() == b"held\n"
+    path = str(tmp_path / "m")
+    with pytest.raises(BusyError, match="m is being written by another process"), locked(path):
+        pass
+    if end == "kill":
+        process.kill()
+    process.communicate()
+    assert hidden(tmp_path) == ([".m.counterpoise.lock"] if end == "kill" else [])
+    with locked(path):
+        pass
+    assert not os.listdir(tmp_path)
+
+
+COUNTER = """
+import sys
+from pathlib import Path
+from counterpoise.jobs.lock import BusyError, locked
+done = 0
+while done < 40:
+    try:
+        with locked("m"):
+            count = int(Path("count").read_text())
+            Path("count").write_text(str(count + 1))
+            done += 1
+    except BusyError:
+        pass
+"""
+
+
+def test_two_never_hold_a_lock_at_once(tmp_path):
+    """Locks that are removed by those who end must not be held by those who begin."""
+    (tmp_path / "count").write_text("0")
+    processes = [subprocess.Popen([sys.executable, "-c", COUNTER], cwd=tmp_path) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert (tmp_path / "count").read_text() == "120"
+    assert os.listdir(tmp_path) == ["count"]
+
+
+def test_no_folder_is_made(tmp_path):
+    path = tmp_path / "folder" / "m"
+    with pytest.raises(FileNotFoundError, match="folder/m"), locked(str(path)):
+        pass
+    with pytest.raises(FileNotFoundError, match="was not saved"), writing(path):
+        pass
+    assert not os.listdir(tmp_path)
+
+
+def test_a_lock_where_no_file_can_be_made_is_one_clear_error():
+    with pytest.raises(OSError, match="/proc/m") as caught, locked("/proc/m"):
+        pass
+    assert not isinstance(caught.value, BusyError)
 
 
 @pytest.mark.parametrize("kind", ["text", "link"])
@@ -123,8 +247,8 @@ def test_a_lock_is_for_one(tmp_path):
 
 def test_long_names_have_room(tmp_path):
     path = str(tmp_path / ("n" * 255))
-    with locked(path):
-        write_whole(path, b"x", "it")
+    with locked(path), writing(path) as file:
+        file.write(b"x")
     assert os.listdir(tmp_path) == ["n" * 255]
 
 
@@ -138,10 +262,10 @@ def test_a_model_is_a_file(run):
     assert sorted(os.listdir()) == ["folder", "pipe", "t.csv"]
 
 
-def test_pipes_with_a_name_go_on(tmp_path):
+def test_pipes_with_a_name_go_on(forks, tmp_path):
     """Process substitution: the same name leads to another pipe each time."""
-    learn = [*COMMAND, "learn", "--label", "y", "-m", "m", "--format", "csv", "--chunk-rows", "64"]
-    words = " ".join(f"'{word}'" for word in learn)
+    learn = ["learn", "--label", "y", "-m", "m", "--format", "csv", "--chunk-rows", "64"]
+    words = forks.line(["-c", MAIN, *learn])
     write_rows(tmp_path / "long.csv", 200)
     write_rows(tmp_path / "short.csv", 128)
     for name in ("short.csv", "long.csv"):

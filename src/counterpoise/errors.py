@@ -1,0 +1,163 @@
+"""What is wrong with data, and what to do about it, in the language of whoever reads it.
+
+A setting is an option in a shell and an argument in Python: ``drop=["amount"]``. Who finds a
+problem names the setting as Python does; who shows the message spells it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Setting(NamedTuple):
+    """A setting, perhaps with a value.
+
+    Attributes
+    ----------
+    option : str
+        What Python calls it.
+    value : object, optional
+        None if only the setting is meant, or the value is up to the reader.
+    """
+
+    option: str
+    value: Any = None
+
+
+Spelling = Callable[..., str]  # of settings
+Words = str | Sequence[str | Setting]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that can be done about a problem.
+
+    Attributes
+    ----------
+    words : str
+        What to do. The setting is put in place of ``{}``, or follows with "with" before it.
+    option : str, optional
+        The setting that does it, as Python calls it.
+    value : object, optional
+        Its value.
+    also : tuple of Setting
+        What must be set besides.
+    """
+
+    words: str
+    option: str | None = None
+    value: Any = None
+    also: tuple[Setting, ...] = ()
+
+    def spelled(self, spell: Spelling) -> str:
+        """In words.
+
+        Parameters
+        ----------
+        spell : callable
+            Spells settings.
+
+        Returns
+        -------
+        str
+        """
+        if self.option is None:
+            return self.words
+        shown = spell(Setting(self.option, self.value), *self.also)
+        before, place, after = self.words.partition("{}")
+        return f"{before}{shown}{after}" if place else f"{before} with {shown}"
+
+
+class Message:
+    """What somebody should be told: a problem, and what can be done.
+
+    Parameters
+    ----------
+    problem : str or sequence of str and Setting
+        What was found, and where.
+    *remedies : Remedy
+        What to do; one of them is enough.
+
+    Examples
+    --------
+    >>> from counterpoise.errors import Message, Remedy
+    >>> print(Message("column 'a' is missing", Remedy("leave the column out", "drop", ["a"])))
+    column 'a' is missing; leave the column out with drop=["a"]
+    """
+
+    def __init__(self, problem: Words, *remedies: Remedy) -> None:
+        self.problem = (problem,) if isinstance(problem, str) else tuple(problem)
+        self.remedies = remedies
+
+    def after(self, words: str) -> Message:
+        """Return the same, with words before it."""
+        return Message((words, *self.problem), *self.remedies)
+
+    def spelled(self, spell: Spelling) -> str:
+        """In words.
+
+        Parameters
+        ----------
+        spell : callable
+            Spells settings.
+
+        Returns
+        -------
+        str
+        """
+        problem = "".join(p if isinstance(p, str) else spell(p) for p in self.problem)
+        listed = [remedy.spelled(spell) for remedy in self.remedies]
+        if len(listed) > 1:
+            listed = [f"{', '.join(listed[:-1])}, or {listed[-1]}"]
+        return "; ".join([problem, *listed])
+
+    def __str__(self) -> str:
+        return self.spelled(in_python)
+
+
+class DataError(ValueError):
+    """Input that cannot be used; the message says where, what was found, and what to do.
+
+    Parameters
+    ----------
+    problem : str or sequence of str and Setting
+        What was found, and where.
+    *remedies : Remedy
+        What to do; one of them is enough.
+
+    Attributes
+    ----------
+    message : Message
+        Both.
+    """
+
+    def __init__(self, problem: Words, *remedies: Remedy) -> None:
+        super().__init__(problem, *remedies)
+        self.message = Message(problem, *remedies)
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
+def in_python(*settings: Setting) -> str:
+    """Spell settings as arguments.
+
+    Parameters
+    ----------
+    *settings : Setting
+        The settings.
+
+    Returns
+    -------
+    str
+        For example ``drop=["amount"]``, or the name alone where there is no value.
+    """
+    shown = []
+    for option, value in settings:
+        plain = isinstance(value, (bool, int, float))
+        text = str(value) if plain else json.dumps(value, ensure_ascii=False)
+        shown.append(option if value is None else f"{option}={text}")
+    return ", ".join(shown)
