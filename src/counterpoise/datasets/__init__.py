@@ -92,17 +92,7 @@ def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
 
 
 def remedy(one: DataSet) -> str:
-    """What to put where.
-
-    Parameters
-    ----------
-    one : DataSet
-        A set whose prepared file is absent.
-
-    Returns
-    -------
-    str
-    """
+    """How to obtain a set whose prepared file is absent, as one sentence."""
     places = " or ".join(_shown(folder) for folder in folders())
     here = f"into {places}" + ("" if os.environ.get(VARIABLE) else f", or set {VARIABLE}")
     if one.raw is None:

@@ -71,19 +71,7 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
 
 
 def has_raw(one: DataSet, folder: Path) -> bool:
-    """Whether all raw files of a set are there.
-
-    Parameters
-    ----------
-    one : DataSet
-        The set.
-    folder : Path
-        Where to look.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a folder contains all raw files of a set."""
     return one.raw is not None and all(_all(folder, file) for file in one.raw.files)
 
 
@@ -100,21 +88,8 @@ def _found(folder: Path, file: str) -> Path | None:
 
 
 def encoded(one: DataSet, paths: list[Path]) -> tuple[list[str], Matrix]:
-    """Read raw files and encode them.
-
-    Parameters
-    ----------
-    one : DataSet
-        The set.
-    paths : list of Path
-        Its raw files, in order.
-
-    Returns
-    -------
-    names : list of str
-        Of the features.
-    table : ndarray of shape (n, d + 1)
-        Features, then labels, −1 or 1.
+    """Read the raw files of a set, in order: feature names, and a table of shape (n, d + 1) with
+    the labels, −1 or 1, in the last column.
     """
     raw = one.raw or Raw(())
     if raw.separator == "libsvm":

@@ -48,34 +48,13 @@ POINTS = 200
 
 
 def style(name: str) -> dict[str, Any]:
-    """How a method is drawn.
-
-    Parameters
-    ----------
-    name : str
-        The method.
-
-    Returns
-    -------
-    dict
-        Arguments of matplotlib's ``plot``.
-    """
+    """Arguments of matplotlib's ``plot`` for a method."""
     drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
     return {**drawn, "color": theme.shade(drawn["color"])}
 
 
 def figure(height: float = 3.4) -> tuple[Figure, Any]:
-    """Make an empty figure that is readable in a narrow column.
-
-    Parameters
-    ----------
-    height : float
-        In inches; the width is always the same.
-
-    Returns
-    -------
-    Figure, Axes
-    """
+    """Make an empty figure, readable in a narrow column, of the given height in inches."""
     made = Figure(figsize=(5.2, height), layout="constrained")
     axes = made.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -84,17 +63,7 @@ def figure(height: float = 3.4) -> tuple[Figure, Any]:
 
 
 def svg(made: Figure) -> str:
-    """Draw a figure as SVG, the same text for the same figure.
-
-    Parameters
-    ----------
-    made : Figure
-        The figure.
-
-    Returns
-    -------
-    str
-    """
+    """Draw a figure as SVG; the same figure always gives the same text."""
     import matplotlib
 
     out = io.StringIO()
@@ -139,17 +108,8 @@ def _legend(axes: Any, entries: int) -> None:
 
 
 def window_of(y: Labels) -> int:
-    """Rows by which the G-mean of late is judged: so many that 25 of the rarest class are expected.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-
-    Returns
-    -------
-    int
-        A fiftieth of the rows at least, and a quarter at most.
+    """Rows in the window of the recent G-mean: enough to expect 25 of the rarest class, but at
+    least a fiftieth and at most a quarter of all.
     """
     rarest = np.unique(y, return_counts=True)[1].min()
     wanted = int(np.ceil(25 * len(y) / rarest))
@@ -159,19 +119,11 @@ def window_of(y: Labels) -> int:
 def running_g_mean(
     y: Labels, predicted: Labels, window: int | None = None
 ) -> tuple[Vector, Vector]:
-    """G-mean of the first rows, or of the last of them, at evenly spaced numbers of rows.
+    """Numbers of rows, evenly spaced, and the G-mean of the rows up to each, or of the last
+    ``window`` of them.
 
-    Parameters
-    ----------
-    y, predicted : ndarray of shape (n,)
-        True and predicted labels.
-    window : int, optional
-        How many of the last; the curve begins where there are as many.
-
-    Returns
-    -------
-    at, g_mean : ndarray
-        NaN where fewer than two classes are among these rows.
+    It is NaN where these rows are of fewer than two classes. With a window the curve begins at its
+    first full one.
     """
     start = 1 if window is None else min(window, len(y))
     at = np.unique(np.linspace(start, len(y), min(POINTS, len(y))).astype(int))
@@ -405,27 +357,13 @@ def time_per_row(results: list[Result]) -> Figure:
 
 
 def thousands(axis: Any, most: int = 5) -> None:
-    """Few ticks, in thousands with separators.
-
-    Parameters
-    ----------
-    axis : Axis
-        Of numbers of rows.
-    most : int, default=5
-        How many intervals at most.
-    """
+    """Set at most ``most`` intervals on an axis of row counts, with separators of thousands."""
     axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def plain_numbers(axis: Any) -> None:
-    """Ticks of a logarithmic axis as plain numbers, few of them.
-
-    Parameters
-    ----------
-    axis : Axis
-        A logarithmic one.
-    """
+    """Set few ticks on a logarithmic axis, as plain numbers."""
     low, high = sorted(axis.get_view_interval())
     decades = np.log10(high / low) if low > 0 else 1.0
     subs = (

@@ -78,18 +78,8 @@ def halves(
 
 
 def scaled(X: Matrix, by: Matrix) -> Matrix:
-    """Map features to [0, 1]; one that is constant becomes 0.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        What to map.
-    by : ndarray of shape (m, d)
-        Rows whose smallest and largest values become 0 and 1.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
+    """Map the features of X to [0, 1] by the extremes of the rows of ``by``; a constant feature
+    becomes 0.
     """
     low, high = by.min(axis=0), by.max(axis=0)
     result: Matrix = (X - low) / np.where(high > low, high - low, 1.0)

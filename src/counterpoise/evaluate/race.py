@@ -129,20 +129,7 @@ class _Targets:
 
 
 def uncounted(y: Labels, delay: int) -> int:
-    """Rows that come before labels of two classes have arrived.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    delay : int
-        The label of a row arrives this many rows after it.
-
-    Returns
-    -------
-    int
-        As many as there are rows if that never happens.
-    """
+    """Number of rows before labels of two classes have arrived; all rows if that never happens."""
     other = np.flatnonzero(y != y[0])
     return min(int(other[0]) + 1 + delay, len(y)) if len(other) else len(y)
 
@@ -199,20 +186,7 @@ def race(
 
 
 def too_slow(y: Labels, d: int) -> dict[str, float]:
-    """Rivals that would take long.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        Labels.
-    d : int
-        Number of features.
-
-    Returns
-    -------
-    dict of str to float
-        Seconds by the estimate: above LONG, and more than twice what the exact model takes.
-    """
+    """Methods whose estimated seconds exceed LONG and twice those of the exact model."""
     counts = np.unique(y, return_counts=True)[1].astype(float)
     most = max(LONG, 2.0 * seconds(OURS, counts, d))
     taken = {name: seconds(name, counts, d) for name in RIVALS}
@@ -220,21 +194,9 @@ def too_slow(y: Labels, d: int) -> dict[str, float]:
 
 
 def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
-    """Estimate the time of a runner from what a row costs it.
+    """Estimated seconds of a method for ``counts`` rows of each class and d features.
 
-    Parameters
-    ----------
-    name : str
-        Who.
-    counts : ndarray of shape (c,)
-        Rows of each class.
-    d : int
-        Number of features.
-
-    Returns
-    -------
-    float
-        Seconds on a machine of a billion steps a second; the same on every machine.
+    The estimate assumes a billion steps a second, so that it is the same on every machine.
     """
     n, c, d = counts.sum(), len(counts), d + 1
     problems = c if c > 2 else 1  # one against the rest
@@ -254,17 +216,9 @@ def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
 
 
 def standardised(X: Matrix) -> Matrix:
-    """Each row by the mean and the standard deviation of the rows before it.
+    """Scale each row of X, of shape (n, d), by mean and standard deviation of the rows before it.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The rows, in order.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Values of more than 10 deviations count as 10: early rows are judged by few others.
+    Values are clipped at 10 deviations, because early rows are compared with few others.
     """
     Z = X - X[0]
     before = np.arange(len(X))[:, None]

@@ -122,19 +122,9 @@ def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
 
 
 def groups(average: dict[str, float], difference: float) -> list[list[str]]:
-    """Largest groups of methods whose average ranks are closer than the critical difference.
+    """Largest groups of methods whose average ranks differ by less than ``difference``, best first.
 
-    Parameters
-    ----------
-    average : dict of str to float
-        Average ranks.
-    difference : float
-        The critical difference.
-
-    Returns
-    -------
-    list of list of str
-        Best first; none of a single method.
+    Groups of a single method are left out.
     """
     names = sorted(average, key=lambda name: average[name])
     found: list[list[str]] = []
@@ -146,16 +136,8 @@ def groups(average: dict[str, float], difference: float) -> list[list[str]]:
 
 
 def p_values(ranks: Matrix) -> Matrix:
-    """Nemenyi's p-value of each pair of methods, by scikit-posthocs.
-
-    Parameters
-    ----------
-    ranks : ndarray of shape (sets, methods)
-        Their ranks, or any values.
-
-    Returns
-    -------
-    ndarray of shape (methods, methods)
+    """Nemenyi's p-value of each pair of methods, by scikit-posthocs, from values of shape (sets,
+    methods).
     """
     import scikit_posthocs
 

@@ -43,18 +43,7 @@ def quiet() -> str:
 
 
 def shade(colour: str) -> str:
-    """A colour as the page needs it.
-
-    Parameters
-    ----------
-    colour : str
-        As it is on light pages.
-
-    Returns
-    -------
-    str
-        The same, or on dark pages a lighter one.
-    """
+    """A colour for the current page: unchanged on light pages, lighter on dark ones."""
     if not is_dark():
         return colour
     red, green, blue = (0.65 * part + 0.35 for part in to_rgb(colour))

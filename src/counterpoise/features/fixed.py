@@ -87,19 +87,9 @@ class FixedMap:
     def placed(
         self, at: NDArray[np.intp], names: Sequence[str]
     ) -> tuple[FixedMap, NDArray[np.intp]]:
-        """The same map for rows with more features, and where its terms are then.
+        """The same map for more features, named ``names``, and the new places of its d terms.
 
-        Parameters
-        ----------
-        at : ndarray of shape (l,)
-            Where each feature goes.
-        names : sequence of str
-            Names of all features.
-
-        Returns
-        -------
-        FixedMap
-        ndarray of shape (d,)
+        Feature j becomes feature ``at[j]``; the others are new.
         """
         inputs = len(names)
         mean, deviation, drawn = (
@@ -121,17 +111,9 @@ class FixedMap:
         return late
 
     def only(self, at: NDArray[np.intp]) -> tuple[FixedMap, NDArray[np.intp]]:
-        """The same map for rows without some late features, and where its terms were.
+        """The same map for the features at the places ``at``, and the former places of its d terms.
 
-        Parameters
-        ----------
-        at : ndarray of int
-            Places of the features that stay, in order.
-
-        Returns
-        -------
-        FixedMap
-        ndarray of shape (d,)
+        Only late features can be left out.
         """
         mean, deviation, drawn = self.mean[at], self.deviation[at], self.drawn[:, at].copy()
         narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn)

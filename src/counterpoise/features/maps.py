@@ -133,16 +133,6 @@ class Map(TransformerMixin, BaseEstimator):
 
 
 def whole(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless a parameter is a whole number that is not too small.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    value : object
-        Its value.
-    least : int, default=1
-        The smallest that will do.
-    """
+    """Raise unless the parameter ``name`` is a whole number of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number from {least} on, not {value!r}")

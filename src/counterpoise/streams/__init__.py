@@ -43,18 +43,9 @@ COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
 
 
 def expanded(paths: list[str]) -> list[str]:
-    """Paths with patterns replaced by the files that they match, sorted.
+    """Paths with patterns replaced by the sorted files that match them, each path once.
 
-    Parameters
-    ----------
-    paths : list of str
-        Files, patterns with ``*``, ``?`` or ``[``, and ``-`` for standard input, which has other
-        names too.
-
-    Returns
-    -------
-    list of str
-        Each one once.
+    ``-`` is standard input, and so are the names in STANDARD_INPUT.
     """
     result: list[str] = []
     for path in paths:
@@ -71,18 +62,8 @@ def expanded(paths: list[str]) -> list[str]:
 
 
 def format_of(path: str) -> str:
-    """Format that the name of a file stands for.
-
-    Parameters
-    ----------
-    path : str
-        The file, or ``-``.
-
-    Returns
-    -------
-    str
-        One of FORMATS; standard input is CSV, or JSON if it begins so, unless somebody says
-        otherwise.
+    """Format by the name of a file, one of FORMATS; standard input counts as CSV until its first
+    byte is read.
     """
     if path == "-":
         return "csv"
@@ -105,21 +86,7 @@ def with_label(
     paths: list[str],
     format: str | None,  # noqa: A002
 ) -> dict[str, Any]:
-    """What is wanted of the columns, with the label of LIBSVM files, which need not be named.
-
-    Parameters
-    ----------
-    columns : mapping
-        What somebody has named.
-    paths : list of str
-        The files.
-    format : str, optional
-        Their format, if somebody says so.
-
-    Returns
-    -------
-    dict
-    """
+    """The settings of columns, with the label column of LIBSVM files if none is given."""
     formats = {format or format_of(path) for path in paths}
     if "label" not in columns and formats == {"libsvm"}:
         return {**columns, "label": LABEL}

@@ -20,13 +20,7 @@ TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{\[]|[}\]]|,|"', re.DOTALL)
 
 
 class Elements:
-    """The elements of an array, if the input begins with one; else the input as it is.
-
-    Parameters
-    ----------
-    source : Bytes
-        The input.
-    """
+    """The elements of a JSON array as lines, or the bytes unchanged if the input is no array."""
 
     def __init__(self, source: Any) -> None:
         self.source, self.name = source, source.name
@@ -36,18 +30,7 @@ class Elements:
         self._after: str | None = None  # "element", "comma", or "end" of the array
 
     def read(self, most: int) -> bytes:
-        """Read bytes as they come.
-
-        Parameters
-        ----------
-        most : int
-            How many at most, if the input is no array; about as many if it is.
-
-        Returns
-        -------
-        bytes
-            Empty at the end.
-        """
+        """Read about ``most`` bytes, at most so many if the input is no array; none at the end."""
         while True:
             if self._array is False and not self._rest:
                 data: bytes = self.source.read(most)

@@ -20,19 +20,9 @@ NOTHING = 1 << 16  # rows of a batch in which every value is missing
 
 
 def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
-    """Columns as float64, whole numbers, text, truth values or points in time.
+    """Yield the rows of a batch with columns of float64, whole numbers, text, booleans or times.
 
-    Parameters
-    ----------
-    batch : RecordBatch
-        From a file or a stream.
-    source : str
-        What to call it in messages.
-
-    Yields
-    ------
-    pyarrow.Table
-        The rows, in several parts if a dictionary would make them very large.
+    They come in several tables if a dictionary would make them very large.
     """
     batch.validate(full=True)
     if batch.num_rows > NOTHING + 8 * batch.get_total_buffer_size():
@@ -46,17 +36,7 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
 
 
 def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Bytes that each row is taken to need, whatever batch it came in.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Plain columns.
-
-    Returns
-    -------
-    ndarray of shape (rows,)
-    """
+    """Estimated bytes of each row, of shape (rows,), independent of its batch."""
     total = np.full(table.num_rows, CELL * table.num_columns, dtype=np.int64)
     for column in table.columns:
         if pa.types.is_string(column.type):

@@ -17,17 +17,9 @@ MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 def lasting(path: str) -> bool:
-    """Whether an input is a file that stays: its end is its end, and it can be read again.
+    """Whether an input is a regular file, which can be read again; ``-`` may be one too.
 
-    Parameters
-    ----------
-    path : str
-        A file, or ``-`` for standard input, which may be a file too.
-
-    Returns
-    -------
-    bool
-        False for pipes, sockets, terminals and other devices, and for what is not there.
+    False for pipes, sockets, terminals, other devices, and paths that do not exist.
     """
     try:
         return stat.S_ISREG(os.fstat(0).st_mode if path == "-" else os.stat(path).st_mode)
@@ -81,18 +73,7 @@ class Bytes:
         self.may_grow &= self._expanded is None
 
     def read(self, most: int) -> bytes:
-        """Read bytes as they come.
-
-        Parameters
-        ----------
-        most : int
-            How many at most.
-
-        Returns
-        -------
-        bytes
-            Empty at the end.
-        """
+        """Read at most ``most`` bytes as they arrive; none at the end."""
         if self._again:
             data, self._again = self._again[:most], self._again[most:]
             return data
@@ -110,13 +91,7 @@ class Bytes:
         return data
 
     def peek(self) -> bytes:
-        """First bytes, after white space, which are read again.
-
-        Returns
-        -------
-        bytes
-            Empty if there are none.
-        """
+        """The first bytes after white space, without consuming them; empty if there are none."""
         start = b""
         while not start.lstrip() and (more := self.read(1 << 16)):
             start += more
@@ -124,33 +99,13 @@ class Bytes:
         return start.lstrip()
 
     def begins(self, mark: bytes) -> bool:
-        """Whether the bytes begin with these; asked before any is read.
-
-        Parameters
-        ----------
-        mark : bytes
-            What they may begin with.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the input begins with ``mark``; to be called before anything is read."""
         while len(self._peeked) < len(mark) and (more := self._read(len(mark) - len(self._peeked))):
             self._peeked += more
         return self._peeked.startswith(mark)
 
     def raw(self, most: int) -> bytes:
-        """Read bytes before decompression.
-
-        Parameters
-        ----------
-        most : int
-            How many at most.
-
-        Returns
-        -------
-        bytes
-        """
+        """Read at most ``most`` bytes before decompression."""
         if self._peeked:
             data, self._peeked = self._peeked[:most], self._peeked[most:]
             return data
@@ -189,17 +144,5 @@ class _Raw:
 
 
 def cannot_read(name: str, error: OSError) -> DataError:
-    """Error about a file that the system does not give.
-
-    Parameters
-    ----------
-    name : str
-        The file.
-    error : OSError
-        What the system says.
-
-    Returns
-    -------
-    DataError
-    """
+    """Error about a file that cannot be read, with the reason given by the system."""
     return DataError(f"cannot read {name}: {error.strerror or error}")

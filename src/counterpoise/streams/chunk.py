@@ -89,18 +89,7 @@ class Chunk:
     last: bool = False
 
     def head(self, rows: int) -> Chunk:
-        """Take the first rows.
-
-        Parameters
-        ----------
-        rows : int
-            How many at most.
-
-        Returns
-        -------
-        Chunk
-            With the same mark.
-        """
+        """The first ``rows`` rows, with the same mark."""
         if rows >= self.rows:
             return self
         return replace(
@@ -112,36 +101,14 @@ class Chunk:
         )
 
     def error(self, row: int, problem: Words, *remedies: Remedy) -> DataError:
-        """Build an error about one row of this chunk.
-
-        Parameters
-        ----------
-        row : int
-            Its position in the chunk, from 0.
-        problem : str or sequence of str and Setting
-            What is wrong.
-        *remedies : Remedy
-            What to do.
-
-        Returns
-        -------
-        DataError
-        """
+        """Error about the row at a position of this chunk, counted from 0."""
         where = f"{self.source}, row {self.first + row}: "
         parts = (problem,) if isinstance(problem, str) else problem
         return DataError((where, *parts), *remedies)
 
 
 def require_different(names: Sequence[str], source: str) -> None:
-    """Raise if two columns have the same name.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of columns.
-    source : str
-        What to call the input in messages.
-    """
+    """Raise if two columns have the same name."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -150,15 +117,7 @@ def require_different(names: Sequence[str], source: str) -> None:
 
 
 def require_few(count: int, source: str) -> None:
-    """Raise if more columns are to be read than can be learned.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    source : str
-        What to call the input in messages.
-    """
+    """Raise if there are more columns to read than MOST_COLUMNS."""
     if count > MOST_COLUMNS:
         raise DataError(
             f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
@@ -223,19 +182,7 @@ class Source(Protocol):
 
 
 def changed(name: str, mark: Mark) -> DataError:
-    """Error about an input that does not begin as it did.
-
-    Parameters
-    ----------
-    name : str
-        The input.
-    mark : Mark
-        How far it was read.
-
-    Returns
-    -------
-    DataError
-    """
+    """Error about an input whose first rows, up to a mark, have changed."""
     if name == "standard input" or name.startswith("standard input "):
         remedies = (
             Remedy("replay it from its start"),

@@ -40,15 +40,7 @@ class Delimited:
         return Cells(ord(self.delimiter))
 
     def begin(self, name: str, header: bytes) -> None:
-        """Take the names of the columns from the header.
-
-        Parameters
-        ----------
-        name : str
-            The input.
-        header : bytes
-            Its first record.
-        """
+        """Take the names of the columns from the first record."""
         if header.lstrip().startswith((b'{"', b"{}")):
             raise DataError(f"{name} holds JSON, not CSV", Remedy("say so", "format", "jsonl"))
         cells = self._fields(header, name)
@@ -61,23 +53,7 @@ class Delimited:
     def parse(
         self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
     ) -> Chunk:
-        """Columns of whole records.
-
-        Parameters
-        ----------
-        piece : Piece
-            The records.
-        name : str
-            The input.
-        kinds : mapping of str to str
-            What is known of the columns: those known to be numbers are parsed as numbers.
-        wanted : callable
-            Whether a column is of interest, by name.
-
-        Returns
-        -------
-        Chunk
-        """
+        """Parse whole records; columns known to be numeric are parsed as numbers."""
         if not self.names:
             cells = self._fields(piece.data, name)
             self.names = [f"column {j + 1}" for j in range(len(cells))]

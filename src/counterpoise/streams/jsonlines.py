@@ -34,17 +34,7 @@ class JsonLines:
     header = False
 
     def opened(self, source: Bytes) -> Elements:
-        """Lines of an input, which may be an array too.
-
-        Parameters
-        ----------
-        source : Bytes
-            The input.
-
-        Returns
-        -------
-        Elements
-        """
+        """Lines of an input that may also be one JSON array."""
         return Elements(source)
 
     def records(self) -> Objects:
@@ -55,40 +45,14 @@ class JsonLines:
         """There is no header."""
 
     def check(self, records: Any, name: str, row: int) -> None:
-        """Raise if a line is nested too deeply to be parsed.
-
-        Parameters
-        ----------
-        records : Objects
-            The walker.
-        name : str
-            The input.
-        row : int
-            Number of the last row that it found.
-        """
+        """Raise if the walker has found a line that is nested too deeply to be parsed."""
         if records.too_deep:
             raise DataError(f"{name}, row {max(row, 1)}: nested deeper than 64 brackets")
 
     def parse(
         self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
     ) -> Chunk:
-        """Columns of whole lines.
-
-        Parameters
-        ----------
-        piece : Piece
-            The lines.
-        name : str
-            The input.
-        kinds : mapping of str to str
-            What is known of the columns.
-        wanted : callable
-            Whether a column is of interest, by name.
-
-        Returns
-        -------
-        Chunk
-        """
+        """Parse whole lines into columns."""
         table = None if b"null" in piece.data or b"NaN" in piece.data else _read(piece, kinds)
         absent: dict[str, Flags] = {}
         columns: dict[str, pa.Array] = {}

@@ -35,23 +35,7 @@ class LibSVM:
     def parse(
         self, piece: Piece, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
     ) -> Chunk:
-        """Entries of whole lines.
-
-        Parameters
-        ----------
-        piece : Piece
-            The lines.
-        name : str
-            The input.
-        kinds : mapping of str to str
-            Not needed: all features are numbers.
-        wanted : callable
-            Not needed: whoever encodes the entries leaves some out.
-
-        Returns
-        -------
-        Chunk
-        """
+        """Parse whole lines into labels and a CSR matrix of entries."""
         try:
             X, y = _entries(piece.data)
             fault = None if len(y) == piece.rows else "lines and rows do not match"

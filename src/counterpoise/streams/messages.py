@@ -83,15 +83,7 @@ class Messages:
 
 
 def require_moderate_file(path: str, name: str) -> None:
-    """Raise if a message that the footer of a file points to claims too much.
-
-    Parameters
-    ----------
-    path : str
-        An Arrow file.
-    name : str
-        What to call it in messages.
-    """
+    """Raise if a message in the footer of an Arrow file claims to be too large."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 10, 0))
@@ -120,15 +112,7 @@ def require_moderate_file(path: str, name: str) -> None:
 
 
 def require_moderate(size: int, most: int, name: str) -> None:
-    """Raise if a message claims to be larger than a message may be.
-
-    Parameters
-    ----------
-    size, most : int
-        Bytes claimed and allowed.
-    name : str
-        What to call the input in messages.
-    """
+    """Raise if a message claims ``size`` bytes and only ``most`` are allowed."""
     if not 0 <= size <= most:
         raise DataError(
             f"{name}: a message of Arrow's that claims {size:,} bytes, more than {most:,}; the "
@@ -137,38 +121,15 @@ def require_moderate(size: int, most: int, name: str) -> None:
 
 
 def body_length(description: bytes, name: str) -> int:
-    """Bytes of the body of a message.
-
-    Parameters
-    ----------
-    description : bytes
-        Its flatbuffer.
-    name : str
-        What to call the input in messages.
-
-    Returns
-    -------
-    int
-    """
+    """Bytes of the body of a message, by its flatbuffer."""
     at = _field(description, _root(description, name), 3, name)
     return _number("<q", description, at, name) if at else 0
 
 
 def expanded(description: bytes, peek: Callable[[int], bytes], name: str) -> int:
-    """Bytes that the buffers of a message expand to, if they are compressed; else 0.
+    """Bytes that the compressed buffers of a message expand to; 0 if they are not compressed.
 
-    Parameters
-    ----------
-    description : bytes
-        Its flatbuffer.
-    peek : callable
-        Gives the 8 bytes of its body that begin at some place, fewer at its end.
-    name : str
-        What to call the input in messages.
-
-    Returns
-    -------
-    int
+    ``peek`` returns the 8 bytes of the body at an offset, fewer at its end.
     """
     root = _root(description, name)
     kind, header = (_field(description, root, slot, name) for slot in (1, 2))

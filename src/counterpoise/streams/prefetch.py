@@ -76,20 +76,9 @@ def ahead(
 def mapped(
     function: Callable[[Item], Result], items: Iterator[Item], workers: int = 2
 ) -> Iterator[Result]:
-    """Apply a function to items in a few threads, in order.
+    """Apply a function to items in a few threads and yield the results in order.
 
-    Parameters
-    ----------
-    function : callable
-        What to apply.
-    items : iterator
-        To what.
-    workers : int, default=2
-        How many threads.
-
-    Yields
-    ------
-    Results, in the order of the items. If taking an item fails, those before it come first.
+    If taking an item fails, the results of the items before it come first.
     """
     pending: deque[Future[Result]] = deque()
     failed: Exception | None = None

@@ -26,39 +26,13 @@ STARTS = (b"BZh91AY&SY", XZ, *ZIP)  # as long as the longest of their kind
 
 
 def undecided(start: bytes) -> bool:
-    """Whether more bytes must be seen to know what the data is.
-
-    Parameters
-    ----------
-    start : bytes
-        The first ones.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether more bytes are needed to recognise the compression."""
     bzip2 = start[:3] == b"BZh"[: len(start)] and len(start) < 10
     return bzip2 or any(len(start) < len(one) and one.startswith(start) for one in STARTS)
 
 
 def opened(start: bytes, raw: Callable[[int], bytes], path: str, name: str) -> Any:
-    """What expands the data, if it is of one of these kinds.
-
-    Parameters
-    ----------
-    start : bytes
-        The first bytes.
-    raw : callable
-        Reads compressed bytes, from the first one on.
-    path : str
-        The file, or ``-``.
-    name : str
-        What to call it in messages.
-
-    Returns
-    -------
-    object with ``read``, or None
-    """
+    """A reader that decompresses the data, or None if it is not compressed."""
     if BZIP2.match(start):
         return Members(raw, bz2.BZ2Decompressor)
     if start.startswith(XZ):
