@@ -303,7 +303,7 @@ def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
     assert one == piped(run, "amount,hour\n900.0,3\n").out
     assert len(one.splitlines()) == 2
     Path("u.csv").write_text(json.dumps(event) + "\n")
-    assert "u.csv holds JSON, not CSV; say so with --format jsonl" in (
+    assert "u.csv is JSON, not CSV; read it as JSON with --format jsonl" in (
         run("predict", MODEL, "u.csv", code=2).err
     )
 

@@ -138,7 +138,7 @@ def test_without_a_file_it_says_what_to_put_where(nowhere, run):
 
 
 def test_unknown_names_and_folders_are_refused(nowhere, run):
-    assert "none of the paper's data sets: monks-3" in run("data", "show", "mnist", code=2).err
+    assert "not one of the paper's data sets: monks-3" in run("data", "show", "mnist", code=2).err
     assert "is not a folder" in run("data", "prepare", "absent", code=2).err
     (nowhere / "empty").mkdir()
     assert "holds the raw files of no set" in run("data", "prepare", "empty", code=1).err
@@ -156,11 +156,11 @@ GOOD = [[85, 92, 45, 27, 31, 0.0, 1], [85, 64, 59, 32, 23, 0.0, 2]]
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([], "the raw files hold no row"),
-        (GOOD, "2 rows of 6 features, where bupa-liver has 345 rows of 6"),
-        ([GOOD[0], GOOD[1][:4]], "line 2: not 7 fields"),
-        ([row[:5] for row in GOOD], "line 1: 5 fields, where bupa-liver has 7"),
-        ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is no number"),
+        ([], "the raw files contain no row"),
+        (GOOD, "2 rows of 6 features, but bupa-liver has 345 rows of 6"),
+        ([GOOD[0], GOOD[1][:4]], "line 2: the number of fields is not 7"),
+        ([row[:5] for row in GOOD], "line 1: 5 fields, but bupa-liver has 7"),
+        ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is not a number"),
         ([*GOOD, [*GOOD[0][:6], 3]], "labels 1, 3 beside 2"),
     ],
 )
@@ -181,7 +181,7 @@ def test_strange_raw_files_are_refused_and_nothing_is_written(rows, says, nowher
         ),
         (".gz", b"no gzip", "bupa.data.gz cannot be decompressed"),
         (".bz2", b"no bz2", "bupa.data.bz2 cannot be decompressed"),
-        ("", b"\xff\xfe\x00\x01\n", "1 fields, where bupa-liver has 7"),
+        ("", b"\xff\xfe\x00\x01\n", "1 fields, but bupa-liver has 7"),
     ],
 )
 def test_spoilt_raw_files_are_refused(suffix, content, says, nowhere, run):
@@ -204,7 +204,7 @@ def test_two_candidates_are_one_too_many(nowhere, run):
     (nowhere / "one").mkdir()
     for path in ("bupa.data", "one/bupa.data"):
         (nowhere / path).write_text(bupa(GOOD))
-    assert "are both there" in run("data", "prepare", ".", code=2).err
+    assert "both exist" in run("data", "prepare", ".", code=2).err
 
 
 def test_a_row_in_another_place_is_noticed(tmp_path, run, monkeypatch):

@@ -460,7 +460,7 @@ def test_a_map_of_the_caller_stays_the_callers():
 
 @pytest.mark.parametrize("strange", [RandomFourier(10, seed=10**20), Polynomial(1000)])
 def test_a_map_without_a_name_is_refused_before_anything_is_learned(strange):
-    with pytest.raises(ValueError, match="no name that a model file could hold"):
+    with pytest.raises(ValueError, match="has no name for a model file"):
         model(strange, memory_limit=1e300).fit(X[:, :1], Y)
 
 

@@ -307,7 +307,7 @@ def test_messages_are_about_what_went_wrong(run):
     frame.loc[:3, "target"] = "new"
     frame.to_csv("two.csv", index=False)
     done = run("evaluate", "m.st", "two.csv")
-    assert "'new' was never learned, so that none is found" in done.err
+    assert "'new' was never learned, so no row of it is found" in done.err
     assert "new\t4\t0\tundefined" in done.out
 
 

@@ -95,7 +95,7 @@ def test_text_that_is_not_unicode_is_refused(tmp_path, what):
 def test_rows_that_take_no_room_are_not_counted(tmp_path):
     nothing = pa.Array.from_buffers(pa.null(), 1 << 30, [None])
     (tmp_path / "t.arrows").write_bytes(ipc(pa.table({"y": nothing}), False))
-    with pytest.raises(DataError, match="1,073,741,824 rows that holds no values"):
+    with pytest.raises(DataError, match="1,073,741,824 rows without values"):
         chunks(tmp_path / "t.arrows")
 
 
@@ -140,7 +140,7 @@ def test_batches_that_expand_to_much_more_are_refused(tmp_path, monkeypatch, end
 def test_a_message_that_claims_much_costs_nothing(tmp_path, length):
     data = ipc(pa.table({"x": [1.0]}), False)
     (tmp_path / "t.arrows").write_bytes(data[:4] + length + data[8:])
-    with pytest.raises(DataError, match="a message of Arrow's that claims"):
+    with pytest.raises(DataError, match="an Arrow message claims"):
         chunks(tmp_path / "t.arrows")
 
 

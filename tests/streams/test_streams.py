@@ -344,7 +344,7 @@ BAD = {
     "no label": ("t.csv", "a,b\n1,0\n", "has no column 'y', named by label; it has 'a', 'b'"),
     "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 is not a whole number"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
-    "json list": ("t.jsonl", '{"a":1,"y":0}\n[1]\n', "row 2: a JSON object is expected"),
+    "json list": ("t.jsonl", '{"a":1,"y":0}\n[1]\n', "row 2: expected a JSON object"),
     "json twice": ("t.jsonl", '{"a":1,"a":2,"y":0}\n', "row 1: .*field 'a' occurs twice"),
     "json nested": ("t.jsonl", '{"a":{"b":1},"y":0}\n', r"row 1, column 'a': nested.*drop=..a"),
     "json deep": ("t.jsonl", '{"a":' + "[" * 10_000 + "\n", "row 1: nested deeper than 64"),
@@ -354,7 +354,7 @@ BAD = {
     "svm from 0": ("t.svm", "1 0:2\n", "row 1"),
     "parquet": ("t.parquet", b"PAR1 no PAR1", "t.parquet cannot be read"),
     "arrow": ("t.arrow", b"ARROW1 no", "t.arrow cannot be read"),
-    "what": ("t.what", "a", "does not tell the format.*with format"),
+    "what": ("t.what", "a", "does not show the format.*with format"),
 }  # fmt: skip
 
 
@@ -473,7 +473,7 @@ def test_an_array_is_its_elements_however_it_arrives(sizes, indent, mark):
         ('[{"y": 1} {"y": 2}]', "a comma belongs between two elements"),
         ('[{"y": 1},, {"y": 2}]', "a comma belongs between two elements"),
         ('[{"y": 1},]', "a comma belongs between two elements"),
-        ('[{"y": 1}, 7]', "a JSON object is expected, not '7'"),
+        ('[{"y": 1}, 7]', "expected a JSON object, got '7'"),
         ('[{"y": 1}, {"y": 1 2}]', "row 2: not a JSON object"),
     ],
 )

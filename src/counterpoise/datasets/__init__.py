@@ -1,7 +1,7 @@
 """The paper's data sets: a registry, and their prepared files.
 
 A prepared file is ``name.csv.gz``: a header, the features in their original units, and last the
-label, −1 or 1. It stands in the folder that COUNTERPOISE_DATA names, or in the cache folder.
+label, −1 or 1. It is in the folder named by COUNTERPOISE_DATA, or in the cache folder.
 Nothing is downloaded; :mod:`counterpoise.datasets.prepare` makes such files from public raw ones.
 """
 
@@ -43,12 +43,12 @@ def known(name: str) -> DataSet:
     (141691, 0.11)
     """
     if name not in SETS:
-        raise ValueError(f"{name!r} is none of the paper's data sets: {', '.join(SETS)}")
+        raise ValueError(f"{name!r} is not one of the paper's data sets: {', '.join(SETS)}")
     return SETS[name]
 
 
 def folders() -> list[Path]:
-    """Where prepared files are looked for; the first is where new ones are written."""
+    """Folders that are searched for prepared files; new ones are written into the first."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = os.environ.get(VARIABLE)
     return [*([Path(named).expanduser()] if named else []), Path(cache) / "counterpoise"]
@@ -71,7 +71,7 @@ def find(name: str) -> Path | None:
 
 
 def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
-    """Rows and labels of one set, in the order of its source.
+    """Load rows and labels of one set, in the order of its source.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _shown(path: Path) -> str:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _: int, name: str) -> Matrix:
-    """Its table; the time of the last change makes a new file a new entry of the cache."""
+    """The table of a file; the time of its last change is part of the key of the cache."""
     try:
         with gzip.open(path, "rt") as file:
             table = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
@@ -124,7 +124,7 @@ def _read(path: Path, _: int, name: str) -> Matrix:
 
 
 def verify(one: DataSet, table: Matrix) -> None:
-    """Raise unless a table is the registered one: shape, counts, and checksum.
+    """Raise unless shape, label counts and checksum of a table are the registered ones.
 
     Parameters
     ----------
@@ -135,16 +135,16 @@ def verify(one: DataSet, table: Matrix) -> None:
     """
     if table.shape != (one.size, one.dimension + 1):
         raise ValueError(
-            f"{table.shape[0]:,} rows of {table.shape[1] - 1} features, where {one.name} has "
+            f"{table.shape[0]:,} rows of {table.shape[1] - 1} features, but {one.name} has "
             f"{one.size:,} rows of {one.dimension}"
         )
     positives, negatives = (int((table[:, -1] == label).sum()) for label in (1.0, -1.0))
     if (positives, negatives) != (one.positives, one.negatives):
         raise ValueError(
-            f"{positives:,} labels 1 and {negatives:,} labels -1, where {one.name} has "
+            f"{positives:,} labels 1 and {negatives:,} labels -1, but {one.name} has "
             f"{one.positives:,} and {one.negatives:,}"
         )
-    # + 0.0 makes −0 the 0 that it is.
+    # + 0.0 turns −0 into 0.
     found = hashlib.sha256(np.ascontiguousarray(table + 0.0, dtype="<f8").tobytes()).hexdigest()
     if found != one.sha256:
         raise ValueError(

@@ -83,7 +83,7 @@ def _all(folder: Path, file: str) -> list[Path]:
 def _found(folder: Path, file: str) -> Path | None:
     paths = _all(folder, file)
     if len(paths) > 1:
-        raise ValueError(f"{paths[0]} and {paths[1]} are both there; keep one of them")
+        raise ValueError(f"{paths[0]} and {paths[1]} both exist; keep one of them")
     return paths[0] if paths else None
 
 
@@ -116,17 +116,17 @@ def _numbers(
     one: DataSet, raw: Raw, rows: list[tuple[str, list[str]]], head: list[str]
 ) -> tuple[list[str], Matrix]:
     if not rows:
-        raise ValueError(f"{one.name}: the raw files hold no row")
+        raise ValueError(f"{one.name}: the raw files contain no row")
     width = len(rows[0][1])
     wanted = one.dimension + 1 + len(raw.drop)
     if width != wanted:
-        raise ValueError(f"{rows[0][0]}: {width} fields, where {one.name} has {wanted}")
+        raise ValueError(f"{rows[0][0]}: {width} fields, but {one.name} has {wanted}")
     label = raw.label % width
     apart = {label, *(j % width for j in raw.drop)}
     features = [j for j in range(width) if j not in apart]
     short = next((where for where, fields in rows if len(fields) != width), None)
     if short:
-        raise ValueError(f"{short}: not {width} fields, as in the first row")
+        raise ValueError(f"{short}: the number of fields is not {width}, as in the first row")
     if raw.missing == "drop":
         rows = [row for row in rows if not any(row[1][j] == MISSING for j in features)]
     codes: dict[int, Any] = dict.fromkeys(features, raw.codes)
@@ -168,12 +168,12 @@ def _fields(path: Path, raw: Raw) -> Iterator[tuple[str, list[str]]]:
 def _number(text: str, codes: dict[str, float], where: str) -> float:
     if codes:
         if text not in codes:
-            raise ValueError(f"{where}: {text!r} is none of {', '.join(codes)}")
+            raise ValueError(f"{where}: {text!r} is not one of {', '.join(codes)}")
         return codes[text]
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{where}: {text!r} is no number") from None
+        raise ValueError(f"{where}: {text!r} is not a number") from None
 
 
 def _same(text: str, wanted: str) -> bool:

@@ -1,4 +1,4 @@
-"""Counts of what was predicted for what was true, and what follows from them."""
+"""Counts of true and predicted labels, and the metrics that follow from them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from counterpoise.arrays import Labels
 
 
 class Confusion:
-    """Counts of what was predicted for what was true.
+    """Counts of true and predicted labels.
 
     Attributes
     ----------
     counts : dict of (label, label) to int
-        True and predicted label.
+        Rows by true and predicted label.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Confusion:
         Parameters
         ----------
         true, predicted : ndarray of shape (n,)
-            Their labels.
+            Labels.
         """
         pairs, times = np.unique(np.stack([true, predicted]), axis=1, return_counts=True)
         for one, other, count in zip(*pairs.tolist(), times.tolist(), strict=True):
@@ -47,7 +47,7 @@ class Confusion:
         Parameters
         ----------
         other : Confusion
-            Whose.
+            The counts to add.
         """
         for pair, count in other.counts.items():
             self.counts[pair] = self.counts.get(pair, 0) + count
@@ -59,7 +59,7 @@ class Confusion:
 
     @property
     def labels(self) -> list[Any]:
-        """Labels that are true or predicted somewhere, sorted."""
+        """All true and predicted labels, sorted."""
         return sorted({label for pair in self.counts for label in pair})
 
     def recall(self) -> dict[Any, float]:
@@ -70,24 +70,24 @@ class Confusion:
         return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
 
     def precision(self) -> dict[Any, float]:
-        """Share of the rows said to be of each class that are."""
+        """Share of the rows predicted as each class that are of it."""
         total: dict[Any, int] = {}
         for (_, predicted), count in sorted(self.counts.items()):
             total[predicted] = total.get(predicted, 0) + count
         return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
 
     def g_mean(self) -> float | None:
-        """Geometric mean of the recalls; None unless there are two classes at least."""
+        """Geometric mean of the recalls; None with fewer than two classes."""
         recall = list(self.recall().values())
         return float(np.prod(recall) ** (1.0 / len(recall))) if len(recall) > 1 else None
 
     def balanced_accuracy(self) -> float | None:
-        """Mean of the recalls; None unless there are two classes at least."""
+        """Mean of the recalls; None with fewer than two classes."""
         recall = list(self.recall().values())
         return sum(recall) / len(recall) if len(recall) > 1 else None
 
     def plain(self) -> dict[str, Any]:
-        """The counts and what follows from them, as JSON can hold it."""
+        """The counts and their metrics, ready for JSON."""
         confusion: dict[str, dict[str, int]] = {}
         for (true, predicted), count in sorted(self.counts.items()):
             confusion.setdefault(str(true), {})[str(predicted)] = count

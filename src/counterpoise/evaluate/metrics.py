@@ -1,4 +1,4 @@
-"""Metrics of predictions and scores; one that is undefined says why instead of being a number."""
+"""Metrics of predictions and scores; an undefined metric is None, with a reason."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.evaluate.confusion import Confusion
 
-FALSE_POSITIVES = 0.01  # rate at which recall is told
+FALSE_POSITIVES = 0.01  # rate at which recall is reported
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What there is to say about predictions.
+    """Metrics of predictions.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Metrics:
         ``roc_auc`` and ``recall_at_1pct`` (false positives), the last three by its own scores
         against all other classes; None where undefined.
     undefined : dict of str to str
-        Why something is None.
+        Why a metric is None.
     """
 
     confusion: Confusion
@@ -35,7 +35,7 @@ class Metrics:
     undefined: dict[str, str] = field(default_factory=dict)
 
     def of(self, positive: Any) -> dict[str, float | None]:
-        """Metrics in one row: of all classes, then of one.
+        """Metrics in one row: those of all classes, then those of one.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Metrics:
         return whole | one
 
     def plain(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """All metrics, ready for JSON."""
         return {
             **self.confusion.plain(),
             "by_class": {str(label): row for label, row in self.by_class.items()},
@@ -67,7 +67,7 @@ class Metrics:
 
 
 def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) -> Metrics:
-    """Metrics of predictions.
+    """Compute metrics of predictions.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
     scores : ndarray of shape (n,) or (n, c)
         Scores of the second of two classes, or of each class.
     classes : ndarray of shape (c,)
-        What the scores are of.
+        The classes, in the order of the scores.
 
     Returns
     -------
@@ -110,7 +110,9 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
         by_class[label] = row
     for label in recall:
         if label not in by_class:
-            undefined[f"score of {label}"] = f"{label!r} was never learned, so that none is found"
+            undefined[f"score of {label}"] = (
+                f"{label!r} was never learned, so no row of it is found"
+            )
             by_class[label] = {
                 **dict.fromkeys(("precision", "average_precision", "roc_auc", "recall_at_1pct")),
                 "rows": float((true == label).sum()),
@@ -130,13 +132,13 @@ def _score(scores: Matrix, k: int, c: int) -> Vector:
 def _ranked(
     positive: NDArray[np.bool_], score: Vector, label: Any, undefined: dict[str, str]
 ) -> dict[str, float | None]:
-    """Metrics that depend on the order of the scores only."""
+    """Metrics that depend only on the order of the scores."""
     if positive.all() or not positive.any():
         what = "no other class" if positive.any() else f"no {label!r}"
         for name in ("average precision", "ROC AUC", "recall at 1 % false positives"):
             undefined[f"{name} of {label}"] = f"{what} is in the data"
         return {"average_precision": None, "roc_auc": None, "recall_at_1pct": None}
-    from sklearn.metrics import (  # take long to import
+    from sklearn.metrics import (  # slow to import
         average_precision_score,
         roc_auc_score,
         roc_curve,

@@ -1,4 +1,4 @@
-"""Plots: one colour for a method everywhere, told apart by the colour-blind too.
+"""Plots: each method has one colour everywhere, distinguishable for colour-blind readers.
 
 Needs the extra ``plots``: ``pip install 'counterpoise[plots]'``.
 """
@@ -73,12 +73,12 @@ def svg(made: Figure) -> str:
 
 
 def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = None) -> Figure:
-    """G-mean of all rows so far that count, or of the last ones, for everybody.
+    """G-mean of each method over all counted rows so far, or over the last ones.
 
     Parameters
     ----------
     results : list of Result
-        Everybody.
+        Results of all methods.
     y : ndarray of shape (n,)
         True labels.
     window : int, optional
@@ -101,7 +101,7 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
 
 
 def _legend(axes: Any, entries: int) -> None:
-    """Below the axes, unless there is only one thing to tell."""
+    """Put a legend below the axes, unless there is only one curve."""
     if entries > 1:
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
         axes.legend(fontsize=8, ncols=3, **below)
@@ -176,12 +176,12 @@ def class_shares(y: Labels) -> Figure:
 
 
 def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
-    """Precision against recall of one class, for everybody.
+    """Precision against recall of one class, for each method.
 
     Parameters
     ----------
     results : list of Result
-        Everybody.
+        Results of all methods.
     y : ndarray of shape (n,)
         True labels.
     positive : label
@@ -333,12 +333,12 @@ def critical_difference(found: Comparison, title: str = "") -> Figure:
 
 
 def time_per_row(results: list[Result]) -> Figure:
-    """Microseconds for each row, for everybody.
+    """Microseconds per row, for each method.
 
     Parameters
     ----------
     results : list of Result
-        Everybody.
+        Results of all methods.
 
     Returns
     -------
@@ -375,7 +375,7 @@ def plain_numbers(axis: Any) -> None:
 
 
 def _short(name: Any, most: int = 28) -> str:
-    """A name that fits, can be drawn, and whose dollar signs are no formulas."""
+    """A name shortened to fit, with drawable characters and escaped dollar signs."""
     text = printable(name)
     text = text if len(text) <= most else text[: most - 1] + "…"
     return text.replace("$", r"\$")

@@ -1,9 +1,9 @@
-"""The paper's protocol: runs of two folds, features scaled to [0, 1], two rules of judging.
+"""The paper's protocol: runs of two folds, features scaled to [0, 1], two evaluation rules.
 
-A run shuffles the rows and cuts them into halves; each half is learned once, as a stream in the
-shuffled order, and judged by two rules: *held-out*, the final model on the other half, and
+A run shuffles the rows and cuts them into halves. Each half is learned once, as a stream in the
+shuffled order, and evaluated by two rules: *held-out*, the final model on the other half, and
 *progressive*, each row of the stream scored just before it is learned. The paper's table seems to
-use the first for some methods and the second for others; here every method gets both.
+use the first rule for some methods and the second for others; here every method gets both.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RULES = ("held-out", "progressive")
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One half to learn from, in the order of its stream, and one to be judged on.
+    """One half to learn from, in the order of its stream, and one to evaluate on.
 
     Attributes
     ----------
     run, half : int
-        Which; the run is also the seed of its shuffle.
+        Number of the run, which is also the seed of its shuffle, and of the half.
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
         The half to learn from; labels −1 and 1.
@@ -89,7 +89,7 @@ def scaled(X: Matrix, by: Matrix) -> Matrix:
 def fold(
     X: Matrix, y: Labels, run: int, half: int, stratified: bool = False, scale_on: str = "train"
 ) -> Fold:
-    """One fold.
+    """Make one fold.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def fold(
     run : int
         Seed of the shuffle.
     half : 0 or 1
-        Which half is learned.
+        The half to learn from.
     stratified : bool, default=False
         See :func:`halves`.
     scale_on : "train" or "all", default="train"
@@ -120,7 +120,7 @@ def fold(
     (5, True)
     """
     if scale_on not in ("train", "all"):
-        raise ValueError(f"scale_on is 'train' or 'all', not {scale_on!r}")
+        raise ValueError(f"scale_on must be 'train' or 'all', not {scale_on!r}")
     parts = halves(y, run, stratified)
     learned, judged = parts[half], parts[1 - half]
     by = X if scale_on == "all" else X[learned]
@@ -130,7 +130,7 @@ def fold(
 def folds(
     X: Matrix, y: Labels, runs: int = RUNS, stratified: bool = False, scale_on: str = "train"
 ) -> Iterator[Fold]:
-    """All folds, two for each run.
+    """Make all folds, two for each run.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def folds(
     y : ndarray of shape (n,)
         Labels, −1 and 1.
     runs : int, default=10
-        How many; their seeds are 0, 1, ...
+        Number of runs; their seeds are 0, 1, ...
     stratified, scale_on
         See :func:`fold`.
 
@@ -153,7 +153,7 @@ def folds(
 
 
 def judge(rule: Any, one: Fold) -> dict[str, float]:
-    """Let a rule learn a fold in a single pass, and judge it by both rules.
+    """Learn a fold in a single pass, and evaluate the estimator by both rules.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def judge(rule: Any, one: Fold) -> dict[str, float]:
 
 
 def g_mean(y: Labels, scores: Matrix) -> Vector:
-    """G-mean of scores at the threshold 0, which counts as positive.
+    """G-mean of scores at threshold 0; a score of 0 counts as positive.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def g_mean(y: Labels, scores: Matrix) -> Vector:
     Returns
     -------
     ndarray of shape () or (models,)
-        NaN where a class is absent, or a score is.
+        NaN where a class is absent or a score is NaN.
     """
     if not np.isin(y, (-1, 1)).all():
         raise ValueError("labels must be -1 and 1")

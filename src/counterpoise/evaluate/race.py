@@ -1,12 +1,12 @@
-"""A race: the exact model and its rivals on one stream, each row predicted before it is learned.
+"""A race: the exact model and other methods on one stream, each row predicted before it is learned.
 
-The exact model takes the features as they are, for it scales them retroactively. The rivals cannot,
-so they get what a stream can give them: features standardised by the rows before.
+The exact model uses the features as they are, because it scales them retroactively. The other
+methods cannot, so their features are standardised by the preceding rows.
 
-The names of the classes decide nothing. All runners get the same targets: the class of interest
-last, the others before it as they appear. A score of 0 speaks for no class: of two, the one that is
-not of interest is predicted, of more, the one that appeared first. Rows are counted from the first
-one before which labels of two classes had arrived; nobody can tell classes apart before.
+The names of the classes have no influence. All methods get the same targets: the class of interest
+last, the others before it in order of appearance. A score of 0 is a vote for no class: of two
+classes the one that is not of interest is predicted, of more the one that appeared first. Rows
+count once labels of two classes have arrived; before that no method can separate classes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.exact.scaling import spread
 
 OURS = "BalancedRidgeClassifier"
-OWN = "own options"  # the exact model with what somebody has asked for
+OWN = "own options"  # the exact model with the options of the user
 SLOW = "IR-RLS"
-LONG = 10.0  # seconds that a rival may take by the estimate, if the exact model does not take more
+LONG = 10.0  # estimated seconds that a method may take, unless the exact model takes more
 RIVALS: dict[str, Callable[[], Any]] = {
     "Perceptron": online.Perceptron,
     "PA": online.PassiveAggressive,
@@ -48,26 +48,26 @@ FIRST_ORDER = ("Perceptron", "PA")
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """How one runner did.
+    """The result of one method.
 
     Attributes
     ----------
     name : str
-        Who.
+        Name of the method.
     predicted : ndarray of shape (n,)
-        Labels predicted, each before it was known.
+        Predicted labels, each before the true one was known.
     scores : ndarray of shape (n,) or (n, c)
         Scores of the second of two classes, or of each class, in the order of the labels.
     first : int
-        Rows at the beginning that are not counted.
+        Number of rows at the beginning that do not count.
     metrics : Metrics
-        What follows from the others.
+        Metrics of the rows that count.
     microseconds : float
-        Time for each row, predicting and learning.
+        Time per row, for predicting and learning.
     weights : ndarray of shape (d,) or (c, d)
-        Weights in the end, for features of standard deviation 1.
+        Final weights, for features of standard deviation 1.
     terms : list of str, optional
-        What the weights are of, where it is not the features.
+        Names of the weights, if they are not those of the features.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Result:
 
 @dataclass(frozen=True, eq=False)
 class _Targets:
-    """Classes as all runners get them: by number, the class of interest last."""
+    """Classes as all methods get them: by number, the class of interest last."""
 
     y: Labels
     classes: Labels  # sorted
@@ -114,7 +114,7 @@ class _Targets:
         weights: Matrix,
         terms: list[str] | None = None,
     ) -> Result:
-        """What became of scores by number."""
+        """The result of scores by number of class."""
         best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
         predicted = self.classes[self.order[best]]
         if f.ndim == 2:
@@ -143,7 +143,7 @@ def race(
     own: BalancedRidgeClassifier | ChoosingClassifier | None = None,
     names: Sequence[str] | None = None,
 ) -> Iterator[Result]:
-    """Let everybody run over the same stream.
+    """Run all methods on the same stream.
 
     Parameters
     ----------
@@ -154,11 +154,11 @@ def race(
     delay : int, default=0
         The label of a row arrives this many rows after it.
     positive : label, optional
-        The class of interest; by default the rarest, of equals the one that appears first.
+        The class of interest; by default the rarest, the first to appear if several are.
     rivals : collection of str, optional
-        Who of RIVALS runs; by default all but those of :func:`too_slow`.
+        Which of RIVALS to run; by default all except those of :func:`too_slow`.
     own : BalancedRidgeClassifier or ChoosingClassifier, optional
-        Another runner, that has learned nothing yet. One that chooses knows no delay.
+        Another model to run, still unfitted. A ChoosingClassifier does not support a delay.
     names : sequence of str, optional
         Names of the features.
 
@@ -167,12 +167,12 @@ def race(
     Result
     """
     if delay and isinstance(own, ChoosingClassifier):
-        raise ValueError("a model that chooses cannot wait for labels; race it without delay")
+        raise ValueError("ChoosingClassifier does not support delayed labels; use delay=0")
     targets = _Targets.of(y, positive, delay)
     if rivals is None:
         slow = too_slow(y, X.shape[1])
         rivals = [name for name in RIVALS if name not in slow]
-    # Rows are small: threads of BLAS would spend their time waiting for each other.
+    # Rows are small: several BLAS threads would mostly wait for each other.
     with threadpool_limits(1, user_api="blas"):
         yield _exact(OURS, BalancedRidgeClassifier(), X, targets, names)
         if own is not None:
@@ -240,17 +240,17 @@ def _exact(
 ) -> Result:
     classes = range(len(targets.classes))
     start = time.perf_counter()
-    if isinstance(model, ChoosingClassifier):  # knows no delay
+    if isinstance(model, ChoosingClassifier):  # it has no delay
         f = model.progressive_scores(X, targets.codes, classes=classes)
-        answers = model.best_
+        fitted = model.best_
     else:
         f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
-        answers = model
+        fitted = model
     took = time.perf_counter() - start
     terms = None
-    if answers.features_ is not None:
-        terms = answers.features_.names(list(names or map(str, range(X.shape[1]))))
-    return targets.result(name, f, took, answers.coef_ * spread(answers.state_.moments), terms)
+    if fitted.features_ is not None:
+        terms = fitted.features_.names(list(names or map(str, range(X.shape[1]))))
+    return targets.result(name, f, took, fitted.coef_ * spread(fitted.state_.moments), terms)
 
 
 def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
@@ -268,12 +268,12 @@ def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> 
 
 
 def winner(results: list[Result]) -> Result:
-    """Who has the highest G-mean, the first of equals.
+    """The result with the highest G-mean, the first if several have it.
 
     Parameters
     ----------
     results : list of Result
-        Everybody.
+        Results of all methods.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Who is better over many data sets: average ranks, Friedman's test, Nemenyi's critical difference.
+"""Methods over many data sets: average ranks, Friedman's test, Nemenyi's critical difference.
 
-And one method against each other, by pairs: Wilcoxon's signed ranks with Holm's correction, which
-Demšar recommends where a method is compared with the rest; Nemenyi's test is blunt for that, and
-what it says of two methods depends on the others.
+To compare one method with each of the others, Demšar recommends pairs: Wilcoxon's signed ranks with
+Holm's correction. Nemenyi's test has less power for that, and its result for two methods depends on
+the others.
 
 Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006.
 """
@@ -19,16 +19,16 @@ from counterpoise.arrays import Matrix, Vector
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What many data sets say about methods.
+    """A comparison of methods over many data sets.
 
     Attributes
     ----------
     names : list of str
         The methods.
     ranks : ndarray of shape (sets, methods)
-        1 is best; equals share the mean of their ranks.
+        1 is best; ties share the mean of their ranks.
     statistic, p : float
-        Friedman's χ² and its p-value: whether the methods are all alike.
+        Friedman's χ² and its p-value, for the hypothesis that all methods are equal.
     difference : float
         Nemenyi's critical difference of average ranks.
     alpha : float
@@ -81,11 +81,11 @@ def compare(values: Matrix, names: list[str], best: str, alpha: float = 0.05) ->
     ({'a': 1.125, 'b': 1.875, 'c': 3.0}, 1.657, [['a', 'b'], ['b', 'c']])
     """
     if best not in ("high", "low"):
-        raise ValueError(f"best is 'high' or 'low', not {best!r}")
+        raise ValueError(f"best must be 'high' or 'low', not {best!r}")
     if values.ndim != 2 or len(set(names)) != len(names) or values.shape[1] != len(names):
-        raise ValueError(f"{len(names)} different names want as many columns, not {values.shape}")
+        raise ValueError(f"{len(names)} different names need as many columns, got {values.shape}")
     if len(names) < 3:
-        raise ValueError("Friedman's test wants three methods at least")
+        raise ValueError("Friedman's test needs at least three methods")
     if not np.isfinite(values).all():
         raise ValueError("a value is not finite: every method needs one on every set")
     ranks: Matrix = stats.rankdata(-values if best == "high" else values, axis=1)

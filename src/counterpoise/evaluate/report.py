@@ -1,4 +1,4 @@
-"""The report of a race, or of an evaluation: one page that needs nothing else, light or dark."""
+"""The report of a race or of an evaluation: one self-contained page, light or dark."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ PAGE = """<!DOCTYPE html>
 def page(
     title: str, results: list[Result], y: Labels, names: list[str], positive: Any, delay: int
 ) -> str:
-    """Make the page.
+    """Make the page of a race.
 
     Parameters
     ----------
     title : str
-        What was raced on.
+        The title, usually the input.
     results : list of Result
-        Everybody.
+        Results of all methods.
     y : ndarray of shape (n,)
         True labels.
     names : list of str
@@ -86,15 +86,15 @@ def page(
     positive : label
         The class of interest.
     delay : int
-        Rows that labels came late.
+        Rows by which labels were delayed.
 
     Returns
     -------
     str
-        HTML that needs nothing else.
+        Self-contained HTML.
     """
     best = winner(results)
-    late = f" Labels came {delay:,} rows late." if delay else ""
+    late = f" Labels arrived {delay:,} rows late." if delay else ""
     left = (
         f" The first {best.first:,} rows, before labels of two classes had arrived, do not count."
     )
@@ -104,9 +104,9 @@ def page(
         f"{_number(best.metrics.confusion.g_mean())}."
     )
     note = (
-        f"Recall, precision and what follows them are of the class {positive}. {OURS} takes "
+        f"Recall, precision and the columns after them are for the class {positive}. {OURS} uses "
         "features as they are and scales them retroactively; the others get features standardised "
-        "by the rows before. Times are of this machine."
+        "by the preceding rows. Times were measured on this machine."
     )
     figures = [*_figures(results, y, names, positive, best), _times(results)]
     return _page(title, summary, _table(results, positive, best), note, figures)
@@ -120,18 +120,18 @@ def evaluation(title: str, result: Result, y: Labels, names: list[str], positive
     title : str
         The model and the files.
     result : Result
-        How it did.
+        Its result.
     y : ndarray of shape (n,)
         True labels.
     names : list of str
-        What its weights are of.
+        Names of its weights.
     positive : label
         The class of interest.
 
     Returns
     -------
     str
-        HTML that needs nothing else.
+        Self-contained HTML.
     """
     summary = (
         f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
@@ -201,21 +201,21 @@ def _figures(
     sank = (
         ""
         if lowest is None
-        else f" That of {best.name} was lowest, {late[lowest]:.4f}, after "
-        f"{at[lowest] + best.first:,} rows, and is {late[-1]:.4f} in the end."
+        else f" {best.name} was lowest, {late[lowest]:.4f}, after "
+        f"{at[lowest] + best.first:,} rows, and ended at {late[-1]:.4f}."
     )
     leads = "leads with" if len(results) > 1 else "has"
     return [
         _figure(
             lambda: plots.g_mean_over_stream(results, y),
             "G-mean over the stream",
-            f"The geometric mean of the recalls of all classes, over all rows so far. In the end "
+            f"The geometric mean of the recalls of all classes, over all rows so far. At the end "
             f"{best.name} {leads} {_number(best.metrics.confusion.g_mean())}.",
         ),
         _figure(
             lambda: plots.g_mean_over_stream(results, y, window),
-            "G-mean of late",
-            f"The same over the last {window:,} rows, in which a fall shows at once.{sank}",
+            "Recent G-mean",
+            f"The same over the last {window:,} rows, so a drop shows immediately.{sank}",
         ),
         _figure(
             lambda: plots.class_shares(y),
@@ -226,9 +226,9 @@ def _figures(
         _figure(
             lambda: plots.precision_recall(results, y, positive, k),
             "Precision and recall",
-            f"How many alerts are right against how many of {positive} are found, for every "
-            f"threshold. {'The largest area is that' if len(results) > 1 else 'The area is that'} "
-            f"of {by_precision.name}, "
+            f"The share of alerts that are right against the share of {positive} that is found, "
+            f"for every threshold. {'The largest area is' if len(results) > 1 else 'The area is'} "
+            f"that of {by_precision.name}, "
             f"{_number(by_precision.metrics.of(positive)['average_precision'])}.",
         ),
         _figure(
@@ -243,7 +243,7 @@ def _figures(
         _figure(
             lambda: plots.largest_weights(weights, names, best.name),
             f"Largest weights of {best.name}",
-            f"What speaks for {positive} (positive) and against it (negative) at the end of the "
+            f"Evidence for {positive} (positive) and against it (negative) at the end of the "
             f"stream, for features of standard deviation 1. Largest: {names[top]}, "
             f"{weights[top]:+.3g}.",
         ),

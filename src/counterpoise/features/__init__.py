@@ -1,7 +1,7 @@
-"""Maps of the features, for what is not linear: polynomials, products, random Fourier features.
+"""Maps of features for nonlinear boundaries: polynomials, products, random Fourier features.
 
-All have one face: scikit-learn transformers that a pipeline can use, and that a classifier takes as
-``features=...`` and composes with a scaling that does not look ahead.
+All are scikit-learn transformers for a pipeline. A classifier takes them as ``features=...`` and
+combines them with a scaling that uses no later rows.
 """
 
 from counterpoise.features.fixed import WARMUP, FixedMap, Warmup, fixed, fixed_by

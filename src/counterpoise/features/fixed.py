@@ -1,8 +1,8 @@
-"""A map that is fixed: rows are scaled by given numbers, then mapped, and nothing changes any more.
+"""A fixed map: rows are scaled by given numbers, then mapped, and neither changes any more.
 
-Once fixed, a map is a function of the row alone, so every promise that a model keeps on its
-features holds on their images: order, chunks, merging, forgetting. What comes before is the
-warm-up: until so many rows were seen, the scaling is that of the rows so far, and they are kept.
+Once fixed, a map is a function of the row alone, so every guarantee for the features also holds for
+their images: order, chunks, merging, forgetting. Before that comes the warm-up: the scaling is that
+of the rows so far, which are kept until there are enough of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.features.maps import Map
 from counterpoise.features.names import map_of
 
-WARMUP = 256  # rows whose scaling is kept
-FAR = 10.0  # standard deviations; what is farther away counts as that far
-SLICE = 2048  # rows that are mapped at a time
+WARMUP = 256  # rows that fix the scaling
+FAR = 10.0  # standard deviations at which values are clipped
+SLICE = 2048  # rows mapped at a time
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -28,16 +28,16 @@ EPS = float(np.finfo(np.float64).eps)
 class FixedMap:
     """Scaling and map, as a function of the row.
 
-    A feature is replaced by (x − mean)/deviation, cut off at ±10, and then the row is mapped. A
-    feature that appears later was 0 in all rows before; it gets mean 0 and deviation 1, so that it
-    changes nothing about them.
+    A feature is replaced by (x − mean)/deviation, clipped at ±10, and then the row is mapped. A
+    feature that appears later was 0 in all earlier rows. It gets mean 0 and deviation 1, so the
+    images of those rows do not change.
 
     Attributes
     ----------
     map : Map
         The map.
     mean, deviation : ndarray of shape (l,)
-        Of the features, as they were when the map was fixed.
+        Of the features when the map was fixed.
     drawn : ndarray of shape (q, l)
         Random numbers of the map.
     first : int
@@ -70,7 +70,7 @@ class FixedMap:
         ndarray of shape (n, d)
         """
         Z = np.asarray(X, dtype=np.float64) - self.mean
-        with np.errstate(over="ignore"):  # what is infinitely far is cut off like the rest
+        with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
         np.clip(Z, -FAR, FAR, out=Z)
         return self.map.apply(Z, self.drawn)
@@ -105,7 +105,7 @@ class FixedMap:
 
     @property
     def late(self) -> Flags:
-        """Whether each feature came after the map was fixed, so that it can be left out again."""
+        """Whether each feature appeared after the map was fixed and can be removed again."""
         came = np.arange(len(self.mean)) >= self.first
         late: Flags = came & (self.mean == 0.0) & (self.deviation == 1.0)
         return late
@@ -156,7 +156,7 @@ class Warmup:
     weight: Vector
 
     def followed(self, X: Matrix, y: Labels, weight: Vector) -> Warmup:
-        """With more rows after these; features that are new to them were 0."""
+        """These rows followed by more; features new in the later ones were 0 before."""
         before = np.zeros((len(self.X), X.shape[1]))
         before[:, : self.X.shape[1]] = self.X
         return Warmup(
@@ -167,11 +167,11 @@ class Warmup:
 
     @property
     def over(self) -> bool:
-        """Whether there are rows enough."""
+        """Whether there are enough rows."""
         return len(self.X) >= WARMUP
 
     def fixed(self, map: Map) -> FixedMap:  # noqa: A002
-        """A map fixed by these rows, or by the first of them if there are more than enough."""
+        """The map, fixed by the first WARMUP of these rows."""
         return fixed_by(map, self.X[:WARMUP], self.weight[:WARMUP])
 
 
@@ -183,7 +183,7 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
     map : Map or str
         The map.
     mean, deviation : array-like of shape (l,)
-        What is subtracted from a feature, and what it is divided by.
+        Subtracted from each feature, and its divisor.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
     text = map_of(map).text
     m, s = (np.array(v, dtype=np.float64, ndmin=1) for v in (mean, deviation))
     if m.ndim != 1 or m.shape != s.shape or not len(m):
-        raise ValueError(f"mean and deviation have shapes {m.shape} and {s.shape}; want (l,) twice")
+        raise ValueError(f"mean and deviation must have shape (l,), got {m.shape} and {s.shape}")
     if not (np.isfinite(m).all() and np.isfinite(s).all() and (s > 0).all()):
         raise ValueError("mean and deviation must be finite, and the deviation positive")
     return FixedMap(map_of(text), m, s, _drawn(text, len(m)), len(m))
@@ -200,7 +200,7 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
 
 @lru_cache(maxsize=8)
 def _drawn(text: str, inputs: int) -> Matrix:
-    """Random numbers of a map, which a warm-up wants again and again."""
+    """Random numbers of a map, cached because a warm-up needs them many times."""
     drawn = map_of(text).draw(inputs)
     drawn.flags.writeable = False
     return drawn

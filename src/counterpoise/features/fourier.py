@@ -27,13 +27,13 @@ class RandomFourier(Map):
     Parameters
     ----------
     terms : int, default=400
-        D, an even number: so many features come out.
+        D, the number of terms; even.
     width : float or tuple of float, default=1.0
         σ, the width of the kernel for features of standard deviation 1, in units of the square
         root of their number. scikit-learn's ``gamma="scale"`` is 0.707; a large width is nearly
-        linear. Several share the terms: (0.5, 1, 2) sees coarse and fine structure at once.
+        linear. Several widths share the terms: (0.5, 1, 2) covers coarse and fine structure.
     seed : int, default=0
-        For the frequencies.
+        Seed of the frequencies.
 
     References
     ----------
@@ -58,7 +58,7 @@ class RandomFourier(Map):
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         widths = self._widths()
         width = "" if widths == (1.0,) else ",width=" + "/".join(map(repr, widths))
         return f"rff:{self.terms}{width}" + (f",seed={self.seed}" if self.seed else "")
@@ -68,7 +68,7 @@ class RandomFourier(Map):
         whole("terms", self.terms, 2)
         whole("seed", self.seed, 0)
         if self.terms % 2:
-            raise ValueError(f"terms must be even, a cosine and a sine each, not {self.terms}")
+            raise ValueError(f"terms must be even (half cosines, half sines), not {self.terms}")
         given = self.width if isinstance(self.width, Sequence | np.ndarray) else [self.width]
         fine = [isinstance(w, Real) and not isinstance(w, bool) for w in given]
         if not (all(fine) and len(fine) and all(1e-6 <= float(w) <= 1e6 for w in given)):
@@ -77,7 +77,7 @@ class RandomFourier(Map):
             raise ValueError(f"{self.terms} terms are too few for {len(fine)} widths")
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         return int(self.terms)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -91,11 +91,11 @@ class RandomFourier(Map):
         return result
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the terms: the features have no part in them."""
+        """Names of the terms, which do not depend on the features."""
         return [f"{wave} {i}" for wave in ("cos", "sin") for i in range(self.terms // 2)]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes: it stays."""
+        """New place of each term: unchanged."""
         return np.arange(self.terms, dtype=np.intp)
 
     @property
@@ -118,7 +118,7 @@ class RandomFourier(Map):
     def draw_late(self, name: str, inputs: int) -> Matrix:
         """Frequencies, as one column, of a feature that appears after l others were drawn.
 
-        They follow from seed and name alone, so that models on several machines draw the same.
+        They depend only on seed and name, so models on several machines draw the same numbers.
         """
         return self._scaled(_normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
 
@@ -134,7 +134,7 @@ class RandomFourier(Map):
 
 
 def _normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
-    """Normal numbers that follow from seed and name alone, in any version of NumPy."""
+    """Normal numbers that depend only on seed and name, not on the version of NumPy."""
     entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
     raw = np.random.PCG64(entropy).random_raw(count)
     uniform = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

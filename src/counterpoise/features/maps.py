@@ -1,8 +1,8 @@
-"""What all maps of features have in common: a row becomes a longer row, whatever other rows are.
+"""The base class of all maps of features: a row becomes a longer row, independently of other rows.
 
-A map comes before the moments, so that whatever is promised of a model holds on its output. Maps
-are scikit-learn transformers that learn nothing from the data but its width; some draw random
-numbers for it, from their own seed.
+A map comes before the moments, so every guarantee of a model also holds for the mapped features.
+Maps are scikit-learn transformers that learn only the number of features; some draw random numbers
+from their own seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Map(TransformerMixin, BaseEstimator):
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: Any = None) -> Map:
-        """Take note of the number of features.
+        """Record the number of features.
 
         Parameters
         ----------
@@ -91,11 +91,11 @@ class Map(TransformerMixin, BaseEstimator):
                 )
         return np.array(self.names(names), dtype=object)
 
-    # What a classifier asks of a map
+    # What a classifier needs of a map
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -103,11 +103,11 @@ class Map(TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         raise NotImplementedError
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
-        """Terms of rows, given the random numbers of the map."""
+        """Terms of shape (n, terms) of rows X, given the random numbers of the map."""
         raise NotImplementedError
 
     def names(self, names: Sequence[str]) -> list[str]:
@@ -115,24 +115,24 @@ class Map(TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes when feature j becomes feature at[j] of l; other features are 0."""
+        """New place of each term when feature j becomes feature at[j] of l; the others are 0."""
         raise NotImplementedError
 
     @property
     def draws(self) -> int:
-        """Random numbers that a feature takes; of most maps none."""
+        """Random numbers per feature; 0 for most maps."""
         return 0
 
     def draw(self, inputs: int) -> Matrix:
-        """Random numbers, one column a feature; of most maps none."""
+        """Random numbers of shape (draws, l); empty for most maps."""
         return np.empty((0, inputs))
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
-        """Random numbers, as one column, of a feature that appears after l others were drawn."""
+        """Random numbers, as one column, of a feature that appears after the first l."""
         return np.empty((0, 1))
 
 
 def whole(name: str, value: Any, least: int = 1) -> None:
     """Raise unless the parameter ``name`` is a whole number of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least} on, not {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")

@@ -1,4 +1,4 @@
-"""Maps by their names, which the command line takes and model files hold."""
+"""Maps by name, as on the command line and in model files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def map_of(given: Any) -> Map:
     if isinstance(given, Map):
         given.check()
         if getattr(given, "constant", False):
-            raise ValueError("the classifier adds a constant itself; leave constant=True out")
+            raise ValueError("the classifier adds a constant itself; remove constant=True")
         again = _named(given.text)
         if type(again) is not type(given) or again.text != given.text:
             raise ValueError(
-                f"features={given!r} has no name that a model file could hold, for orders have at "
-                "most 3 digits, seeds 18, and maps are those of counterpoise.features; use it as a "
+                f"features={given!r} has no name for a model file: orders have at most 3 digits, "
+                "seeds at most 18, and only maps of counterpoise.features have names; use it as a "
                 "step of a pipeline instead"
             )
         return given
@@ -46,7 +46,7 @@ def map_of(given: Any) -> Map:
     if found is None:
         raise ValueError(
             f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
-            "rff:400, rff:400,width=0.5, several with a plus between them, or a map of "
+            "rff:400, rff:400,width=0.5, several joined by a plus, or a map of "
             "counterpoise.features"
         )
     found.check()
@@ -54,7 +54,7 @@ def map_of(given: Any) -> Map:
 
 
 def _named(text: str) -> Map | None:
-    """The map that has this name, one or several with a plus between them."""
+    """The map of this name, one or several joined by a plus; None if there is none."""
     parts = [_read(part) for part in text.split("+")]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):

@@ -41,7 +41,7 @@ class Polynomial(Map):
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         return f"poly{self.order}"
 
     def check(self) -> None:
@@ -49,7 +49,7 @@ class Polynomial(Map):
         whole("order", self.order)
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         return terms(inputs, self.order, reduced=False) - (not self.constant)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -64,7 +64,7 @@ class Polynomial(Map):
         return one + _names(names, _monomials(len(names), self.order, False))
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes when feature j becomes feature at[j] of l."""
+        """New place of each term when feature j becomes feature at[j] of l."""
         return _places(at, inputs, self.order, distinct=False, first=int(self.constant))
 
 
@@ -91,7 +91,7 @@ class Interactions(Map):
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         return "interactions" if self.order == 2 else f"interactions{self.order}"
 
     def check(self) -> None:
@@ -99,7 +99,7 @@ class Interactions(Map):
         whole("order", self.order)
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         return sum(comb(inputs, k) for k in range(1, self.order + 1))
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -111,7 +111,7 @@ class Interactions(Map):
         return _names(names, _monomials(len(names), self.order, True))
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes when feature j becomes feature at[j] of l."""
+        """New place of each term when feature j becomes feature at[j] of l."""
         return _places(at, inputs, self.order, distinct=True)
 
 
@@ -147,7 +147,7 @@ class ReducedPolynomial(Map):
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         return f"rm{self.order}"
 
     def check(self) -> None:
@@ -155,7 +155,7 @@ class ReducedPolynomial(Map):
         whole("order", self.order)
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         return terms(inputs, self.order, reduced=True) - (not self.constant)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -177,7 +177,7 @@ class ReducedPolynomial(Map):
         return result + [f"{name} {_power('Σ', k)}" for k in range(1, r) for name in names]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes when feature j becomes feature at[j] of l."""
+        """New place of each term when feature j becomes feature at[j] of l."""
         r, first = self.order, int(self.constant)
         powers = [first + k * inputs + at for k in range(r)]
         sums = np.arange(r, dtype=np.intp) + first + r * inputs

@@ -17,7 +17,7 @@ class Union(Map):
     Parameters
     ----------
     maps : sequence of Map
-        The maps; in text they stand with a plus between them, as in ``rm2+rff:300``.
+        The maps; their names are joined by a plus, as in ``rm2+rff:300``.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class Union(Map):
 
     @property
     def text(self) -> str:
-        """The map as the command line and model files name it."""
+        """The name of the map on the command line and in model files."""
         return "+".join(part.text for part in self.maps)
 
     def check(self) -> None:
@@ -45,7 +45,7 @@ class Union(Map):
                 raise ValueError(f"{part!r} cannot be part of a union")
 
     def count(self, inputs: int) -> int:
-        """How many terms a row of l features has."""
+        """Number of terms of a row of l features."""
         return sum(part.count(inputs) for part in self.maps)
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
@@ -66,7 +66,7 @@ class Union(Map):
         return [f"{name} of {i}" for i, block in enumerate(found) for name in block]
 
     def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
-        """Where each term goes when feature j becomes feature at[j] of l."""
+        """New place of each term when feature j becomes feature at[j] of l."""
         result, first = [], 0
         for part in self.maps:
             result.append(first + part.places(at, inputs))
@@ -83,5 +83,5 @@ class Union(Map):
         return np.concatenate([part.draw(inputs) for part in self.maps])
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
-        """Random numbers, as one column, of a feature that appears after l others were drawn."""
+        """Random numbers, as one column, of a feature that appears after the first l."""
         return np.concatenate([part.draw_late(name, inputs) for part in self.maps])

@@ -26,7 +26,7 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
     """
     batch.validate(full=True)
     if batch.num_rows > NOTHING + 8 * batch.get_total_buffer_size():
-        raise DataError(f"{source}: a batch of {batch.num_rows:,} rows that holds no values")
+        raise DataError(f"{source}: a batch of {batch.num_rows:,} rows without values")
     names = list(batch.schema.names)
     require_different(names, source)
     batch = pa.record_batch([_sound(column) for column in batch.columns], names)

@@ -108,7 +108,7 @@ class ColumnarSource:
         if self.parquet:
             if self.path == "-":
                 raise DataError(
-                    "Parquet cannot be read from standard input, for its index is at the end; "
+                    "Parquet cannot be read from standard input: its index is at the end; "
                     "give the file"
                 )
             yield from self._row_groups(wanted)

@@ -42,7 +42,9 @@ class Delimited:
     def begin(self, name: str, header: bytes) -> None:
         """Take the names of the columns from the first record."""
         if header.lstrip().startswith((b'{"', b"{}")):
-            raise DataError(f"{name} holds JSON, not CSV", Remedy("say so", "format", "jsonl"))
+            raise DataError(
+                f"{name} is JSON, not CSV", Remedy("read it as JSON", "format", "jsonl")
+            )
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)
@@ -69,7 +71,7 @@ class Delimited:
         if table.num_rows != piece.rows:
             raise DataError(
                 f"{name}, rows {piece.first} to {piece.first + piece.rows - 1}: quotes and line "
-                "ends do not fit together; put quotes around whole fields only"
+                "ends do not match; put quotes around whole fields only"
             )
         found = {c: _joined(table[j]) for j, c in enumerate(columns)}
         offered = tuple(self.names)

@@ -123,7 +123,7 @@ def _object(line: bytes, name: str, row: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}, row {row}: not a JSON object: {str(error)[:100]}") from None
     if not isinstance(value, dict):
-        raise DataError(f"{name}, row {row}: a JSON object is expected, not {str(value)[:40]!r}")
+        raise DataError(f"{name}, row {row}: expected a JSON object, got {str(value)[:40]!r}")
     return value
 
 
@@ -157,7 +157,7 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
         if large:
             raise DataError(
                 f"{name}, row {first + large[0]}, column {column!r}: {values[large[0]]} has more "
-                "digits than a number beside fractions can keep; write it as text, or shorten it"
+                "digits than a float can hold; write it as text, or shorten it"
             )
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     try:

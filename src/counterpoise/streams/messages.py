@@ -115,8 +115,8 @@ def require_moderate(size: int, most: int, name: str) -> None:
     """Raise if a message claims ``size`` bytes and only ``most`` are allowed."""
     if not 0 <= size <= most:
         raise DataError(
-            f"{name}: a message of Arrow's that claims {size:,} bytes, more than {most:,}; the "
-            "input is damaged, or its batches have too many rows: write smaller ones"
+            f"{name}: an Arrow message claims {size:,} bytes, more than {most:,}; the input is "
+            "damaged, or its batches have too many rows: write smaller ones"
         )
 
 
@@ -192,4 +192,4 @@ def _number(kind: str, data: bytes, at: int, name: str = "") -> int:
 
 
 def _damaged(name: str) -> DataError:
-    return DataError(f"{name} cannot be read: a message of Arrow's is damaged")
+    return DataError(f"{name} cannot be read: an Arrow message is damaged")
