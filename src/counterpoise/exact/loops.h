@@ -104,7 +104,7 @@ static inline uint64_t bits_of(double x)
     return bits;
 }
 
-/* Bits scrambled, one to one, so that sums of them tell values apart; 0 stays 0. */
+/* Bits scrambled, one to one; 0 stays 0. */
 static inline uint64_t scrambled(uint64_t bits)
 {
     bits ^= bits >> 32;
@@ -120,18 +120,34 @@ static inline uint64_t ticket(double w)
     return w < 9007199254740992.0 && w == floor(w) ? (uint64_t)w : scrambled(bits_of(w));
 }
 
-/* The marks of one row: plain += t bits(x_j), mixed += t scrambled(bits(x_j)) modulo 2^64, after
+/* The square of the two halves of the bits, folded: with the sum of the bits, the sum of these
+   tells whether values vary, as a sum of squares does, for one multiplication of 32 bits. */
+static inline uint64_t folded(uint64_t bits)
+{
+    const uint64_t half = (uint32_t)(bits ^ (bits >> 32));
+    return half * half;
+}
+
+/* The marks of one row: plain += t bits(x_j), mixed += t folded(bits(x_j)) modulo 2^64, after
    the sum of the t themselves in front. */
-static inline void mark_row(
+ONE_PER_CPU static void mark_row(
     const double *restrict x, ptrdiff_t d, uint64_t t, uint64_t *restrict plain,
     uint64_t *restrict mixed)
 {
     plain[0] += t;
     mixed[0] += t;
+    if (t == 1) {
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const uint64_t bits = bits_of(x[j]);
+            plain[1 + j] += bits;
+            mixed[1 + j] += folded(bits);
+        }
+        return;
+    }
     for (ptrdiff_t j = 0; j < d; j++) {
         const uint64_t bits = bits_of(x[j]);
         plain[1 + j] += t * bits;
-        mixed[1 + j] += t * scrambled(bits);
+        mixed[1 + j] += t * folded(bits);
     }
 }
 
@@ -140,7 +156,25 @@ ONE_PER_CPU static void mark_rows(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, uint64_t *restrict plain, uint64_t *restrict mixed)
 {
-    for (ptrdiff_t i = 0; i < m; i++)
+    ptrdiff_t i = 0;
+    for (; i + 4 <= m; i += 4) { /* four rows of weight 1 at a time, for one load and store */
+        const double *restrict a = X + rows[i] * d, *restrict b = X + rows[i + 1] * d;
+        const double *restrict p = X + rows[i + 2] * d, *restrict q = X + rows[i + 3] * d;
+        if (weight[rows[i]] != 1.0 || weight[rows[i + 1]] != 1.0 || weight[rows[i + 2]] != 1.0
+            || weight[rows[i + 3]] != 1.0) {
+            for (ptrdiff_t k = i; k < i + 4; k++)
+                mark_row(X + rows[k] * d, d, ticket(weight[rows[k]]), plain, mixed);
+            continue;
+        }
+        plain[0] += 4;
+        mixed[0] += 4;
+        for (ptrdiff_t j = 0; j < d; j++) {
+            const uint64_t bits[4] = {bits_of(a[j]), bits_of(b[j]), bits_of(p[j]), bits_of(q[j])};
+            plain[1 + j] += (bits[0] + bits[1]) + (bits[2] + bits[3]);
+            mixed[1 + j] += (folded(bits[0]) + folded(bits[1])) + (folded(bits[2]) + folded(bits[3]));
+        }
+    }
+    for (; i < m; i++)
         mark_row(X + rows[i] * d, d, ticket(weight[rows[i]]), plain, mixed);
 }
 
