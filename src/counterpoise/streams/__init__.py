@@ -102,14 +102,14 @@ def source(
     stdin_name: str | None = None,
     last_line: bool = True,
 ) -> Source:
-    """Open one input, whose rows come out in chunks.
+    """Open one input for reading in chunks.
 
     Parameters
     ----------
     path : str
         A file, or ``-`` for standard input.
     format : str, optional
-        One of FORMATS; by default what the name says.
+        One of FORMATS; by default by the name of the file.
     delimiter : str, optional
         Of CSV; by default a comma, or a tab for TSV.
     header : bool, default=True
@@ -117,10 +117,10 @@ def source(
     live : bool, default=False
         Deliver rows as they arrive, without waiting for a whole chunk.
     stdin_name : str, optional
-        What to call standard input.
+        Name of standard input in messages.
     last_line : bool, default=True
-        Whether a last line of text without a line end is a row; else it is left in a file that may
-        still be growing.
+        Whether a last line of text without a line end is a row. Otherwise it is left for later,
+        in a file that may still be growing.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def source(
     }
 
     def guess(start: bytes) -> Dialect:
-        """Rows of standard input, unless somebody says what they are: JSON or CSV."""
+        """The dialect of standard input by its first bytes, JSON or CSV, if no format is given."""
         return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
 
     unsaid = path == "-" and format is None

@@ -1,4 +1,4 @@
-"""A JSON array of objects as JSON lines: what stands between the elements becomes line ends.
+"""A JSON array of objects as JSON lines: the separators of elements become line ends.
 
 The lines depend on the bytes alone, not on how they arrive, so that an array can be read on from a
 mark as lines can, also when it has grown.
@@ -48,7 +48,7 @@ class Elements:
                     return lines
 
     def _begun(self, ended: bool) -> bool:
-        """Whether it is known what the input is."""
+        """Whether the kind of the input is known."""
         start = self._rest.removeprefix(ORDER).lstrip(SPACE)
         if not ended and (not start or ORDER.startswith(self._rest)):
             return False
@@ -58,7 +58,7 @@ class Elements:
         return True
 
     def _lines(self, ended: bool) -> bytes:
-        """Whole elements of what was read, a line each; the rest waits."""
+        """Whole elements of the bytes read so far, one per line; the rest is kept."""
         data, at, found = self._rest, 0, []
         while True:
             at = _after_space(data, at)
@@ -98,7 +98,7 @@ def _after_space(data: bytes, at: int) -> int:
 
 
 def _end(data: bytes, at: int) -> int | None:
-    """Where the element that begins here ends; None if that is not known yet."""
+    """End of the element that begins here; None if it is not yet known."""
     flat = FLAT.match(data, at)
     if flat is not None:
         return flat.end()

@@ -1,4 +1,4 @@
-"""Arrow batches from strangers: validated in full, then plain columns that are not too large.
+"""Untrusted Arrow batches: fully validated, then turned into plain columns of moderate size.
 
 Arrow believes what a batch says of itself: an offset beyond the data is followed. So every batch
 is validated in full, its dictionaries too, before any value is looked at.
@@ -45,7 +45,7 @@ def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _sound(column: pa.Array) -> pa.Array:
-    """Text by views as other text, if a null holds something: pyarrow's casts would look at it."""
+    """Convert text views to plain text if a null has content, which would crash pyarrow's casts."""
     if pa.types.is_dictionary(column.type):
         words = _sound(column.dictionary)
         same = words is column.dictionary
@@ -59,7 +59,7 @@ def _sound(column: pa.Array) -> pa.Array:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch, or slices of it if text of its dictionaries would take much more than it does."""
+    """The batch, or slices of it if decoding its dictionaries would take much more memory."""
     total = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):

@@ -1,4 +1,4 @@
-"""Bytes of a file or of standard input, decompressed if they begin as compressed data does."""
+"""Bytes of a file or of standard input, decompressed if their first bytes say so."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Bytes:
     path : str
         A file, or ``-`` for standard input.
     name : str
-        What to call it in messages.
+        Its name in messages.
 
     Attributes
     ----------
     may_grow : bool
-        Whether somebody may still be writing: it is a file, and not compressed.
+        Whether it may still be growing: it is a file, and not compressed.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -129,7 +129,7 @@ class Bytes:
 
 
 class _Raw:
-    """What pyarrow expects of a Python file."""
+    """The interface of a Python file that pyarrow expects."""
 
     closed = False
 

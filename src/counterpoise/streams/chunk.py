@@ -1,4 +1,4 @@
-"""What every reader delivers: a chunk of rows as columns, and how far the input was read."""
+"""The result of every reader: a chunk of rows as columns, and how far the input was read."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Mark:
     size : int
         Bytes so far, after decompression, of inputs that are text; else 0.
     hash : str
-        XXH3 (128 bits) of what was read so far: of these bytes, or of the values of the columns.
+        XXH3 (128 bits) of these bytes, or of the values of the columns read so far.
     cut : bool
-        Whether the last row had no line end, so that the next byte must be one.
+        Whether the last row had no line end; then the next byte must be one.
     """
 
     rows: int = 0
@@ -46,32 +46,32 @@ class Chunk:
     Attributes
     ----------
     source : str
-        What to call the input in messages.
+        Name of the input in messages.
     first : int
         Number of the first row within the input, from 1.
     rows : int
-        How many.
+        Number of rows.
     columns : dict of str to pyarrow.Array
-        The columns that were asked for.
+        The requested columns.
     offered : tuple of str
         All columns of a table.
     mark : Mark
-        How far the input was read when these rows were.
+        How far the input was read at the end of these rows.
     cells : bool
-        Whether text is to be understood as numbers where it can be, as in CSV.
+        Whether text is parsed as numbers where possible, as in CSV.
     table : bool
-        Whether each row has every column, so that one that is not here is lacking; else 0 is meant.
+        Whether each row must have every column; otherwise an absent column is 0.
     absent : dict of str to ndarray of bool
-        Rows that do not have the column, where some do.
+        Rows without the column, if other rows have it.
     entries : CSR matrix of shape (rows, m), optional
-        Features that have numbers instead of names: column j is feature j + 1.
+        Features with numbers instead of names: column j is feature j + 1.
     names : tuple of str
-        Of rows that need not have every column: all those that some row here has.
+        If rows need not have every column: all columns that occur in this chunk.
     starts : tuple of str
-        Of the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, as many as it has.
+        In the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, if it has them.
     last : bool
-        Whether the input ended before the chunk was full, or within its last row. If more comes one
-        day, or would have come, an undisturbed run cuts these rows otherwise.
+        Whether the input ended before the chunk was full, or within its last row. If the input
+        grows, an uninterrupted run cuts these rows differently.
     """
 
     source: str
@@ -127,14 +127,14 @@ def require_few(count: int, source: str) -> None:
 
 
 class Source(Protocol):
-    """One input that can be read from any mark on.
+    """One input that can be read from any mark.
 
     Attributes
     ----------
     path : str
         A file, or ``-`` for standard input.
     name : str
-        What to call it in messages.
+        Its name in messages.
     left : bool
         Whether a last line without a line end was left for later.
     """
@@ -151,33 +151,33 @@ class Source(Protocol):
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Read what follows a mark, having checked that what precedes it is as it was.
+        """Check that the rows before a mark are unchanged, and read the rows after it.
 
         Parameters
         ----------
         rows : int
-            Rows of each chunk but the last, unless they have more than CHUNK_BYTES.
+            Rows of each chunk except the last, unless they exceed CHUNK_BYTES.
         after : Mark
-            Where to begin.
+            The mark.
         kinds : mapping of str to str
-            What is known of the columns, as it becomes known.
+            Types of the columns that are known so far; changes while reading.
         wanted : callable
-            Whether a column is of interest, by name.
+            Whether to read a column, by name.
         until : int, optional
-            Rows of the input that matter: text after them is not looked at.
+            Number of rows to read at most; later text is not examined.
         """
         ...
 
     def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
-        """Raise if what precedes a mark is not as it was; what follows does not matter."""
+        """Raise if the rows before a mark have changed; later rows do not matter."""
         ...
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows, as the first chunk has them, of as many as can be read."""
+        """Hashes of the first rows that can be read, as in the first chunk."""
         ...
 
     def done(self) -> tuple[int, int]:
-        """Bytes read of the file as it lies on the disk, and its size or 0 if that is unknown."""
+        """Bytes of the file on disk read so far, and its size, or 0 if unknown."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow: record batches, validated and cut again into chunks of so many rows.
+"""Parquet and Arrow: record batches, validated and cut into chunks of a given number of rows.
 
 A mark holds a hash of the values of the columns, each in a stream of its own, so that neither row
 groups nor batches matter.
@@ -35,9 +35,9 @@ class ColumnarSource:
     path : str
         A file, or ``-`` for standard input (an Arrow stream, or a file read as one).
     name : str
-        What to call it in messages.
+        Its name in messages.
     parquet : bool
-        Which of the two.
+        Whether it is Parquet.
     """
 
     def __init__(self, path: str, name: str, parquet: bool) -> None:
@@ -47,11 +47,11 @@ class ColumnarSource:
         self._offered: tuple[str, ...] = ()
 
     def done(self) -> tuple[int, int]:
-        """Rows read, and rows in all, which serve as well as bytes."""
+        """Rows read so far and in total, instead of bytes."""
         return self._rows, self._total
 
     def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
-        """Raise if what precedes a mark is not as it was."""
+        """Raise if the rows before a mark have changed."""
         next(self.chunks(1, after, {}, wanted), None)
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class ColumnarSource:
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
+        """Read the rows after a mark; see :class:`~counterpoise.streams.chunk.Source`."""
         hashes = _Hashes()
         self._rows, cutter = 0, _Cutter(rows)
         try:
@@ -129,7 +129,7 @@ class ColumnarSource:
             source.close()
 
     def _row_groups(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
-        """Batches of a Parquet file, of few rows where rows are large."""
+        """Batches of a Parquet file, with fewer rows if rows are large."""
         with pa.parquet.ParquetFile(self.path, buffer_size=1 << 16, pre_buffer=False) as file:
             metadata, schema = file.metadata, file.schema_arrow
         self._total, self._offered = metadata.num_rows, tuple(schema.names)
@@ -150,7 +150,7 @@ class ColumnarSource:
 
 
 class _Cutter:
-    """Cuts rows into chunks: so many rows, or fewer that reach so many bytes."""
+    """Cuts rows into chunks of a number of rows, or fewer if they reach a number of bytes."""
 
     def __init__(self, rows: int) -> None:
         self.most = rows
@@ -158,7 +158,7 @@ class _Cutter:
         self._rows, self._bytes = 0, 0
 
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Take rows in; yield the chunks that are whole now."""
+        """Add rows; yield the chunks that are now complete."""
         each = sizes(table)
         while table.num_rows:
             ends = self._bytes + np.cumsum(each)
@@ -171,7 +171,7 @@ class _Cutter:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.Table]:
-        """Yield what has come since the last whole chunk, if anything has."""
+        """Yield the rows after the last complete chunk, if there are any."""
         if self._open:
             yield pa.concat_tables(self._open) if len(self._open) > 1 else self._open[0]
         self._open, self._rows, self._bytes = [], 0, 0
@@ -232,7 +232,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _batch_rows(metadata: Any, columns: int) -> int:
-    """Rows of a Parquet file to read at a time, by what it says that they take."""
+    """Rows of a Parquet file to read at a time, by the sizes in its metadata."""
     largest = float(CELL * columns)
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)

@@ -1,4 +1,4 @@
-"""CSV and TSV: whole records through pyarrow's reader, numbers as numbers, all else as text."""
+"""CSV and TSV: whole records parsed by pyarrow, numbers as numbers, everything else as text."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Delimited:
     Parameters
     ----------
     delimiter : str, default=","
-        One character of ASCII.
+        One ASCII character.
     header : bool, default=True
-        Whether the first record names the columns; else they are ``column 1``, ``column 2``, ...
+        Whether the first record names the columns; if not, they are ``column 1``, ``column 2``, ...
     """
 
     def __init__(self, delimiter: str = ",", header: bool = True) -> None:
@@ -123,7 +123,7 @@ class Delimited:
 
 
 class _ConversionError(Exception):
-    """A cell is not what its column is said to hold."""
+    """A cell does not have the type of its column."""
 
 
 def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:

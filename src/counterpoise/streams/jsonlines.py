@@ -1,4 +1,4 @@
-"""JSON lines, or an array: whole lines through pyarrow's reader, or one by one if need be.
+"""JSON lines, or an array: whole lines parsed by pyarrow, or one by one if necessary.
 
 A field that a row does not have is 0; ``null`` is a missing value. pyarrow's reader does not tell
 the two apart, so lines are taken one by one where the word occurs.
@@ -29,7 +29,7 @@ TYPES = {"number": pa.float64(), "text": pa.string(), "hash": pa.string()}
 
 
 class JsonLines:
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     header = False
 
@@ -70,7 +70,7 @@ class JsonLines:
 
 
 def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
-    """Table of the lines, or None if pyarrow will not read them, or not as whole lines."""
+    """Table of the lines, or None if pyarrow cannot read them as whole lines."""
     schema = pa.schema([(c, TYPES[kind]) for c, kind in list(kinds.items()) if kind in TYPES])
     try:
         piece.data.decode()
@@ -86,7 +86,7 @@ def _read(piece: Piece, kinds: Mapping[str, str]) -> pa.Table | None:
 
 
 def _simple(column: pa.ChunkedArray) -> bool:
-    """Whether a column is what the lines one by one would give too, bit by bit."""
+    """Whether a column is bit-identical to that of parsing line by line."""
     if pa.types.is_floating(column.type):  # whole numbers may have lost digits beside fractions
         return not pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py()
     return not (pa.types.is_temporal(column.type) or pa.types.is_nested(column.type))
@@ -95,7 +95,7 @@ def _simple(column: pa.ChunkedArray) -> bool:
 def _one_by_one(
     piece: Piece, name: str, wanted: Callable[[str], bool]
 ) -> tuple[dict[str, pa.Array], dict[str, Flags], tuple[str, ...]]:
-    """Columns of the lines, which rows lack which column, and all names."""
+    """Columns of the lines, the rows without each column, and all names."""
     values: dict[str, list[Any]] = {}
     names: dict[str, None] = {}
     absent: dict[str, Flags] = {}

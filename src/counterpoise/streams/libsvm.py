@@ -1,4 +1,4 @@
-"""LIBSVM, or svmlight: a label, then ``feature:value`` pairs; features not named are 0."""
+"""LIBSVM, or svmlight: a label, then ``feature:value`` pairs; other features are 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABEL = "label"  # what the column of labels is called
 
 
 class LibSVM:
-    """Lines of numbered features, the first of which is feature 1."""
+    """Lines of numbered features, counted from 1."""
 
     header = False
 
@@ -48,7 +48,7 @@ class LibSVM:
 
 
 def _entries(data: bytes) -> Any:
-    from sklearn.datasets import load_svmlight_file  # takes long to import
+    from sklearn.datasets import load_svmlight_file  # slow to import
 
     X, y = load_svmlight_file(io.BytesIO(data), dtype=np.float64, zero_based=False)
     if X.nnz and X.indices.min() < 0:
@@ -57,7 +57,7 @@ def _entries(data: bytes) -> Any:
 
 
 def _located(piece: Piece, name: str, fault: str) -> DataError:
-    """Error that names the first line at fault."""
+    """Error that names the first faulty line."""
     row = piece.first
     for line in piece.data.split(b"\n"):
         text = line.split(b"#")[0].strip()

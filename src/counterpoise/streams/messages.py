@@ -1,4 +1,4 @@
-"""Messages of Arrow's IPC format, measured before Arrow allocates what they claim.
+"""Messages of the Arrow IPC format, measured before Arrow allocates the sizes they claim.
 
 A stream is messages one after the other, and a file is a stream between two marks with a footer
 that says where the messages are. A message is a prefix, a description (a flatbuffer) and a body:
@@ -27,9 +27,9 @@ class Messages:
     Parameters
     ----------
     read : callable
-        Gives bytes, so many at most; none at the end.
+        Returns at most a number of bytes; none at the end.
     name : str
-        What to call the input in messages.
+        Name of the input in error messages.
     """
 
     closed = False
@@ -42,7 +42,7 @@ class Messages:
             self._start = b""
 
     def read(self, most: int) -> bytes:
-        """Read bytes of the message that has come; of the next one after its end."""
+        """Read bytes of the current message, or of the next one if it has ended."""
         if self._at == len(self._message):
             self._message, self._at = self._next(), 0
         data = self._message[self._at : self._at + most]
@@ -50,7 +50,7 @@ class Messages:
         return data
 
     def close(self) -> None:
-        """Nothing is to be closed."""
+        """Do nothing."""
 
     def _next(self) -> bytes:
         prefix = self._exactly(4)
@@ -73,7 +73,7 @@ class Messages:
         return prefix + description + body
 
     def _exactly(self, size: int) -> bytes:
-        """So many bytes, fewer only at the end; a pipe gives what it has."""
+        """Read exactly so many bytes, fewer only at the end; a pipe may deliver them in parts."""
         parts, self._start = [self._start[:size]], self._start[size:]
         left = size - len(parts[0])
         while left and (more := self._read(min(left, 1 << 20))):
@@ -159,12 +159,12 @@ def _root(data: bytes, name: str) -> int:
 
 
 def _follow(data: bytes, at: int, name: str) -> int:
-    """Where what an offset points to begins."""
+    """Target of an offset."""
     return at + _number("<I", data, at, name)
 
 
 def _field(data: bytes, table: int, slot: int, name: str) -> int:
-    """Where a field of a table is, or 0 if it is not there."""
+    """Position of a field of a table, or 0 if it is absent."""
     virtual = table - _number("<i", data, table, name)
     place = 4 + 2 * slot
     if place >= _number("<H", data, virtual, name):
@@ -174,7 +174,7 @@ def _field(data: bytes, table: int, slot: int, name: str) -> int:
 
 
 def _vector(data: bytes, field: int, size: int, name: str) -> range:
-    """Where the structs of a vector are; nowhere if it is not there."""
+    """Positions of the structs of a vector; none if it is absent."""
     if not field:
         return range(0)
     at = _follow(data, field, name)

@@ -16,21 +16,21 @@ Result = TypeVar("Result")
 def ahead(
     items: Iterator[Item], depth: int = 2, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Item]:
-    """Run an iterator in a thread of its own.
+    """Run an iterator in a separate thread.
 
     Parameters
     ----------
     items : iterator
-        What to run.
+        The iterator.
     depth : int, default=2
-        How many results may wait.
+        Most results that wait to be taken.
     stop : callable
-        Asked a few times a second whether to end, also while nothing comes, and once more when
-        something has come: what arrives together with the wish to end is left alone.
+        Called a few times a second, also while nothing arrives, and once more after each
+        result; if it returns True, iteration ends and that result is not yielded.
 
     Yields
     ------
-    What the iterator yields; an exception comes out where it belongs.
+    The results of the iterator; an exception is raised at its place among them.
     """
     waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
     over = threading.Event()
@@ -54,7 +54,7 @@ def ahead(
         else:
             put("end", None)
 
-    # A daemon: it may be waiting for standard input when everybody else has gone home.
+    # A daemon thread: it may still be waiting for standard input when the program ends.
     threading.Thread(target=run, daemon=True).start()
     try:
         while not stop():

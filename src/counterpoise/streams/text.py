@@ -1,4 +1,4 @@
-"""Text inputs: bytes are cut into whole records, so many a chunk, hashed, and parsed.
+"""Text inputs: bytes are cut into chunks of whole records, hashed, and parsed.
 
 The cuts depend on the bytes alone, not on how they arrived. A mark is a number of bytes and their
 hash, so that what was read before is checked without parsing it again.
@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 
 class Dialect(Protocol):
-    """One kind of text."""
+    """One text format."""
 
     header: bool
 
@@ -59,7 +59,7 @@ class Dialect(Protocol):
         ...
 
     def begin(self, name: str, header: bytes) -> None:
-        """Take the header in."""
+        """Read the header."""
         ...
 
     def check(self, records: Any, name: str, row: int) -> None:
@@ -81,9 +81,9 @@ class TextSource:
     path : str
         A file, or ``-`` for standard input.
     name : str
-        What to call it in messages.
+        Its name in messages.
     dialect : Dialect
-        How records look.
+        The format of the records.
     live : bool, default=False
         Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
         bytes arrive.
@@ -91,7 +91,7 @@ class TextSource:
         Whether a last line without a line end is a row. Else it is left in a file that may still
         be growing: one that is neither compressed nor a pipe.
     guess : callable, optional
-        Gives the dialect that the first bytes of the input are in.
+        Returns the dialect, given the first bytes of the input.
 
     Attributes
     ----------
@@ -117,12 +117,12 @@ class TextSource:
         return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
 
     def verify(self, after: Mark, wanted: Callable[[str], bool]) -> None:
-        """Raise if what precedes a mark is not as it was."""
+        """Raise if the rows before a mark have changed."""
         for _ in self._pieces(1, after, after.rows):
             pass
 
     def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
-        """Hashes of the first rows, up to one that cannot be read."""
+        """Hashes of the first rows, up to the first one that cannot be read."""
         data, rows = b"", 0
         with suppress(DataError):
             for piece in self._pieces(1, Mark(), STARTS[-1]):
@@ -137,7 +137,7 @@ class TextSource:
         wanted: Callable[[str], bool],
         until: int | None = None,
     ) -> Iterator[Chunk]:
-        """Read what follows a mark; see :class:`~counterpoise.streams.chunk.Source`."""
+        """Read the rows after a mark; see :class:`~counterpoise.streams.chunk.Source`."""
 
         def parse(piece: Piece) -> Chunk:
             chunk = self.dialect.parse(piece, self.name, kinds, wanted)
@@ -181,7 +181,7 @@ class TextSource:
 
 
 class _Cutter:
-    """Cuts whole records off a stream of bytes, counting and hashing what it cuts."""
+    """Cuts whole records off a stream of bytes, and counts and hashes them."""
 
     def __init__(self, source: Bytes, dialect: Dialect, live: bool, last_line: bool) -> None:
         self.source, self.dialect, self.live = source, dialect, live
@@ -249,7 +249,7 @@ class _Cutter:
         return data, found
 
     def skip(self, after: Mark) -> None:
-        """Go to a mark, checking that what precedes it is what it was."""
+        """Go to a mark, and check that the bytes before it are unchanged."""
         left = after.size - self.size
         while left > 0 and (self._at < len(self._piece) or self._more()):
             part = memoryview(self._piece)[self._at : self._at + left]

@@ -1,4 +1,4 @@
-"""Compressed bytes that pyarrow does not expand, or not with care: bzip2, xz and zip.
+"""Compression that pyarrow does not support, or not safely: bzip2, xz and zip.
 
 A file that is cut off or damaged is an error, never a short file; so is what follows the end of the
 compressed data. Memory is bounded whatever the file says.
@@ -52,7 +52,7 @@ class Members:
     make : callable
         Makes a decompressor for one stream.
     padding : bytes
-        What may stand between two streams.
+        Bytes allowed between two streams.
     """
 
     def __init__(self, raw: Callable[[int], bytes], make: Any, padding: bytes = b"") -> None:
@@ -61,7 +61,7 @@ class Members:
         self._begun, self._waiting = False, b""
 
     def read(self, most: int) -> bytes:
-        """Read bytes as they come; OSError if there is something wrong with them."""
+        """Read bytes as they arrive; raise OSError if they are damaged."""
         while True:
             data, self._waiting = self._waiting, b""
             if not data and (self._one.needs_input or not self._begun):
@@ -94,7 +94,7 @@ class Zipped:
     path : str
         The archive.
     name : str
-        What to call it in messages.
+        Its name in messages.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -120,7 +120,7 @@ class Zipped:
             )
 
     def read(self, most: int) -> bytes:
-        """Read bytes; OSError if there is something wrong with them."""
+        """Read bytes; raise OSError if they are damaged."""
         try:
             return self._file.read(most)
         except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
@@ -138,5 +138,5 @@ class Zipped:
 
 
 def _beside(one: zipfile.ZipInfo) -> bool:
-    """Whether an entry is no data: a folder, or what macOS puts beside a file."""
+    """Whether an entry is no data: a folder, or metadata of macOS."""
     return one.is_dir() or one.filename.startswith("__MACOSX/")
