@@ -1,4 +1,4 @@
-"""Raw files as their public pages have them → prepared files, verified."""
+"""From public raw files to verified prepared files."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _fields(path: Path, raw: Raw) -> Iterator[tuple[str, list[str]]]:
-    """Where a row stands, and its fields; empty lines are none."""
+    """Place and fields of each row; empty lines are skipped."""
     with io.TextIOWrapper(_open(path), encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
@@ -177,7 +177,7 @@ def _number(text: str, codes: dict[str, float], where: str) -> float:
 
 
 def _same(text: str, wanted: str) -> bool:
-    """Whether a label is the wanted one: 1, 1. and +1 are the same."""
+    """Whether two labels are equal; 1, 1. and +1 are the same."""
     if text == wanted:
         return True
     try:
@@ -187,7 +187,7 @@ def _same(text: str, wanted: str) -> bool:
 
 
 def _compressed(names: list[str], table: Matrix) -> bytes:
-    """The file, the same bytes for the same rows."""
+    """Bytes of the prepared file; the same rows always give the same bytes."""
     lines = [",".join([*names, "target"])]
     lines += [",".join(_text(value) for value in row) for row in table.tolist()]
     return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
