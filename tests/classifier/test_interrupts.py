@@ -174,8 +174,11 @@ def strike(name, wanted, rng):
     start, before, after = outcomes(name)
     call, hits, undone = CALLS[name][1], 0, 0
 
+    armed = False
+
     def handler(number, frame):
-        raise Struck
+        if armed:  # a signal may be handled long after the timer was stopped
+            raise Struck
 
     previous = signal.signal(signal.SIGALRM, handler)
     try:
@@ -186,15 +189,15 @@ def strike(name, wanted, rng):
         while hits < wanted:
             model, inside, struck = copy.deepcopy(start), False, False
             try:
+                armed = inside = True
                 signal.setitimer(signal.ITIMER_REAL, max(rng.uniform(0.0, length), 1e-6))
-                inside = True
                 with contextlib.suppress(ValueError):
                     call(model)
-                inside = False
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                armed = inside = False
             except Struck:
                 struck = inside
                 hits += struck
+            armed = False
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             found = image(model)
             assert found in (before, after), f"{name}: a model was lost"
