@@ -16,8 +16,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import Learner, learn
-from counterpoise.jobs.store import stored_model
 from counterpoise.streams import source
 from counterpoise.streams.array import Elements
 

@@ -24,7 +24,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"

@@ -19,7 +19,8 @@ from samples import stream
 from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.evaluate import plots, theme
+from counterpoise.evaluate import drawing, plots, theme
+from counterpoise.evaluate.demo import made_up
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import (
     OURS,
@@ -34,7 +35,6 @@ from counterpoise.evaluate.race import (
     winner,
 )
 from counterpoise.evaluate.report import page
-from counterpoise.jobs.evaluate import made_up
 
 
 def guesses(classes, seed=0, rows=400):
@@ -228,7 +228,7 @@ def test_precision_and_recall_fill_the_figure():
 def test_every_method_has_a_colour_of_its_own(page):
     names = [OURS, OWN, *RIVALS]
     with page():
-        colours = [plots.style(name)["color"] for name in names]
+        colours = [drawing.style(name)["color"] for name in names]
     assert len(set(colours)) == len(names)
     page = to_rgb("white") if page is nullcontext else to_rgb(theme.PAPER)
     for colour in colours:
@@ -310,7 +310,7 @@ def test_the_report_needs_nothing_else(report):
 
 def test_the_same_race_gives_the_same_figures():
     _, y, _ = made_up(500)
-    one, two = (plots.svg(plots.class_shares(y)) for _ in range(2))
+    one, two = (drawing.svg(plots.class_shares(y)) for _ in range(2))
     assert one == two
 
 

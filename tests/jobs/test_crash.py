@@ -15,9 +15,9 @@ import pytest
 from pipelines import FORMATS
 
 from counterpoise.cli.learn import _Watch
+from counterpoise.jobs.file import contents_of, stored_model
 from counterpoise.jobs.learn import Learner, learn
 from counterpoise.jobs.lock import locked
-from counterpoise.jobs.store import contents_of, stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.streams import source
 

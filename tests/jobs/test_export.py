@@ -19,7 +19,7 @@ from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.export.onnx import graph
 from counterpoise.jobs.export.pipeline import fitted
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:50"]  # choosers: see below

@@ -9,7 +9,8 @@ import pytest
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.exact.shapes import only
-from counterpoise.jobs.store import sometimes, stored_model
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.store import sometimes
 
 MODEL = "m.st"
 

@@ -11,9 +11,9 @@ import pytest
 from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.forget import forget
 from counterpoise.jobs.learn import Learner
-from counterpoise.jobs.merge import forget
-from counterpoise.jobs.store import stored_model
 from counterpoise.streams import source
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.forget import repeated
 from counterpoise.jobs.learn import Learner, learn
-from counterpoise.jobs.merge import _repeated
-from counterpoise.jobs.store import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
 from counterpoise.streams import source
@@ -405,7 +405,7 @@ HOSTILE = {
 LOAD = """
 import resource, sys
 from counterpoise.modelfile.container import ModelFileError
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -447,7 +447,7 @@ def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
 
 def test_rows_that_count_a_million_times():
     moments = Moments.of(*stream(20))
-    total = _repeated(moments, 999_999)
+    total = repeated(moments, 999_999)
     np.testing.assert_allclose(total.n, 999_999 * moments.n, rtol=1e-12)
     np.testing.assert_allclose(total.C, 999_999 * moments.C, rtol=1e-9)
 

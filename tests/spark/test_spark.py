@@ -31,7 +31,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.features import fixed
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
 from counterpoise.streams import DataError

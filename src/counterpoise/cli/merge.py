@@ -29,10 +29,10 @@ def merge(
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
+    from counterpoise.jobs.file import save, stored_model
     from counterpoise.jobs.learn import rarest
     from counterpoise.jobs.lock import locked
     from counterpoise.jobs.merge import merged, moved
-    from counterpoise.jobs.store import save, stored_model
     from counterpoise.streams import DataError
 
     with locked(output):

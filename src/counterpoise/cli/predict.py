@@ -70,9 +70,11 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.predict import Predictor, sink
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.output import sink
+    from counterpoise.jobs.predict import Predictor
     from counterpoise.jobs.predict import predict as predictions
-    from counterpoise.jobs.store import require_learned, stored_model
+    from counterpoise.jobs.store import require_learned
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))

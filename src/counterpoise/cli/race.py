@@ -87,9 +87,10 @@ def race(
     from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
+    from counterpoise.evaluate.demo import made_up
     from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
     from counterpoise.evaluate.race import race as run
-    from counterpoise.jobs.evaluate import made_up, read
+    from counterpoise.jobs.race import read
     from counterpoise.streams import DataError
 
     own = _own(ridge, half_life, features, delay)

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
-from counterpoise.encoding.encoding import MOST, Encoding
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.state import State

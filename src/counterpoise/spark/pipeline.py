@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
-from counterpoise.jobs.store import contents_of, of_contents
+from counterpoise.jobs.file import contents_of, of_contents
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.options import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit

@@ -18,9 +18,10 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.exact.scores import Scores
+from counterpoise.jobs.file import save as save_stored
+from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Stored, require_learned, stored_model
-from counterpoise.jobs.store import save as save_stored
+from counterpoise.jobs.store import Stored, require_learned
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
 
