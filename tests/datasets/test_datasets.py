@@ -137,7 +137,7 @@ def test_without_a_file_it_says_what_to_put_where(nowhere, run):
 
 
 def test_unknown_names_and_folders_are_refused(nowhere, run):
-    assert "none of the paper's data sets: monks-3" in run("data", "show", "mnist", code=2).err
+    assert "not one of the paper's data sets: monks-3" in run("data", "show", "mnist", code=2).err
     assert "is not a folder" in run("data", "prepare", "absent", code=2).err
     (nowhere / "empty").mkdir()
     assert "holds the raw files of no set" in run("data", "prepare", "empty", code=1).err
@@ -159,7 +159,7 @@ GOOD = [[85, 92, 45, 27, 31, 0.0, 1], [85, 64, 59, 32, 23, 0.0, 2]]
         (GOOD, "2 rows of 6 features, where bupa-liver has 345 rows of 6"),
         ([GOOD[0], GOOD[1][:4]], "line 2: not 7 fields"),
         ([row[:5] for row in GOOD], "line 1: 5 fields, where bupa-liver has 7"),
-        ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is no number"),
+        ([GOOD[0], ["x", *GOOD[1][1:]]], "line 2, field 1: 'x' is not a number"),
         ([*GOOD, [*GOOD[0][:6], 3]], "labels 1, 3 beside 2"),
     ],
 )

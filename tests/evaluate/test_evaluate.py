@@ -271,7 +271,7 @@ def test_a_model_has_a_report_too(run):
     run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
     run("evaluate", "m.st", "b.csv", "--report", "r.html", "--positive", "z", code=2)
     only = [line for line in Path("b.csv").read_text().splitlines() if not line.endswith("y")]
-    Path("c.csv").write_text("\n".join(only) + "\n")  # one class only
+    Path("c.csv").write_text("\n".join(only) + "\n")  # only one class
     run("evaluate", "m.st", "c.csv", "--report", "r.html")
 
 

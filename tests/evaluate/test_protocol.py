@@ -134,7 +134,7 @@ def test_low_is_the_mirror_of_high():
     values = RNG.random((9, 4))
     high, low = compare(values, list("abcd"), "high"), compare(-values, list("abcd"), "low")
     assert high.average == low.average
-    with pytest.raises(ValueError, match="best is"):
+    with pytest.raises(ValueError, match="best must be"):
         compare(values, list("abcd"), "best")
     with pytest.raises(ValueError, match="three methods"):
         compare(values[:, :2], ["a", "b"], "high")

@@ -271,5 +271,5 @@ def test_one_class_is_nothing_to_decide(run):
     Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
     learn(run, "o.csv")
     for name in ("m.onnx", "m.joblib"):
-        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
+        assert "only one class" in run("export", "m.st", "-o", name, code=2).err
     assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3

@@ -303,7 +303,7 @@ def test_huge_claims_cost_no_memory(learned):
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier.from_contents(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
-    with pytest.raises(ModelFileError, match="not a whole safetensors file"):
+    with pytest.raises(ModelFileError, match="not a complete safetensors file"):
         from_bytes(huge)
 
 
@@ -341,7 +341,7 @@ def test_other_safetensors_files_are_refused(tmp_path):
 
 def test_a_later_schema_says_so():
     data = resealed(to_bytes(small().contents()), lambda h, t: h.update(schema=2))
-    with pytest.raises(ModelFileError, match="schema 2, and this version reads schema 1"):
+    with pytest.raises(ModelFileError, match="schema 2, but this version reads schema 1"):
         from_bytes(data)
 
 
@@ -395,7 +395,7 @@ def extra(name, array):
 HOSTILE = {
     "no class": (wide(20_000), "0 classes of 20,000 features, which take 3.2 GB"),
     "no class and no limit": (boundless, "memory_limit=2e\\+09 bytes"),
-    "buckets": (in_buckets(10**18, 10**17), "a wrong number of buckets"),
+    "buckets": (in_buckets(10**18, 10**17), "an invalid number of buckets"),
     "often": (often, "learned impossibly often"),
     "long label": (long_label, "labels that are too long"),
     "another list": (extra("x", np.frombuffer(b"[]", np.uint8)), "belong to nothing"),

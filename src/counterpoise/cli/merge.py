@@ -25,7 +25,7 @@ def merge(
     Example: counterpoise merge eu.safetensors us.safetensors --output world.safetensors
     """
     if len(models) < 2:
-        raise opt.bad("MODELS", "give two at least")
+        raise opt.bad("MODELS", "give at least two")
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of

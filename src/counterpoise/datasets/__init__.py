@@ -43,7 +43,7 @@ def known(name: str) -> DataSet:
     (141691, 0.11)
     """
     if name not in SETS:
-        raise ValueError(f"{name!r} is none of the paper's data sets: {', '.join(SETS)}")
+        raise ValueError(f"{name!r} is not one of the paper's data sets: {', '.join(SETS)}")
     return SETS[name]
 
 

@@ -198,7 +198,7 @@ def _number(text: str, codes: dict[str, float], where: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{where}: {text!r} is no number") from None
+        raise ValueError(f"{where}: {text!r} is not a number") from None
 
 
 def _same(text: str, wanted: str) -> bool:

@@ -186,8 +186,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     if len(bad):
         raise chunk.error(
             int(bad[0]),
-            f"label {x[bad[0]]:g} is not a whole number: classes are few and have names or whole "
-            "numbers",
+            f"label {x[bad[0]]:g} is not a whole number; classes have names or whole numbers",
             Remedy("take labels as they are written", "categorical", [name]),
         )
     return values, gone

@@ -110,7 +110,7 @@ class Encoding:
                 int(missing[label].argmax()),
                 f"no label in column {label!r}, and a missing label cannot be indicated",
                 Remedy("drop the row"),
-                Remedy("take {}", "missing", "drop"),
+                Remedy("use {}", "missing", "drop"),
             )
         weight = reading.weights(self.columns, chunk, missing)
         name = self.columns.weight
@@ -119,7 +119,7 @@ class Encoding:
                 int(missing[name].argmax()),
                 f"no weight in column {name!r}, and a missing weight cannot be indicated",
                 Remedy("drop the row"),
-                Remedy("take {}", "missing", "drop"),
+                Remedy("use {}", "missing", "drop"),
             )
         kept = limits.keep(self.columns, chunk, missing, predicting=False)
         limits.require_declared(self.columns, chunk, y, kept)
@@ -212,7 +212,7 @@ class Encoding:
             known = dict.fromkeys(f.column for f in self.features)
             raise chunk.error(
                 int(bare.argmax()),
-                f"has none of the columns of the model, which are {limits.listed(tuple(known))}",
+                f"none of the columns of the model is here: {limits.listed(tuple(known))}",
                 Remedy("correct it"),
                 Remedy("leave such rows without a prediction", "ignore_unknown", True),
             )

@@ -99,18 +99,18 @@ def require_few(
     for name, found in values.items():
         if name not in columns.categorical:
             look = cells.disguise(name, found, chunk.cells)
-            text = f"column {name!r} holds {look.example!r} and its like"
+            text = f"column {name!r} holds values such as {look.example!r}"
             if look.found > ALIKE:
                 raise chunk.error(
                     0,
                     f"{text}: {look.found} categories by the end of this chunk look like "
-                    f"numbers or dates, and no more than {ALIKE} may",
+                    f"numbers or dates, and at most {ALIKE} may",
                     look.remedy,
                     Remedy("take them as categories", "categorical", [name]),
                     left_out(name),
                 )
             if look.found and look.whole:
-                agree = Remedy("say {}", "categorical", [name])
+                agree = Remedy("confirm that", "categorical", [name])
                 notes[name] = Message(f"{text}, taken as categories", look.remedy, agree)
         if len(found) > MOST:
             raise chunk.error(
@@ -128,7 +128,7 @@ def require_room(chunk: Chunk, count: int, room: float) -> None:
         raise chunk.error(
             0,
             (
-                f"by here there are {count:,} features or more, and ",
+                f"there are at least {count:,} features by this row, but ",
                 Setting("memory_limit"),
                 f" has room for {int(room):,}",
             ),

@@ -99,7 +99,7 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
         coded = cells.texts(chunk, name).dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         labels = coded.dictionary.to_pylist()
-        right = (Remedy("is it the right one?"),)
+        right = (Remedy("is it the right column?"),)
         require_short(chunk, f"label in column {name!r}", labels, codes, right)
         values = np.array([*labels, ""], dtype=str)
         if values.itemsize * len(codes) > PADDED:
@@ -107,7 +107,7 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
                 0,
                 f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "
                 "rows take too much memory",
-                Remedy("take fewer", "chunk_rows"),
+                Remedy("use fewer rows", "chunk_rows"),
             )
         return kind, values[codes], codes < 0
     return kind, *cells.whole(chunk, name)
@@ -169,7 +169,7 @@ def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature]
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
         row = int(np.flatnonzero(kept)[row])
-        raise chunk.error(row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}: correct it")
+        raise chunk.error(row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}; correct it")
     found = [j for j in np.unique(X.indices).tolist() if columns.feature(str(j + 1))]
     return [Feature(str(j + 1), "number") for j in found], np.array(found, dtype=int), X
 

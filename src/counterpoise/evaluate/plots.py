@@ -49,7 +49,7 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
 
 
 def window_of(y: Labels) -> int:
-    """Rows by which the G-mean of late is judged: so many that 25 of the rarest class are expected.
+    """Rows by which the recent G-mean is judged: so many that 25 of the rarest class are expected.
 
     Parameters
     ----------

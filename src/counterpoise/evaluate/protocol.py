@@ -130,7 +130,7 @@ def fold(
     (5, True)
     """
     if scale_on not in ("train", "all"):
-        raise ValueError(f"scale_on is 'train' or 'all', not {scale_on!r}")
+        raise ValueError(f"scale_on must be 'train' or 'all', got {scale_on!r}")
     parts = halves(y, run, stratified)
     learned, judged = parts[half], parts[1 - half]
     by = X if scale_on == "all" else X[learned]

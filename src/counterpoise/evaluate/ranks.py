@@ -81,11 +81,14 @@ def compare(values: Matrix, names: list[str], best: str, alpha: float = 0.05) ->
     ({'a': 1.125, 'b': 1.875, 'c': 3.0}, 1.657, [['a', 'b'], ['b', 'c']])
     """
     if best not in ("high", "low"):
-        raise ValueError(f"best is 'high' or 'low', not {best!r}")
+        raise ValueError(f"best must be 'high' or 'low', got {best!r}")
     if values.ndim != 2 or len(set(names)) != len(names) or values.shape[1] != len(names):
-        raise ValueError(f"{len(names)} different names want as many columns, not {values.shape}")
+        raise ValueError(
+            f"values must have a column for each of {len(names)} names, all different, got shape "
+            f"{values.shape}"
+        )
     if len(names) < 3:
-        raise ValueError("Friedman's test wants three methods at least")
+        raise ValueError("Friedman's test needs at least three methods")
     if not np.isfinite(values).all():
         raise ValueError("a value is not finite: every method needs one on every set")
     ranks: Matrix = stats.rankdata(-values if best == "high" else values, axis=1)

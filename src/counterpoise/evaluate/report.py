@@ -214,7 +214,7 @@ def _figures(
         ),
         _figure(
             lambda: plots.g_mean_over_stream(results, y, window),
-            "G-mean of late",
+            "Recent G-mean",
             f"The same over the last {window:,} rows, in which a fall shows at once.{sank}",
         ),
         _figure(

@@ -210,7 +210,9 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
     text = map_of(map).text
     m, s = (np.array(v, dtype=np.float64, ndmin=1) for v in (mean, deviation))
     if m.ndim != 1 or m.shape != s.shape or not len(m):
-        raise ValueError(f"mean and deviation have shapes {m.shape} and {s.shape}; want (l,) twice")
+        raise ValueError(
+            f"mean and deviation have shapes {m.shape} and {s.shape}; both must be (l,)"
+        )
     if not (np.isfinite(m).all() and np.isfinite(s).all() and (s > 0).all()):
         raise ValueError("mean and deviation must be finite, and the deviation positive")
     return FixedMap(map_of(text), m, s, _drawn(text, len(m)), len(m))

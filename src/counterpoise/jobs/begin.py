@@ -47,7 +47,7 @@ def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | Non
     if not columns.get("label"):
         raise DataError(
             "no column is named as the label",
-            Remedy("say which column holds the labels, with {}", "label"),
+            Remedy("name the column that holds the labels", "label"),
         )
     encoding = Encoding(Columns(**columns))
     if like is not None:
@@ -170,7 +170,7 @@ def _require_same_map(model: Model, path: str, source: str) -> None:
         if mine == theirs:
             return
     raise DataError(
-        f"{path} was not begun with the map that {source} has now",
+        f"{path} did not begin with the map that {source} has now",
         Remedy("leave {} out", "features"),
         ANEW,
     )

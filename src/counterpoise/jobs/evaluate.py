@@ -51,13 +51,13 @@ def judged(
                 scores.append(f)
             watch.chunk(source, chunk.rows)
     if not true:
-        raise DataError("there is no row to judge by")
+        raise DataError("there are no rows to evaluate")
     y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
     known = model.classes_.tolist()
     if not np.isin(y, known).any():
         found = ", ".join(map(repr, np.unique(y).tolist()[:5]))
         raise DataError(
-            f"no label in column {encoding.columns.label!r} is one that the model knows: they are "
+            f"no label in column {encoding.columns.label!r} is known to the model: they are "
             f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
             "rows first"
         )

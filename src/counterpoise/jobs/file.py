@@ -89,9 +89,9 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
-    require(set(stream) - {"window"} == wanted, "a strange stream")
+    require(set(stream) - {"window"} == wanted, "an unexpected stream")
     chunk_rows = stream["chunk_rows"]
-    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
+    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
     named = set(contents.lists) - {"recent", "held"} == {"features"}
     require(named, "names that are not those of its features")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
@@ -99,21 +99,25 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
     plain = stream["encoding"]
-    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
+    require(set(plain) == {"columns", "kinds", "labels"}, "an unexpected encoding")
     values = plain["columns"]
-    require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
+    require(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
     for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
-        require(isinstance(values[name], list), f"a wrong list of columns to {name}")
+        require(isinstance(values[name], list), f"an invalid list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
-    require(all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "a wrong number of buckets")
-    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
-    require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
+    require(
+        all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "an invalid number of buckets"
+    )
+    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
+    require(
+        values["missing"] in ("error", "drop", "indicate"), "an invalid rule for missing values"
+    )
     require(bool(_text(values["label"])), "no label column")
-    require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
-    require(values["decimal"] in (".", ","), "a wrong decimal sign")
+    require(values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column")
+    require(values["decimal"] in (".", ","), "an invalid decimal sign")
     time_format = values["time_format"]
-    require(time_format is None or "%" in _text(time_format), "a wrong format of dates")
+    require(time_format is None or "%" in _text(time_format), "an invalid format of dates")
     known = {"number", "text", "time", "hash"}
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
@@ -127,12 +131,14 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
-    require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
+    require(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
     forgotten = stream["forgotten"]
-    require(type(forgotten) is int and 0 <= forgotten < 2**63, "a wrong number of forgotten rows")
+    require(
+        type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
+    )
     held = _held(contents.lists.get("held"), len(features), records)
     labels = [(type(label), label) for label in model.classes_.tolist()]
-    require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
+    require(positive is None or (type(positive), positive) in labels, "an invalid positive class")
     recent = _recent(contents.lists.get("recent"), len(labels))
     window = None
     if "window" in stream:
@@ -150,7 +156,7 @@ def _held(plain: list[Any] | None, d: int, records: dict[str, Record]) -> Counts
         return None
     most = sum(record.mark.rows * record.times for record in records.values())
     good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
-    require(good and most < 2**63, "strange counts of its features")
+    require(good and most < 2**63, "impossible counts of its features")
     return np.array(plain, dtype=np.int64)
 
 
@@ -158,10 +164,10 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
     """Scores of the last rows, checked."""
     if plain is None:
         return None
-    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "strange scores")
+    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "malformed scores")
     for column in plain:
         good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
-        require(good and all(type(value) is float for value in column), "strange scores")
+        require(good and all(type(value) is float for value in column), "malformed scores")
     result = np.array(plain).T
     require(bool(np.isfinite(result).all()), "scores that are not finite")
     return result
@@ -169,23 +175,25 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
 
 def _record(plain: dict[str, Any]) -> Record:
     wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
-    require(set(plain) == wanted, "a strange record of an input")
+    require(set(plain) == wanted, "an unexpected record of an input")
     for name in ("rows", "size", "dropped", "times"):
-        require(type(plain[name]) is int and 0 <= plain[name] < 2**63, f"a wrong number of {name}")
-    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
+        require(
+            type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
+        )
+    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "an invalid record")
     mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
     starts = plain["starts"]
-    require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
+    require(isinstance(starts, list) and len(starts) <= len(STARTS), "an invalid record")
     require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
     return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
 
 
 def _window(plain: dict[str, Any], rows: int) -> Window:
     """Scores since the last line of a metrics file, checked but for the type of the labels."""
-    require(set(plain) == {"rows", "counts"}, "a strange window")
-    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "a wrong window")
+    require(set(plain) == {"rows", "counts"}, "an unexpected window")
+    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "an invalid window")
     for count in plain["counts"]:
-        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "a wrong window")
+        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "an invalid window")
     return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
 
 

@@ -30,7 +30,8 @@ def forget(learner: Learner, source: Source, key: str, watch: Callable[[Source, 
     if model is None or not learner.identify(source, key):
         known = ", ".join(learner.records) or "nothing"
         raise DataError(
-            f"{source.name} was never learned, under whatever name; what was learned is {known}"
+            f"{source.name} was never learned, under this or any other name; the learned inputs "
+            f"are {known}"
         )
     record = learner.records[key]
     if not isinstance(model, BalancedRidgeClassifier):

@@ -60,7 +60,7 @@ class Guards:
                 raise DataError(
                     (f"{where}: ", Setting(option), text),
                     Remedy("correct it"),
-                    Remedy("name them all with {} if it is to come later", "classes"),
+                    Remedy("name all classes with {} if it comes later", "classes"),
                 )
 
     def note_unseen(self, options: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ class Guards:
                 row = chunk.first + _first(encoded, [label])
                 self.notes["label", label] = Message(
                     f"warning: {chunk.source}, row {row}: label {str(label)!r} is a new class "
-                    f"beside {', '.join(map(str, known[:6]))}"
+                    f"besides {', '.join(map(str, known[:6]))}"
                 )
 
     # Columns
@@ -140,19 +140,22 @@ class Guards:
                 listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
                 self.notes.setdefault(
                     ("fields", chunk.source),
-                    Message(f"{chunk.source}: new fields, 0 in all rows before: {listed}"),
+                    Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
                 )
             return
         if new and not self.new_columns:
-            self._refuse(chunk, new[0], "has", "which the files before do not have")
-        for names, text in ((new, "new, and 0 in all rows before"), (lacking, "not there, and 0")):
+            self._refuse(chunk, new[0], "has", "which earlier files do not have")
+        for names, text in (
+            (new, "new, and 0 in all earlier rows"),
+            (lacking, "absent, and taken as 0"),
+        ):
             for name in names:
                 self.notes.setdefault(
                     ("column", name, text), Message(f"{chunk.source}: column {name!r} is {text}")
                 )
 
     def _refuse(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
-        both = "if tables of both kinds are to be learned, with 0 where a column is absent, say {}"
+        both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
         remedies = [Remedy(both, "new_columns", True)]
         if verb == "has":
             remedies.append(Remedy("leave the column out", "drop", [name]))

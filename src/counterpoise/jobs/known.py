@@ -61,8 +61,8 @@ def require_unknown(chunk: Chunk, records: Mapping[str, Record]) -> None:
     for other, record in records.items():
         if record.begins_like(chunk.starts):
             raise DataError(
-                f"{chunk.source} begins with the same rows as {other}, which was learned before",
-                Remedy("if they are to be learned again, say {}", "allow_overlap", True),
+                f"{chunk.source} begins with the same rows as {other}, which was already learned",
+                Remedy("to learn them again, use {}", "allow_overlap", True),
             )
 
 

@@ -258,7 +258,7 @@ class Learner:
         if self.positive != before[1] and self.positive is not None:
             self.notes["positive"] = Message(
                 f"the positive class is {str(self.positive)!r}",
-                Remedy("{} says otherwise", "positive"),
+                Remedy("choose another", "positive"),
             )
         self._guards.note_unseen(self._all_options(), list(by_name))
         return self._amended or before != (self.settled, self.positive)
@@ -322,7 +322,7 @@ class Learner:
         if len({*known, *np.unique(encoded.y).tolist()}) > MOST:
             raise DataError(
                 f"{chunk.source}: column {encoding.columns.label!r} has more than {MOST:,} "
-                "different labels; is it the right one?"
+                "different labels; is it the right column?"
             )
 
 

@@ -85,7 +85,7 @@ def _positive(
         raise DataError(
             f"the positive class is {str(both[0])!r} in {names[0]} and {str(both[1])!r} in "
             f"{names[1]}",
-            Remedy("say which it is to be, with {}", "positive"),
+            Remedy("choose one with {}", "positive"),
         )
     return both[0] if both else None
 
@@ -113,7 +113,7 @@ def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClass
 def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
     if one.encoding.columns != two.encoding.columns:
         raise DataError(
-            f"{names[0]} and {names[1]} were learned with different options of the columns: "
+            f"{names[0]} and {names[1]} were learned with different column options: "
             f"{one.encoding.columns} and {two.encoding.columns}"
         )
     for column, kind in one.encoding.kinds.items():
@@ -127,7 +127,7 @@ def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
     labels = {one.encoding.labels, two.encoding.labels} - {None}
     if len(labels) > 1:
         raise DataError(
-            f"labels are numbers in one of {names[0]} and {names[1]}, text in the other"
+            f"labels are numbers in one of {names[0]} and {names[1]}, and text in the other"
         )
 
 
@@ -144,12 +144,12 @@ def _united(
         if same and not allow_overlap:
             raise DataError(
                 f"{same[0]} was learned by {names[0]} and by {names[1]}",
-                Remedy("if its rows are to count twice, say {}", "allow_overlap", True),
+                Remedy("to count its rows twice, use {}", "allow_overlap", True),
             )
         if key in same:
             if records[key].mark != record.mark:
                 raise DataError(
-                    f"{key} was not learned to the same row by {names[0]} and by {names[1]}; learn "
+                    f"{names[0]} and {names[1]} have learned different parts of {key}; learn "
                     "it to its end in both first"
                 )
             times = records[key].times + record.times

@@ -88,7 +88,7 @@ class MetricsFile:
                     ours = False
                 if not ours or (keep == 0 and not whole):
                     raise DataError(
-                        f"{self.path} is not a file of metrics of {self.model}; name another one"
+                        f"{self.path} is not a metrics file of {self.model}; name another file"
                     )
                 if not whole or found["rows"] > rows:
                     break

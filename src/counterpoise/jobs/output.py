@@ -73,7 +73,7 @@ class Sink:
                 self._parquet.write_table(table.cast(self._parquet.schema))
             except pa.ArrowInvalid as error:
                 raise DataError(
-                    f"a column has changed its type ({error})", Remedy("use {}", "to", "csv")
+                    f"a column changed its type ({error})", Remedy("use {}", "to", "csv")
                 ) from None
             return
         data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
@@ -87,7 +87,7 @@ class Sink:
         more = [name for name in table.column_names if name not in names]
         if more:
             raise DataError(
-                f"column {more[0]!r} has appeared after the header was written",
+                f"column {more[0]!r} appeared after the header was written",
                 Remedy("carry columns along by name", "carry"),
                 Remedy("use {}", "to", "jsonl"),
             )

@@ -32,9 +32,9 @@ class Predictor:
     positive : label
         The class that alerts are about.
     threshold : float, optional
-        Alert where its balanced probability is at least this.
+        Alert where the balanced probability is at least P.
     alert_rate : float, optional
-        Alert where it is among this share of the highest of late.
+        Alert where it is among this share of the highest recent ones.
     carry : list of str, optional
         Columns of the input that come first; None for all of them.
     ignore_unknown : bool, default=False
@@ -135,7 +135,7 @@ class Predictor:
         clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(
-                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is",
+                f"{chunk.source}: column {clash[0]!r} has the name of a column of the predictions",
                 Remedy("rename it"),
                 Remedy("carry other columns along", "carry"),
             )
@@ -151,7 +151,7 @@ class Predictor:
 
 
 class Highest:
-    """Whether a value is among the highest share of late; no value is judged by later ones.
+    """Whether a value is among the highest share of recent ones; no value is judged by later ones.
 
     Parameters
     ----------

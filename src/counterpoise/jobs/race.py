@@ -39,7 +39,7 @@ def read(
             labels.append(encoded.y)
     n, d = sum(len(y) for y in labels), len(encoding.features)
     if not n or not d:
-        raise DataError("there is no row, or no column, to learn from")
+        raise DataError("there are no rows, or no columns, to learn from")
     if 8.0 * n * d > MOST_BYTES:
         raise DataError(
             f"{n:,} rows of {d:,} features do not fit into memory; race on a part of them, for "

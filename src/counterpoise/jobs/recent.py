@@ -1,6 +1,6 @@
 """Scores of the rows that were learned last, each by a model of rows before it.
 
-An alert is about the highest scores of late. What they are must be known before the first row of
+An alert is about the highest recent scores. What they are must be known before the first row of
 the day comes, so that the model file keeps a window of them.
 """
 

@@ -149,7 +149,7 @@ def answering(stored: Stored) -> BalancedRidgeClassifier:
 def require_learned(stored: Stored, path: str) -> Stored:
     """Return what is stored, or raise if it has learned nothing, or has forgotten it all."""
     if not stored.model.__sklearn_is_fitted__():
-        raise DataError(f"{path} holds nothing: all that it had learned was forgotten")
+        raise DataError(f"{path} is empty: everything that it had learned was forgotten")
     return stored
 
 

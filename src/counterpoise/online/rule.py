@@ -314,13 +314,15 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             validate.flag(result, "fit_intercept")
             result._check()
         except ValueError as error:
-            raise ModelFileError(f"has an option that is impossible: {error}") from None
+            raise ModelFileError(
+                f"is not a valid model file: it has an impossible option: {error}"
+            ) from None
         facts, arrays = contents.facts, contents.arrays
-        require(set(facts) == {"classes", "features", "tau"}, "strange facts")
+        require(set(facts) == {"classes", "features", "tau"}, "unexpected facts")
         require(set(arrays) == set(ARRAYS), "the wrong tensors")
         d, tau = facts["features"], facts["tau"]
-        require(type(d) is int and 1 <= d <= arrays["w"].size, "a wrong number of features")
-        require(type(tau) is float and bool(np.isfinite(tau)), "a wrong threshold")
+        require(type(d) is int and 1 <= d <= arrays["w"].size, "an invalid number of features")
+        require(type(tau) is float and bool(np.isfinite(tau)), "an invalid threshold")
         result.classes_ = labels_of(facts["classes"])
         two = len(result.classes_) == 2 and np.array_equal(
             np.sort(result.classes_), result.classes_

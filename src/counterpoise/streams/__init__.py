@@ -94,9 +94,9 @@ def format_of(path: str) -> str:
             return found
     known = " ".join(ending for endings in FORMATS.values() for ending in endings)
     raise DataError(
-        f"{path}: the name does not tell the format (known are {known}, with or without "
+        f"{path}: the name does not show the format (known: {known}, with or without "
         f"{' '.join(COMPRESSED)})",
-        Remedy("say it", "format"),
+        Remedy("name it", "format"),
     )
 
 
