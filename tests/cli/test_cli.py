@@ -615,7 +615,7 @@ def test_columns_are_carried_along_under_their_own_names(run):
     assert len(run(*both, "--to", "jsonl").out.splitlines()) == 3
     Path("w.csv").write_text("a,c,balanced_p\n1,x,7\n")
     assert (
-        "a column is called 'balanced_p'"
+        "column 'balanced_p' has the name of a column of the predictions"
         in run("predict", MODEL, "w.csv", "--with-input", "--ignore-unknown", code=2).err
     )
     Path("u.csv").write_text('a,c,y\n2.50,"x, ""y""",q\n')
@@ -767,7 +767,10 @@ def test_a_signal_to_predict_leaves_nothing_behind(tmp_path):
     [
         (["learn"], "Missing argument"),
         (["learn", "t.csv"], "Missing option"),
-        (["learn", "t.csv", "-m", "x"], "say which column holds the labels"),
+        (
+            ["learn", "t.csv", "-m", "x"],
+            "name the column that holds the labels with --label COLUMN",
+        ),
         (["learn", "no.csv", "--label", "y", "-m", "x"], "cannot read no.csv: No such file"),
         (["learn", "t.csv", "--label", "no", "-m", "x"], "has no column 'no', named by --label"),
         (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "much"], "neither a number"),
