@@ -1,18 +1,25 @@
-# make demo, make test: each does all the set-up on a machine with Python, a C compiler and make.
+# make demo, make test, make quick: each does all the set-up on a machine with Python, a C compiler and make.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
+# Two workers on two cores: more threads of BLAS only wait for each other, spinning.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test check bench prove paper clean
+.PHONY: demo test quick check bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
 test: check
-	$(PY) -m pytest -q -n 2 --dist loadgroup
+	$(PYTEST) --cov --cov-report=
+	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
+		"run within the first case of each test; compiled modules and other processes do not count"
+
+quick: $(VENV)/installed-test
+	$(PYTEST) -m "not slow"
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .

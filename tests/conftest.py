@@ -1,11 +1,11 @@
-"""The command line, run within the tests."""
+"""The command line, run within the tests or beside them; what is left out, what is covered."""
 
+import collections
 import sys
 from typing import NamedTuple
 
 import pytest
-
-from counterpoise.cli import main
+from forks import MAIN, Forks
 
 
 class Done(NamedTuple):
@@ -17,6 +17,8 @@ class Done(NamedTuple):
 @pytest.fixture
 def run(capfdbinary, monkeypatch, tmp_path):
     """Run ``counterpoise`` in a folder of its own."""
+    from counterpoise.cli import main  # not before coverage has begun
+
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments, code=0):
@@ -34,3 +36,87 @@ def run(capfdbinary, monkeypatch, tmp_path):
         return done
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """Python programs that start at once."""
+    with Forks() as server:
+        yield server
+
+
+@pytest.fixture
+def start(forks, tmp_path):
+    """Start ``counterpoise`` as a process of its own, in a folder of its own."""
+
+    def call(*arguments, **options):
+        return forks.start(["-c", MAIN, *arguments], **{"cwd": tmp_path, **options})
+
+    return call
+
+
+# What make quick leaves out
+
+# Examples in pages and docstrings have no place for a marker.
+SLOW_EXAMPLES = (
+    "docs/nonlinear.md",
+    "docs/streaming.md",
+    "src/counterpoise/choosing/classifier.py",
+)
+left_out = collections.Counter()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    seen = set()
+    for item in items:
+        starts_programs = "forks" in getattr(item, "fixturenames", ())
+        if starts_programs or item.path.as_posix().endswith(SLOW_EXAMPLES):
+            item.add_marker("slow")
+        name = item.nodeid.split("[")[0]
+        item.stash[FIRST] = name not in seen
+        seen.add(name)
+
+
+def pytest_deselected(items):
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left_out.update(item.nodeid.split("::")[0] for item in slow)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Hear from a worker what it left out; all have left out the same."""
+    left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}) if not left_out else {})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.option.markexpr != "not slow":
+        return
+    terminalreporter.section("left out")
+    for file, count in sorted(left_out.items()):
+        terminalreporter.line(f"{count:5} in {file}")
+    terminalreporter.line(f"{left_out.total():5} tests are marked slow; make test runs them")
+
+
+# What coverage follows: it makes Python half as slow again, and most tests have many cases.
+
+FIRST = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Have coverage follow the first case of every test, and no other."""
+    tracer = sys.gettrace()
+    if tracer is None:
+        return (yield)
+    if not item.stash[FIRST]:
+        sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)  # tests that trace for themselves have taken it away

@@ -353,7 +353,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if state is None:
             return None
         params = self._params()
-        self._require_same_plan(params.plan)
+        if state.plan is not params.plan:
+            self._require_same_plan(params.plan)
         return state.open(params.options)
 
     # Looking

@@ -133,17 +133,16 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             x = dict(x)
         if not 0.0 <= w <= HEAVIEST:
             raise _bad_weight(w)
-        found = self._open
+        found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None:
             self._widen(x, y, w)
-        elif self._state.fixed is not None:
-            if self._columns.keys() >= x.keys():
-                self._state.learn_one(found, self._mapped(x), slot, w)
-            else:
+        elif state.fixed is None:
+            state.version += 1  # before, so that no old scores are left whenever a signal comes
+            if not found.events.learn(x, slot, w):
                 self._widen(x, y, w)
-        elif found.events.learn(x, slot, w):
-            self._state.version += 1
+        elif self._columns.keys() >= x.keys():
+            state.learn_one(found, self._mapped(x), slot, w)
         else:
             self._widen(x, y, w)
 
@@ -236,14 +235,14 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """
         if type(x) is not dict:
             x = dict(x)
-        found, f = self._open, None
+        found, state = self._open, self._state
         if found is not None:
-            if found.version != self._state.version:
-                found.version, found.events.stale = self._state.version, True
-            mapped = self._state.fixed is not None
-            f = found.events.scores_array(self._mapped(x)) if mapped else found.events.scores(x)
-        if found is not None and f is not None:
-            return found.winner(f)
+            if found.version != state.version:
+                found.version, found.events.stale = state.version, True
+            events = found.events
+            at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
+            if at >= 0:
+                return found.classes.labels[at]
         scores = self._scores()
         if scores is None:
             return None

@@ -37,6 +37,7 @@ def content(one):
     return to_bytes(one.contents())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 64, 300])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_chunks_do_not_matter(size, classes):
@@ -88,6 +89,7 @@ def test_the_choice_is_an_exact_model_of_all_rows():
     assert_same_model(both, refitted)
 
 
+@pytest.mark.slow
 def test_what_is_linear_stays_so_and_what_is_not_does_not():
     X, y = crossed(2000)
     assert chooser().fit(X, y).best_.features == "interactions"
@@ -335,6 +337,7 @@ def test_the_usual_candidates_are_what_the_documents_say():
     assert Judge.of(known, Options(), np.ones(1)) is None
 
 
+@pytest.mark.slow
 def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
     X, y = data_set("tic-tac-toe")
     one = fold(X, y, 0, 0)

@@ -5,14 +5,13 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from forks import PIPE
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
@@ -180,6 +179,7 @@ def test_a_class_that_no_row_has_yet_is_told_of(run):
     assert "no row has it" not in teach(run, labelled("yes")).err
 
 
+@pytest.mark.slow
 def test_a_model_that_chooses_is_resumed_with_columns_to_drop(run):
     written("t.csv", 400, id=range(400))
     written("u.csv", 100, 1, id=range(100))
@@ -538,7 +538,7 @@ def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     assert "use --new-columns, or leave the column out with --drop device" in done.err
     assert content() == before
     done = teach(run, "new.csv", more=["--new-columns"])
-    assert done.err.count("new.csv: column 'device' is new, and 0 in all rows before") == 1
+    assert done.err.count("new.csv: column 'device' is new, and 0 in all earlier rows") == 1
     done = teach(run, "old2.csv", code=2)
     assert "old2.csv lacks column 'device', which the model has learned" in done.err
     done = teach(run, "old2.csv", more=["--new-columns"])
@@ -590,15 +590,13 @@ def test_what_is_rare_is_not_far(run):
     assert "the first 900 in row 3 of u.jsonl" in done.err
 
 
-def test_rows_from_a_pipe_may_be_cut_anywhere(run, tmp_path):
+def test_rows_from_a_pipe_may_be_cut_anywhere(run, start, tmp_path):
     rows = "".join(f"{i / 7:.3f},{i % 3},{'yes' if i % 5 == 0 else 'no'}\n" for i in range(300))
     (tmp_path / "t.csv").write_text("a,b,y\n" + rows)
     run("learn", "t.csv", "--label", "y", "-m", "m")
     whole = run("predict", "m", "t.csv").out
-    code = "from counterpoise.cli import main; main()"
-    command = [sys.executable, "-c", code, "predict", "m", "-", "--format", "csv"]
     data = (tmp_path / "t.csv").read_bytes().removesuffix(b"\n")
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start("predict", "m", "-", "--format", "csv", stdin=PIPE) as process:
         heads = []
         for at in range(0, len(data), 701):
             process.stdin.write(data[at : at + 701])

@@ -121,6 +121,7 @@ def outcomes(name):
     return model, image(copy.deepcopy(model)), image(done)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
 def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):

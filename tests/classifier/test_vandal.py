@@ -37,6 +37,7 @@ def image(model):
     return None if learned is None else pickle.dumps((learned.moments, learned.declared))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["partial_fit", "forget", "fit"])
 def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
     """A KeyboardInterrupt is raised at the i-th line that runs in our modules, for every i."""

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
+from forks import MAIN, PIPE
 from samples import data_set, stream
 from sklearn.datasets import load_breast_cancer
 
@@ -28,7 +29,6 @@ from counterpoise.jobs.file import stored_model
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
 SETS = ["spambase", "cod-rna", "ijcnn1", "ozone-eight", "skin-nonskin"]
 
 
@@ -53,6 +53,7 @@ def content(path=MODEL):
     return Path(path).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
     X, y = data_set(name)
@@ -288,11 +289,6 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
 # Standard input, signals, locks
 
 
-def start(*arguments, **options):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], **pipes)
-
-
 def wait_for(condition, process):
     """Wait for something that a process does, as long as it takes."""
     while not condition():
@@ -300,12 +296,12 @@ def wait_for(condition, process):
         time.sleep(0.02)
 
 
-def test_standard_input_resumes_only_from_its_start(tmp_path):
+def test_standard_input_resumes_only_from_its_start(start, tmp_path):
     text = payments(200).to_csv(index=False).encode()
     learn = ["learn", "-", "--label", "fraud", "--drop", "id", "-m", MODEL]
 
     def feed(data, *more):
-        process = start(*learn, *more, stdin=subprocess.PIPE, cwd=tmp_path)
+        process = start(*learn, *more, stdin=PIPE)
         _, err = process.communicate(data)
         return process.returncode, err.decode()
 
@@ -332,12 +328,12 @@ def feed_total(text):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_save_and_stop_at_a_chunk_end(tmp_path, number):
+def test_signals_save_and_stop_at_a_chunk_end(start, tmp_path, number):
     """Also while nothing comes: the pipe stays open."""
     frame = payments(1000)
     text = frame.to_csv(index=False)
     learn = ["learn", "-", "--label", "fraud", "--drop", "id", "-m", MODEL, "--chunk-rows", 64]
-    process = start(*learn, "--checkpoint-every", 64, stdin=subprocess.PIPE, cwd=tmp_path)
+    process = start(*learn, "--checkpoint-every", 64, stdin=PIPE)
     process.stdin.write("".join(line + "\n" for line in text.splitlines()[:501]).encode())
     process.stdin.flush()
     wait_for((tmp_path / MODEL).exists, process)
@@ -349,34 +345,34 @@ def test_signals_save_and_stop_at_a_chunk_end(tmp_path, number):
     (record,) = stored_model(str(tmp_path / MODEL)).records.values()
     assert record.mark.rows % 64 == 0
     assert 0 < record.mark.rows <= 500
-    process = start(*learn, stdin=subprocess.PIPE, cwd=tmp_path)
+    process = start(*learn, stdin=PIPE)
     process.communicate(text.encode())
     stopped = (tmp_path / MODEL).read_bytes()
     (tmp_path / MODEL).unlink()
-    start(*learn, stdin=subprocess.PIPE, cwd=tmp_path).communicate(text.encode())
+    start(*learn, stdin=PIPE).communicate(text.encode())
     assert (tmp_path / MODEL).read_bytes() == stopped
 
 
-def test_a_second_writer_is_refused(tmp_path):
+def test_a_second_writer_is_refused(start, tmp_path):
     payments().to_csv(tmp_path / "t.csv", index=False)
     learn = ["--label", "fraud", "--drop", "id", "-m", MODEL]
-    first = start("learn", "-", *learn, stdin=subprocess.PIPE, cwd=tmp_path)
+    first = start("learn", "-", *learn, stdin=PIPE)
     wait_for(lambda: list(tmp_path.glob(LOCK)) and (tmp_path / LOCK).read_bytes(), first)
-    second = start("learn", "t.csv", *learn, cwd=tmp_path)
+    second = start("learn", "t.csv", *learn)
     _, err = second.communicate()
     assert second.returncode == 2
     assert b"m.safetensors is being written by another process" in err
     first.send_signal(signal.SIGKILL)
     first.wait()
-    third = start("learn", "t.csv", *learn, cwd=tmp_path)
+    third = start("learn", "t.csv", *learn)
     assert third.wait() == 0
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_broken_pipe_is_silent(tmp_path):
+def test_a_broken_pipe_is_silent(start, forks, tmp_path):
     payments(5000).to_csv(tmp_path / "t.csv", index=False)
-    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
-    command = " ".join(f"'{part}'" for part in [*COMMAND, "predict", MODEL, *["t.csv"] * 50])
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL).wait()
+    command = forks.line(["-c", MAIN, "predict", MODEL, *["t.csv"] * 50])
     done = subprocess.run(
         f"{command} | head -n 1",
         shell=True,
@@ -389,10 +385,10 @@ def test_a_broken_pipe_is_silent(tmp_path):
     assert done.stderr == ""
 
 
-def test_predictions_come_as_rows_come(tmp_path):
+def test_predictions_come_as_rows_come(start, tmp_path):
     payments().to_csv(tmp_path / "t.csv", index=False)
-    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
-    process = start("predict", MODEL, "-", stdin=subprocess.PIPE, cwd=tmp_path)
+    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL).wait()
+    process = start("predict", MODEL, "-", stdin=PIPE)
     process.stdin.write(b"amount,country\n12.5,DE\n")
     process.stdin.flush()
     assert process.stdout.readline().startswith(b"predicted,")
@@ -403,7 +399,7 @@ def test_predictions_come_as_rows_come(tmp_path):
     assert process.wait() == 0
 
 
-def test_progress_is_for_terminals(tmp_path):
+def test_progress_is_for_terminals(start, tmp_path):
     payments(3000).to_csv(tmp_path / "t.csv", index=False)
     learn = [
         "learn",
@@ -418,7 +414,7 @@ def test_progress_is_for_terminals(tmp_path):
         MODEL,
     ]
     master, slave = pty.openpty()
-    process = start(*learn, stderr=slave, cwd=tmp_path, env={**os.environ, "TERM": "xterm"})
+    process = start(*learn, stderr=slave, env={**os.environ, "TERM": "xterm"})
     os.close(slave)
     seen = b""
     try:
@@ -432,7 +428,7 @@ def test_progress_is_for_terminals(tmp_path):
     assert b"progressive G-mean 0." in seen
     in_terminal = (tmp_path / MODEL).read_bytes()
     (tmp_path / MODEL).unlink()
-    piped = start(*learn, cwd=tmp_path)
+    piped = start(*learn)
     assert b"/s" not in piped.communicate()[1]
     assert (tmp_path / MODEL).read_bytes() == in_terminal
 
@@ -740,8 +736,8 @@ def test_small_mistakes_have_small_messages(run):
     assert "w.csv, row 2: weight 1e+60 in column 'w' must be from 0 to 1e+50" in done.err
 
 
-def test_a_signal_before_the_first_chunk_is_a_stop(tmp_path):
-    process = start("learn", "-", "--label", "y", "-m", MODEL, stdin=subprocess.PIPE, cwd=tmp_path)
+def test_a_signal_before_the_first_chunk_is_a_stop(start, tmp_path):
+    process = start("learn", "-", "--label", "y", "-m", MODEL, stdin=PIPE)
     wait_for((tmp_path / LOCK).exists, process)  # signals are caught before it is made
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
@@ -749,10 +745,10 @@ def test_a_signal_before_the_first_chunk_is_a_stop(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_signal_to_predict_leaves_nothing_behind(tmp_path):
+def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n1,p\n2,q\n")
-    start("learn", "t.csv", "--label", "y", "-m", MODEL, cwd=tmp_path).wait()
-    process = start("predict", MODEL, "-", "-o", "o.csv", stdin=subprocess.PIPE, cwd=tmp_path)
+    start("learn", "t.csv", "--label", "y", "-m", MODEL).wait()
+    process = start("predict", MODEL, "-", "-o", "o.csv", stdin=PIPE)
     wait_for(lambda: any(p.name.endswith(".tmp") for p in tmp_path.iterdir()), process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
@@ -816,6 +812,42 @@ def test_help_and_version(run, monkeypatch):
     assert "complete" in run("--show-completion", "bash").out.lower()
 
 
+def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
+    """Each command once as users start it: the same words, the same code, the same files."""
+    commands = [
+        "learn t.csv --label fraud --drop id -m m.safetensors",
+        "learn u.csv --label fraud --drop id -m n.safetensors",
+        "predict m.safetensors u.csv --id id",
+        "evaluate m.safetensors u.csv",
+        "inspect m.safetensors",
+        "merge m.safetensors n.safetensors -o o.safetensors",
+        "forget o.safetensors u.csv",
+        "export m.safetensors --to json -o m.json",
+        "race t.csv --label fraud --drop id --only PA --json",
+        "data list",
+        "fly",
+    ]
+    seen = {}
+    for way in ("cold", "forked"):
+        folder = tmp_path / way
+        folder.mkdir()
+        payments(200).to_csv(folder / "t.csv", index=False)
+        payments(100, seed=1).to_csv(folder / "u.csv", index=False)
+        seen[way] = []
+        for command in commands:
+            arguments = ["-c", MAIN, *command.split()]
+            if way == "cold":
+                whole = [sys.executable, *arguments]
+                done = subprocess.run(whole, cwd=folder, capture_output=True, text=True)
+            else:
+                done = forks.run(arguments, cwd=folder)
+            out = re.sub(r'"[^"]*seconds[^"]*": [\d.e-]+', "", done.stdout)  # of a race
+            assert done.returncode == (2 if command == "fly" else 0), done.stderr
+            seen[way].append((command, done.returncode, out, done.stderr))
+        seen[way].append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert seen["cold"] == seen["forked"]
+
+
 def test_help_does_not_import_what_it_does_not_need():
     code = (
         "import sys; sys.argv = ['counterpoise', 'learn', '--help']\n"
@@ -828,11 +860,21 @@ def test_help_does_not_import_what_it_does_not_need():
     assert done.stderr == "set()\n"
 
 
-def test_a_prediction_does_not_import_what_it_does_not_need(tmp_path):
+@pytest.mark.parametrize(
+    "command",
+    [
+        "predict m.safetensors t.csv",
+        "inspect m.safetensors",
+        "merge m.safetensors m.safetensors --allow-overlap -o o.safetensors",
+        "forget m.safetensors t.csv",
+    ],
+)
+def test_a_command_does_not_import_what_it_does_not_need(start, tmp_path, command):
     payments(50).to_csv(tmp_path / "t.csv", index=False)
-    start("learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL, cwd=tmp_path).wait()
+    learn = ["learn", "t.csv", "--label", "fraud", "--drop", "id", "-m", MODEL]
+    assert start(*learn).wait() == 0
     code = (
-        "import sys; sys.argv = ['counterpoise', 'predict', 'm.safetensors', 't.csv']\n"
+        f"import sys; sys.argv = ['counterpoise', *{command.split()}]\n"
         "from counterpoise.cli import main\n"
         "main()\n"
         "from types import ModuleType\n"
@@ -846,7 +888,10 @@ def test_a_prediction_does_not_import_what_it_does_not_need(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert done.stderr == "[]\n0.0 0\n"  # and whoever comes later can have it all
+    # And whoever comes later can have it all.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("counterpoise:")] == [
+        "[]", "0.0 0",
+    ]  # fmt: skip
 
 
 def test_without_the_extra_the_command_says_how_to_get_it():
@@ -916,6 +961,7 @@ def spoilt(text, rng):
     return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):

@@ -5,14 +5,13 @@ import pty
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forks import MAIN
 
 from counterpoise.printable import printable
 
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
 # Markup of rich, a colour, a link, a cursor that moves, and a line that pretends to be ours.
 NASTY = [
     "[/x]",
@@ -40,34 +39,35 @@ def folder(tmp_path):
     return tmp_path
 
 
-def on_a_terminal(*arguments, cwd, width=80, kind="xterm"):
-    master, slave = pty.openpty()
-    env = {**os.environ, "TERM": kind, "COLUMNS": str(width)}
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-        cwd=cwd, env=env,
-    )  # fmt: skip
-    os.close(slave)
-    seen = b""
-    try:
-        while block := os.read(master, 4096):
-            seen += block
-    except OSError:
-        pass
-    os.close(master)
-    assert process.wait() == 0, seen.decode()
-    return seen.decode().replace("\r\n", "\n")
+@pytest.fixture
+def on_a_terminal(start):
+    def call(*arguments, width=80, kind="xterm"):
+        master, slave = pty.openpty()
+        env = {**os.environ, "TERM": kind, "COLUMNS": str(width)}
+        process = start(*arguments, stdout=slave, stderr=slave, env=env)
+        os.close(slave)
+        seen = b""
+        try:
+            while block := os.read(master, 4096):
+                seen += block
+        except OSError:
+            pass
+        os.close(master)
+        assert process.wait() == 0, seen.decode()
+        return seen.decode().replace("\r\n", "\n")
+
+    return call
 
 
-def test_text_of_others_is_only_text(folder):
+def test_text_of_others_is_only_text(folder, on_a_terminal):
     file = "[x]/[q]\x1b[35;7m.csv"
     learn = ["learn", file, "--label", LABEL, "-m", "[m].st", "--chunk-rows", "10"]
     seen = {
-        "learn": on_a_terminal(*learn, cwd=folder),
-        "inspect": on_a_terminal("inspect", "[m].st", cwd=folder),
-        "evaluate": on_a_terminal("evaluate", "[m].st", file, cwd=folder),
-        "predict": on_a_terminal("predict", "[m].st", file, "-o", "[x]/p.csv", cwd=folder),
-        "race": on_a_terminal("race", file, "--label", LABEL, "--only", "PA", cwd=folder),
+        "learn": on_a_terminal(*learn),
+        "inspect": on_a_terminal("inspect", "[m].st"),
+        "evaluate": on_a_terminal("evaluate", "[m].st", file),
+        "predict": on_a_terminal("predict", "[m].st", file, "-o", "[x]/p.csv"),
+        "race": on_a_terminal("race", file, "--label", LABEL, "--only", "PA"),
     }
     for name, text in seen.items():
         assert "Traceback" not in text, name
@@ -98,8 +98,8 @@ def test_what_is_printable_stays_as_it_is():
 
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 2), (200, 1)])
-def test_tables_are_not_cut_off(tmp_path, width, parts):
-    seen = on_a_terminal("race", "--demo", "--only", "AR-RLS", cwd=tmp_path, width=width)
+def test_tables_are_not_cut_off(on_a_terminal, width, parts):
+    seen = on_a_terminal("race", "--demo", "--only", "AR-RLS", width=width)
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", seen)
     assert "…" not in text
     table = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
@@ -126,11 +126,11 @@ def test_quiet_says_only_what_is_wrong(run):
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_do_no_harm(tmp_path, closed):
+def test_closed_streams_do_no_harm(forks, tmp_path, closed):
     (tmp_path / "t.csv").write_text("a,y\n1,no\n2,yes\n3,no\n")
 
     def call(arguments, closed=""):
-        line = " ".join(f"'{part}'" for part in COMMAND) + f" {arguments} {closed}"
+        line = f"{forks.line(['-c', MAIN])} {arguments} {closed}"
         return subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -154,8 +154,8 @@ def test_closed_streams_do_no_harm(tmp_path, closed):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_disk_is_one_clear_error(tmp_path):
-    line = " ".join(f"'{part}'" for part in COMMAND) + " data list > /dev/full"
+def test_a_full_disk_is_one_clear_error(forks):
+    line = forks.line(["-c", MAIN, "data", "list"]) + " > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr

@@ -90,6 +90,7 @@ def test_prepared_files_are_the_registered_ones(name):
     assert np.isfinite(X).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", RAW, ids=lambda one: one.name)
 def test_raw_files_become_the_prepared_one(one, tmp_path, run, monkeypatch):
     if one.size > 200_000:

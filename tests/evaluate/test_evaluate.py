@@ -135,6 +135,7 @@ def test_a_race_of_three_classes_is_one_against_the_rest():
     assert winner(results).metrics.confusion.g_mean() > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 20])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_names_of_the_labels_decide_nothing(delay, classes):
@@ -175,6 +176,7 @@ def test_who_would_take_long_is_left_out():
     assert [result.name for result in race(X, y, rivals=["PA"])] == [OURS, "PA"]
 
 
+@pytest.mark.slow
 def test_own_options_run_too():
     X, y = stream(300, d=3)
     own = BalancedRidgeClassifier(ridge=0.1, features="poly2")
@@ -244,6 +246,7 @@ def contrast(*colours):
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
+@pytest.mark.slow
 def test_control_characters_break_no_figure():
     X, y, _ = made_up(400)
     names = [f"\x1b[3{j}m\x00$name$ <{j}>" for j in range(8)]
@@ -255,6 +258,7 @@ def test_control_characters_break_no_figure():
         ElementTree.fromstring(base64.b64decode(data))
 
 
+@pytest.mark.slow
 def test_a_model_has_a_report_too(run):
     X, y = stream(400, d=2)
     for name, part in (("a", slice(300)), ("b", slice(300, 400))):
@@ -292,6 +296,7 @@ def report():
     return page("A <race>", results, y, names, "fraud", 0)
 
 
+@pytest.mark.slow
 def test_the_report_needs_nothing_else(report):
     tags = _Page(report).found
     images = [a for tag, a in tags if tag == "img"]
@@ -317,6 +322,7 @@ def test_the_same_race_gives_the_same_figures():
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_report_in_a_browser(report, tmp_path, width):
@@ -348,6 +354,7 @@ def test_the_report_in_a_browser(report, tmp_path, width):
         assert across > 0.85 * min(width, 480)
 
 
+@pytest.mark.slow
 def test_tables_are_tab_separated_in_a_pipe(run):
     import pandas as pd
 
@@ -361,6 +368,7 @@ def test_tables_are_tab_separated_in_a_pipe(run):
     assert set(found["methods"]) == set(table["method"])
 
 
+@pytest.mark.slow
 def test_a_race_by_command_line_is_of_whom_one_wants(run):
     X, y = stream(400, d=2)
     rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in zip(X.tolist(), y.tolist(), strict=True))

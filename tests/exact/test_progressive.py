@@ -66,6 +66,7 @@ def test_labels_that_arrive_late(delay):
     np.testing.assert_allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 13, 22, 40, 72, 110, 200])
 def test_every_width(d):
     X, y = stream(400, d, minority=0.2, seed=d)
@@ -73,6 +74,7 @@ def test_every_width(d):
     assert_progressive(X, y, rows=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 40])
 def test_awkward_streams(d):
     rng = np.random.default_rng(d)
@@ -89,6 +91,7 @@ def test_awkward_streams(d):
     assert_progressive(far, y, {"scale": None}, rows=rows, tolerance=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ozone-eight", "spambase"])
 def test_real_streams(name):
     X, y = data_set(name)
@@ -96,6 +99,7 @@ def test_real_streams(name):
     assert_progressive(X[order], y[order], rows=range(0, len(y), 61))
 
 
+@pytest.mark.slow
 def test_a_long_real_stream_on_a_sample_of_rows():
     X, y = data_set("ijcnn1")
     assert_progressive(X, y, rows=range(0, len(y), 14_001))
@@ -132,6 +136,7 @@ def test_ridge_zero_falls_back_where_the_system_is_singular():
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("ridge") != "gcv"], ids=str)
 def test_every_option_in_blocks(options, monkeypatch):
     """Blocks for narrow rows too, so that every option meets them."""
@@ -143,6 +148,7 @@ def test_every_option_in_blocks(options, monkeypatch):
     assert_progressive(X, y, options, delay=5, rows=range(0, 400, 9))
 
 
+@pytest.mark.slow
 def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
     monkeypatch.setattr(progressive, "WIDE", 1)
     monkeypatch.setattr(progressive, "TOLERANCE", 0.0)
@@ -159,6 +165,7 @@ def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
         assert_progressive(X, y, rows=range(1990, 3000, 13))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"scale": "minmax"}, {"ridge": 1.0}], ids=str)
 @pytest.mark.parametrize("factor", [1e3, 1e4])
 @pytest.mark.parametrize("where", [slice(330, 331), slice(330, None)], ids=["outlier", "jump"])

@@ -84,6 +84,7 @@ def test_nearly_everything_forgotten():
     assert true_error(model, X[:50], y[:50]) < 1e-8
 
 
+@pytest.mark.slow
 def test_learning_and_forgetting_by_turns_returns():
     """The long version is ``make prove``."""
     X, y = stream(500, 5)
@@ -164,6 +165,7 @@ def test_an_indicator_of_light_rows_survives_a_heavy_one():
     np.testing.assert_allclose(left.away[1], kept.away[1], rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_window_that_slides_over_a_trend_keeps_its_digits():
     """The anchor follows, and what is lost on the way is known."""
     rng = np.random.default_rng(0)
@@ -255,6 +257,7 @@ def weighted_samples(draw):
     return X, y, weight, rng.permutation(len(y))
 
 
+@pytest.mark.slow
 @given(weighted_samples(), st.booleans())
 def test_rows_forgotten_one_by_one_leave_nothing(sample, at_once):
     """In any order and any units, and nothing is refused on the way."""
@@ -308,6 +311,7 @@ def test_a_feature_that_varies_by_little_is_not_taken_for_constant():
         model.forget(X[:120], y[:120])
 
 
+@pytest.mark.slow
 def test_a_window_with_fractions_of_weights_can_be_forgotten_to_its_end():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 2)) + 5.0, np.arange(3000) % 2
@@ -412,6 +416,7 @@ def random_removal(seed):
     return model, BalancedRidgeClassifier().fit(X[:k], y[:k], sample_weight=weight[:k])
 
 
+@pytest.mark.slow
 def test_silence_means_eight_digits():
     silent = 0
     for seed in range(150):

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from counterpoise.exact.model import FEW_FEATURES, Options, condition
 from samples import assert_close, stream
 from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.exact.classes import Classes
+from counterpoise.exact.options import Options
 from counterpoise.exact.scaling import affine
+from counterpoise.exact.scores import FEW_FEATURES, condition
 from counterpoise.exact.solve import Path, System, choose_ridge, solve
 from counterpoise.exact.weighting import targets, totals
 
@@ -183,7 +185,9 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
     X, y = stream(rows, d)
     (system,) = systems(X, y, "penalized")
     values = np.linalg.eigvalsh(system.K())
-    found = condition(system.moments, [0, 1], Options(ridge=ridge), ridge)
+    found = condition(
+        system.moments, Classes.as_arrived(system.moments), Options(ridge=ridge), ridge
+    )
     if rows < d and not ridge:
         assert found > 1e12  # it has no inverse
     else:

@@ -250,6 +250,7 @@ def test_high_orders_overflow_with_a_clear_error():
 # The maps themselves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.5, 1.0, 3.0])
 def test_random_fourier_features_approach_the_gaussian_kernel(width):
     Z = np.random.default_rng(0).standard_normal((40, 6))
@@ -268,6 +269,7 @@ def maps(Z, width, seed):
     return RandomFourier(24, width=width, seed=seed).fit_transform(Z)
 
 
+@pytest.mark.slow
 def test_several_widths_are_the_mean_of_their_kernels():
     Z = np.random.default_rng(1).standard_normal((30, 4))
     phi = RandomFourier(30_000, width=(0.5, 2.0)).fit_transform(Z)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from forks import MAIN
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
@@ -15,7 +16,6 @@ from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.streams import DataError, expanded
 
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()"]
 OTHERS = [
     "poetry.lock", ".poetry.lock", ".poetry.counterpoise", ".poetry.0123abcd.tmp", ".poetry.tmp",
     ".poetry.counterpoise-notes.tmp", ".poetry.toml.counterpoise-0123456789abcdef.tmp",
@@ -81,6 +81,7 @@ def test_what_killed_processes_have_left_is_removed(run, command):
     assert not hidden()
 
 
+@pytest.mark.slow
 def test_temporary_files_in_use_are_never_removed(tmp_path):
     """While one writes again and again, others tidy up."""
     path, over = str(tmp_path / "m"), threading.Event()
@@ -262,10 +263,10 @@ def test_a_model_is_a_file(run):
     assert sorted(os.listdir()) == ["folder", "pipe", "t.csv"]
 
 
-def test_pipes_with_a_name_go_on(tmp_path):
+def test_pipes_with_a_name_go_on(forks, tmp_path):
     """Process substitution: the same name leads to another pipe each time."""
-    learn = [*COMMAND, "learn", "--label", "y", "-m", "m", "--format", "csv", "--chunk-rows", "64"]
-    words = " ".join(f"'{word}'" for word in learn)
+    learn = ["learn", "--label", "y", "-m", "m", "--format", "csv", "--chunk-rows", "64"]
+    words = forks.line(["-c", MAIN, *learn])
     write_rows(tmp_path / "long.csv", 200)
     write_rows(tmp_path / "short.csv", 128)
     for name in ("short.csv", "long.csv"):

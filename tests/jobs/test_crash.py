@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import NOWHERE
 from pipelines import FORMATS
 
 from counterpoise.cli.learn import _Watch
@@ -23,7 +24,6 @@ from counterpoise.streams import source
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]
 OFTEN = ["--checkpoint-every", "64"]
-COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()", *LEARN, *OFTEN]
 
 # Dies at one call of one function that saving goes through, before or after it takes effect.
 DYING = """
@@ -80,15 +80,15 @@ POINTS = [
 ]  # fmt: skip
 
 
-def test_dying_at_any_point_of_saving(uninterrupted, tmp_path):
+def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
     """Temporary write, fsync, rename, fsync of the folder: the file is the old or the new one."""
     processes = []
     for k, (name, when, count) in enumerate(POINTS):
         folder = tmp_path / str(k)
         folder.mkdir()
         write_rows(folder, 1000)
-        arguments = [sys.executable, "-c", DYING, name, when, str(count), *LEARN, *OFTEN]
-        processes.append(subprocess.Popen(arguments, cwd=folder, stderr=subprocess.PIPE))
+        arguments = ["-c", DYING, name, when, count, *LEARN, *OFTEN]
+        processes.append(forks.start(arguments, cwd=folder))
         if k % 2:
             [process.wait() for process in processes]
     for k, process in enumerate(processes):
@@ -108,13 +108,12 @@ def test_dying_at_any_point_of_saving(uninterrupted, tmp_path):
         assert names == ["m", "t.csv"]  # neither locks nor temporary files are left
 
 
-def test_killed_at_random_moments(tmp_path):
+def test_killed_at_random_moments(start, tmp_path):
     """A short version of benchmarks/crash.py."""
     write_rows(tmp_path, 60_000)
-    options = {"cwd": tmp_path, "stderr": subprocess.DEVNULL}
     rng, last = np.random.default_rng(0), 0
     for _ in range(3):
-        process = subprocess.Popen(COMMAND, **options)
+        process = start(*LEARN, *OFTEN, stderr=NOWHERE)
         saves, wanted = set(), rng.integers(2, 12)
         while len(saves) < wanted and process.poll() is None:  # a moment is a number of saves
             if (tmp_path / "m").exists():
@@ -160,6 +159,7 @@ def measured(folder, every, chunks=10**9, dies=False):
             )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
 @pytest.mark.parametrize("every", [1, 300])
 def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every):
@@ -251,6 +251,7 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
     assert (tmp_path / "m").read_bytes() == interrupted
 
 
+@pytest.mark.slow
 def test_pipelines_that_are_stopped_go_on():
     """A short version of what benchmarks/crash.py does with 100 signals a format."""
     script = Path(__file__).parents[1] / "pipelines.py"

@@ -96,6 +96,7 @@ def test_exports_agree_with_predict_for_every_map(run, name, features):
     assert_exports_agree(run, "all.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_exports_agree_with_predict_on_public_sets(run, name):
     data_set(name)
@@ -232,6 +233,7 @@ def test_exports_know_odd_names_and_types(run):
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_chooses_exports_what_it_chose(run):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 2))

@@ -42,6 +42,7 @@ def assert_same_files(one, two, tolerance=1e-10):
     assert not a.coef_[:, rest].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_halves_merged_equal_the_whole_and_forgotten_files_were_never_learned(run, name):
     X, y = data_set(name)
@@ -310,6 +311,7 @@ def test_messages_are_about_what_went_wrong(run):
     assert "new\t4\t0\tundefined" in done.out
 
 
+@pytest.mark.slow
 def test_labels_are_no_formulas(run):
     labels = ["n", r"$\alpha_$", "<b>&"]
     rows = "".join(f"{i % 3},{labels[i % 3]}\n" for i in range(60))
@@ -371,6 +373,7 @@ def test_maps_that_were_fixed_apart_are_not_merged(run):
     assert not os.path.exists("more.st")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["rm2", "auto"])
 @pytest.mark.parametrize("rows", [40, 200])
 def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
@@ -386,6 +389,7 @@ def test_learning_goes_on_through_a_warm_up_bit_by_bit(run, features, rows):
     assert Path("whole.st").read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_model_that_chooses_by_command_line(run):
     crossed("a.csv", 900, ["p", "q"])
     crossed("b.csv", 300, ["q", "new"], seed=1)
@@ -433,6 +437,7 @@ def test_features_that_cannot_be_are_refused(run, more, says):
     assert not os.path.exists("m.st")
 
 
+@pytest.mark.slow
 def test_another_map_is_another_file(run):
     crossed("a.csv", 300, ["p"])
     learn(run, "m.st", "a.csv", more=["--features", "rm2"])
@@ -462,6 +467,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
     assert "has no map" in run("learn", "b.csv", *more, code=2).err
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
     crossed("a.csv", 300, ["p", "q"])
     crossed("b.csv", 300, ["p", "q"], seed=1)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from forks import PIPE
 
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
@@ -17,7 +18,6 @@ from counterpoise.jobs.learn import Learner, learn
 from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages, source, text
 from counterpoise.streams.chunk import CHUNK_BYTES
 
-MAIN = "from counterpoise.cli import main; main()"
 ROOT = Path(__file__).parents[2]
 
 
@@ -99,6 +99,7 @@ def test_rows_that_take_no_room_are_not_counted(tmp_path):
         chunks(tmp_path / "t.arrows")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["arrows", "parquet"])
 def test_text_kept_once_for_many_rows_is_not_spread_out_at_once(tmp_path, ending):
     long = pa.array(["x" * 3_000_000]).dictionary_encode().dictionary
@@ -143,20 +144,12 @@ def test_a_message_that_claims_much_costs_nothing(tmp_path, length):
         chunks(tmp_path / "t.arrows")
 
 
-def test_an_arrow_file_can_come_through_a_pipe(tmp_path):
+def test_an_arrow_file_can_come_through_a_pipe(start, tmp_path):
     table = pa.table({"x": np.arange(50.0), "y": pa.array(["a", "b"] * 25).dictionary_encode()})
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            MAIN,
-            *["learn", "-", "--format", "arrow", "--label", "y", "-m", "m"],
-        ],
-        input=ipc(table, True, max_chunksize=20),
-        cwd=tmp_path,
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr
+    learn = ["learn", "-", "--format", "arrow", "--label", "y", "-m", "m"]
+    process = start(*learn, stdin=PIPE)
+    _, err = process.communicate(ipc(table, True, max_chunksize=20))
+    assert process.returncode == 0, err
     (tmp_path / "t.arrow").write_bytes(ipc(table, True, max_chunksize=20))
     again = learned(tmp_path, "t.arrow", allow_overlap=True)
     assert again.model.class_count_.tolist() == [50.0, 50.0]
@@ -286,6 +279,7 @@ def test_labels_and_categories_have_at_most_1000_characters(tmp_path):
     learned(tmp_path, "u.csv")
 
 
+@pytest.mark.slow
 def test_labels_that_would_be_padded_beyond_reason_are_refused(tmp_path):
     label = pa.array(["n" * 1000, "y"]).take(pa.array(np.arange(300_000) % 2))
     encoding = Encoding(Columns("y"))
@@ -312,6 +306,7 @@ def test_a_long_category_that_was_never_learned_is_unknown(tmp_path):
 # A small version of the proof in benchmarks/mutations.py
 
 
+@pytest.mark.slow
 def test_mutated_inputs_and_models_break_nothing():
     """Each command in a process of its own with 2 GB: no signal, traceback, hang or torn file."""
     done = subprocess.run(

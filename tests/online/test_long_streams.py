@@ -149,6 +149,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("stream", [*STREAMS, "unruly"])
 def test_cw_decides_as_arithmetic_without_bounds_does(stream, sizes):

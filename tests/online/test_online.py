@@ -468,9 +468,12 @@ def test_a_signal_ends_a_long_loop():
 
     def watched(*arguments):
         ends.append(arguments[-1])
+        sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
         if len(ends) == 2:
-            threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1)).start()
+            sender.start()
         kernel(*arguments)
+        if len(ends) == 2:
+            sender.join()  # however slow it is, the signal is there before the next slice
 
     rule._kernel = lambda: (watched, parameters)
     before = signal.signal(signal.SIGUSR1, _interrupt)

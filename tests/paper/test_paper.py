@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import Forks
 from paper import (
     bayes,
     clock,
@@ -39,7 +41,7 @@ from counterpoise.evaluate.protocol import Fold
 from counterpoise.evaluate.ranks import compare
 
 # One worker for all: they share a quick run.
-pytestmark = pytest.mark.xdist_group("paper")
+pytestmark = [pytest.mark.xdist_group("paper"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 TIMES = {
     "table4.csv",
@@ -51,13 +53,22 @@ TIMES = {
 }
 
 
-def paper(out, *arguments, **options):
-    command = [sys.executable, "-m", "paper", "--quick", "--out", str(out), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
+@pytest.fixture(scope="module")
+def experiments():
+    """Run ``python -m paper``."""
+    names = [f"paper.{path.stem}" for path in sorted((ROOT / "paper").glob("[a-z]*.py"))]
+    with Forks(names, ROOT) as server:
+        yield lambda *arguments, **how: server.run(["-m", "paper", *arguments], cwd=ROOT, **how)
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
+def paper(experiments):
+    """Run its quick version."""
+    return lambda out, *more, **how: experiments("--quick", "--out", out, *more, **how)
+
+
+@pytest.fixture(scope="module")
+def quick(paper, tmp_path_factory):
     """Everything, on six sets and two runs."""
     for name in QUICK:
         data_set(name)
@@ -422,7 +433,7 @@ def test_the_tracked_orders_are_those_that_are_run_here(name, runs, methods):
     assert seen == 3 * len(methods)
 
 
-def test_the_same_seeds_give_the_same_tables_bit_for_bit(quick, tmp_path):
+def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path):
     stages = (
         "table2",
         "gmeans",
@@ -447,26 +458,25 @@ def test_the_same_seeds_give_the_same_tables_bit_for_bit(quick, tmp_path):
     assert compared >= 7
 
 
-def test_the_tracked_pages_follow_from_the_tracked_tables(tmp_path):
+def test_the_tracked_pages_follow_from_the_tracked_tables(experiments, tmp_path):
     for name in SETS:
         data_set(name)
     for folder in ("results", "figures"):
         shutil.copytree(ROOT / "paper" / folder, tmp_path / folder)
     stages = ("table1", "table3", "figure3", "claims", "readme", "report")
-    command = [sys.executable, "-m", "paper", "--out", str(tmp_path), *stages]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = experiments("--out", tmp_path, *stages)
     assert done.returncode == 0, done.stderr
     for path in tmp_path.glob("**/*.md"):
         assert path.read_text() == (ROOT / "paper" / path.relative_to(tmp_path)).read_text(), path
 
 
-def test_results_of_other_settings_are_not_mixed(quick):
+def test_results_of_other_settings_are_not_mixed(paper, quick):
     done = paper(quick, "table3", "--stratified")
     assert done.returncode == 2
     assert "holds results of other settings (stratified was False)" in done.stderr
 
 
-def test_a_stage_says_what_it_needs(tmp_path):
+def test_a_stage_says_what_it_needs(paper, tmp_path):
     for name in QUICK:
         data_set(name)
     done = paper(tmp_path, "figure3")
@@ -475,7 +485,7 @@ def test_a_stage_says_what_it_needs(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupted_run_goes_on(quick, tmp_path):
+def test_an_interrupted_run_goes_on(paper, quick, tmp_path):
     command = [sys.executable, "-m", "paper", "--quick", "--out", str(tmp_path), "gmeans"]
     begun = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -483,7 +493,8 @@ def test_an_interrupted_run_goes_on(quick, tmp_path):
     cache = tmp_path / "cache" / "g_means"
     while len(list(cache.glob("*.json"))) < 3 and begun.poll() is None:  # as long as it takes
         time.sleep(0.05)
-    os.killpg(begun.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it may have come to its end
+        os.killpg(begun.pid, signal.SIGKILL)
     begun.wait()
     kept = {path: path.stat().st_mtime_ns for path in cache.glob("*.json")}
     assert len(kept) >= 3
@@ -493,10 +504,9 @@ def test_an_interrupted_run_goes_on(quick, tmp_path):
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_strange_wishes_are_refused(tmp_path):
+def test_strange_wishes_are_refused(experiments, paper, tmp_path):
     assert "none of the stages" in paper(tmp_path, "table9").stderr
-    bare = [sys.executable, "-m", "paper", "--stratified"]
-    done = subprocess.run(bare, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = experiments("--stratified")
     assert done.returncode == 2
     assert "say with --out where they go" in done.stderr
     empty = {**os.environ, "COUNTERPOISE_DATA": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
@@ -506,7 +516,7 @@ def test_strange_wishes_are_refused(tmp_path):
     assert "counterpoise data prepare" in done.stderr
 
 
-def test_other_readings_of_the_protocol_run(quick, tmp_path):
+def test_other_readings_of_the_protocol_run(paper, quick, tmp_path):
     done = paper(tmp_path, "gmeans", "--stratified", "--scale-on", "all")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results/gmeans.csv").read_text() != (

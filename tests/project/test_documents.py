@@ -31,12 +31,16 @@ def transcripts(page):
             yield "\n".join(lines[:end]), "\n".join(lines[end:])
 
 
-def shell(folder):
-    """Run a line in a folder where ``counterpoise`` is this one."""
-    command = folder / "bin" / "counterpoise"
-    command.parent.mkdir()
-    command.write_text(f"#!{sys.executable}\nfrom counterpoise.cli import main\nmain()\n")
-    command.chmod(0o755)
+def shell(folder, python=f"'{sys.executable}'"):
+    """Run a line in a folder where ``counterpoise`` is this one, run by those words of a shell."""
+    script, command = (folder / name / "counterpoise" for name in ("script", "bin"))
+    for path, text in (
+        (script, "from counterpoise.cli import main\nmain()\n"),
+        (command, f"#!/bin/sh\nexec {python} '{script}' \"$@\"\n"),
+    ):
+        path.parent.mkdir()
+        path.write_text(text)
+        path.chmod(0o755)
     shutil.copy(ROOT / "examples" / "payments.csv", folder)
     env = {**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
     env["HOME"] = str(folder)  # where no data set is prepared
@@ -54,8 +58,8 @@ def shell(folder):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_transcripts_are_real(page, tmp_path):
-    call = shell(tmp_path)
+def test_transcripts_are_real(page, forks, tmp_path):
+    call = shell(tmp_path, forks.line([]))
     for line, printed in transcripts(page):
         assert rounded(call(line)) == rounded(printed), line
 

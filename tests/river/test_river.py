@@ -27,7 +27,9 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(features="rm2", ridge=0.01),
 ]
 CHECKS = [
-    pytest.param(model, check, id=f"{i}-{check.__name__}-{j}")
+    pytest.param(
+        model, check, id=f"{i}-{check.__name__}-{j}", marks=[pytest.mark.slow] if i else []
+    )
     for i, model in enumerate(CONFIGURATIONS)
     for j, check in enumerate(checks.yield_checks(model))
 ]

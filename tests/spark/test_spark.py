@@ -39,6 +39,7 @@ from counterpoise.streams import DataError
 # One worker for all: they share a session.
 pytestmark = [
     pytest.mark.xdist_group("spark"),
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]
 X, Y = load_breast_cancer(return_X_y=True)
@@ -48,13 +49,17 @@ NAMES = [f"x{j}" for j in range(X.shape[1])]
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half of the time of short jobs is compiling
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2,4]")  # a task may fail three times
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder} {java}")
+        .config("spark.python.daemon.module", "spark_daemon")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

@@ -559,6 +559,7 @@ def test_a_chunk_does_not_care_how_it_was_read(tmp_path):
         np.testing.assert_array_equal(encoding.learn(chunk)[0].X.ravel(), x)
 
 
+@pytest.mark.slow
 def test_learning_many_rows_takes_constant_memory(tmp_path):
     """A small version of the benchmark: 37 MB of text in less than 150 MB above the imports."""
     code = """

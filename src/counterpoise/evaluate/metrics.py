@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.evaluate.confusion import Confusion
@@ -137,6 +136,12 @@ def _ranked(
         for name in ("average precision", "ROC AUC", "recall at 1 % false positives"):
             undefined[f"{name} of {label}"] = f"{what} is in the data"
         return {"average_precision": None, "roc_auc": None, "recall_at_1pct": None}
+    from sklearn.metrics import (  # take long to import
+        average_precision_score,
+        roc_auc_score,
+        roc_curve,
+    )
+
     wrong, found, _ = roc_curve(positive, score, drop_intermediate=False)
     within = found[wrong <= FALSE_POSITIVES]
     return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import precision_recall_curve
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate import theme
@@ -151,6 +150,8 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     -------
     Figure
     """
+    from sklearn.metrics import precision_recall_curve  # takes long to import
+
     made, axes = figure(3.8)
     top = 0.0
     for result in results:

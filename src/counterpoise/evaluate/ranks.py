@@ -84,7 +84,7 @@ def compare(values: Matrix, names: list[str], best: str, alpha: float = 0.05) ->
         raise ValueError(f"best must be 'high' or 'low', got {best!r}")
     if values.ndim != 2 or len(set(names)) != len(names) or values.shape[1] != len(names):
         raise ValueError(
-            f"values must have a column for each of {len(names)} names, all different, got shape "
+            f"values must have a column for each of {len(names)} different names, got shape "
             f"{values.shape}"
         )
     if len(names) < 3:

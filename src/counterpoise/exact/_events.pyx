@@ -87,6 +87,24 @@ cdef class Events:
         self.check(row)
         return self.dots(&row[0])
 
+    def best(self, dict row):
+        """Position of the predicted class of a row; -1 if the problem is singular."""
+        self.fill(row)
+        return self.winner(self.dots(&self.x[0]))
+
+    def best_array(self, const double[::1] row):
+        """Position of the predicted class of a row; -1 if the problem is singular."""
+        self.check(row)
+        return self.winner(self.dots(&row[0]))
+
+    cdef Py_ssize_t winner(self, f) except -2:
+        """The rule of ``classes.winners``, for classes that were all seen."""
+        if f is None:
+            return -1
+        if self.scorer.c == 1:
+            return 0
+        return f[0] > 0 if len(f) == 1 else f.index(max(f))
+
     cdef dots(self, const double* x):
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f

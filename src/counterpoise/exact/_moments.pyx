@@ -26,7 +26,7 @@ cdef extern from "loops.h" nogil:
     )
     void add_weight(double w, double* n, double* rest)
     uint64_t bits_of(double x)
-    uint64_t scrambled(uint64_t bits)
+    uint64_t folded(uint64_t bits)
     uint64_t ticket(double w)
     void mark_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
@@ -119,14 +119,14 @@ def mark_sparse(
             for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
                 j, bits = 1 + indices[p], bits_of(data[p])
                 marks[0, j] += t * bits
-                marks[1, j] += t * scrambled(bits)
+                marks[1, j] += t * folded(bits)
 
 
-def scramble(const uint64_t[::1] bits, uint64_t[::1] result):
-    """What the marks make of the bits of values."""
+def fold(const uint64_t[::1] bits, uint64_t[::1] result):
+    """What the second marks make of the bits of values."""
     cdef Py_ssize_t j
     for j in range(bits.shape[0]):
-        result[j] = scrambled(bits[j])
+        result[j] = folded(bits[j])
 
 
 def recentre(double n, const double[::1] about, double[:, :] C):

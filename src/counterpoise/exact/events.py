@@ -32,15 +32,8 @@ class Open:
 
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""
-        f = self.events.scores_array(row)
-        return None if f is None else self.winner(f)
-
-    def winner(self, f: list[float]) -> Any:
-        """Label of a list of scores: the rule of :func:`~counterpoise.exact.classes.winners`."""
-        labels = self.classes.labels
-        if len(labels) == 1:
-            return labels[0]
-        return labels[int(f[0] > 0) if len(f) == 1 else f.index(max(f))]
+        at = self.events.best_array(row)
+        return None if at < 0 else self.classes.labels[at]
 
 
 def opened(

@@ -35,7 +35,7 @@ def fill(
     result: Any,
     X: Rows,
     rows_of: list[NDArray[np.intp]],
-    weight: Vector,
+    given: Vector | None,
     half_life: float | None,
 ) -> None:
     """Sums of rows grouped by class, into moments that have seen nothing.
@@ -48,14 +48,18 @@ def fill(
         All rows.
     rows_of : list of ndarrays
         Those of each class, in order.
-    weight : ndarray of shape (n,)
-        Weight of each row, not 0 for those that are listed.
+    given : ndarray of shape (n,), optional
+        Weight of each row, not 0 for those that are listed; 1 without it.
     half_life : float, optional
         A row fades to half its weight while its class receives this much weight.
     """
     if result.low.size:
         _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
-    of_class = sparse if sp.issparse(X) else dense
+    weight = np.ones(X.shape[0]) if given is None else given
+    even = given is None and half_life is None
+    csr = not isinstance(X, np.ndarray)
+    of_class, entries = (sparse, _entries(X)) if csr else (dense, None)
+    lasting = half_life is None and not result.low.size  # else rows cannot be removed
     block = max(1024, 2**20 // X.shape[1])  # rows at a time: about 8 MB
     entering = [(rows, weight) for rows in rows_of]
     if half_life is not None:
@@ -68,11 +72,19 @@ def fill(
             mine, sums = rows[i : i + block], (part.mean[slot], part.C[slot], part.away[slot])
             n = of_class(X, mine, omega, result.anchor, *sums)
             part.n[slot] = part.N[slot] = n
-            part.rest[slot], part.lightest[slot] = weigh(mine, omega, n)
+            if even:  # a count of rows is exact
+                part.lightest[slot] = 1.0
+            else:
+                part.rest[slot], part.lightest[slot] = weigh(mine, omega, n)
             part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
+            if not lasting:
+                part.marks[slot] = UNKNOWN
+            elif entries is not None:
+                mark_sparse(*entries, mine, weight, part.marks[slot])
+            else:  # while the rows are near
+                mark(X, mine, weight, part.marks[slot])
             if i:
                 result += part
-    _mark(X, rows_of, weight, result, half_life is None)
     if half_life is not None:
         result.N[:] = [weight[rows].sum() for rows in rows_of]
     result.stream[:] = result.N.sum()
@@ -82,22 +94,9 @@ def fill(
         _settle(result, X, entering, block)
 
 
-def _mark(
-    X: Rows, rows_of: list[NDArray[np.intp]], weight: Vector, result: Sums, lasting: bool
-) -> None:
-    """Marks of the rows of each class, if they can be removed one day."""
-    entries: tuple[Any, Any, Any] | None = None
-    if sp.issparse(X):
-        entries = (X.data, X.indices.astype(np.intp), X.indptr.astype(np.intp))
-    for k, rows in enumerate(rows_of):
-        if not len(rows):
-            continue
-        if not lasting or result.low.size:
-            result.marks[k] = UNKNOWN
-        elif entries is not None:
-            mark_sparse(*entries, rows, weight, result.marks[k])
-        else:
-            mark(X, rows, weight, result.marks[k])
+def _entries(X: Rows) -> tuple[Any, Any, Any]:
+    """What a CSR matrix is made of, with places as the marks want them."""
+    return X.data, X.indices.astype(np.intp), X.indptr.astype(np.intp)
 
 
 def _settle(

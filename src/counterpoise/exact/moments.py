@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector, scatters
 from counterpoise.exact import gather as class_rows
 from counterpoise.exact import removal
 from counterpoise.exact._moments import add
@@ -72,7 +72,7 @@ class Moments:
         Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
         zero, the feature is known to be constant, which rounding could not tell.
     marks : ndarray of uint64 of shape (c, 2, 1 + d)
-        Sums of the weights, and of the bits of each feature as they are and scrambled, modulo 2⁶⁴.
+        Sums of the weights, and of the bits of each feature as they are and folded, modulo 2⁶⁴.
         They know no rounding, and tell when all rows left have the same value of a feature.
     low, high : ndarray of shape (d,), or (0,)
         Extremes of each feature over all rows; empty unless asked for.
@@ -131,8 +131,8 @@ class Moments:
         self.rest, self.lightest = np.zeros(c), np.zeros(c)
         self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
         self.removed, self.marks = np.zeros((c, 2, d)), np.zeros((c, 2, 1 + d), dtype=np.uint64)
-        self.C = np.zeros((c, d, d))
-        self.low = np.full(d if extremes else 0, np.inf)
+        self.C = scatters(c, d)
+        self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
 
     @classmethod
@@ -189,9 +189,7 @@ class Moments:
     ) -> Moments:
         """Moments of rows grouped by label, each group in order, about a given anchor."""
         d = X.shape[1]
-        if weight is None:
-            weight = np.ones(X.shape[0])
-        elif not weight.all():
+        if weight is not None and not weight.all():
             rows_of = [rows[weight[rows] > 0] for rows in rows_of]
         if anchor is None:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
@@ -301,7 +299,10 @@ class Moments:
         """Return an independent copy."""
         result = object.__new__(Moments)
         for name in Moments.__slots__:
-            setattr(result, name, getattr(self, name).copy())
+            if name != "C":
+                setattr(result, name, getattr(self, name).copy())
+        result.C = scatters(len(self.n), len(self.anchor))
+        result.C[:] = self.C
         return result
 
     def __getstate__(self) -> dict[str, Any]:

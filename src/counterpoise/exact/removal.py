@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Matrix, Sums, Vector
-from counterpoise.exact._moments import places, scramble
+from counterpoise.exact._moments import fold, places
 
 EPS = float(np.finfo(np.float64).eps)
 GONE = 1e-12  # what rounding may leave of a sum, relative to what it was
@@ -219,7 +219,7 @@ def constants(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
 
     With weights that add up to W, written as 2ᵗ times an odd number, the plain mark is W times the
     bits of the value modulo 2⁶⁴. So all but t bits of the value are known; the mean is near enough
-    to tell the others. The scrambled mark, W times the scrambled bits, is the proof.
+    to tell the others. The second mark, W times the folded bits, is the proof.
 
     Parameters
     ----------
@@ -253,9 +253,9 @@ def constants(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
         step = np.uint64(known)
         around = near.view(np.uint64) - low + np.uint64(1 << (known - 1))
         bits = low + ((around >> step) << step)
-    scrambled = np.empty_like(bits)
-    scramble(bits, scrambled)
-    constant = (bits * np.uint64(W) == plain) & (scrambled * np.uint64(W) == mixed)
+    folded = np.empty_like(bits)
+    fold(bits, folded)
+    constant = (bits * np.uint64(W) == plain) & (folded * np.uint64(W) == mixed)
     zero = (plain == 0) & (mixed == 0)
     value = np.where(zero, 0.0, bits.view(np.float64))
     return constant | zero, value

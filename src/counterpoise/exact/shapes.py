@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels
+from counterpoise.arrays import Labels, scatters
 from counterpoise.exact.labels import joined
 from counterpoise.exact.moments import BY_CLASS, Moments
 
@@ -22,18 +22,18 @@ class Room:
     """Storage for scatters that grow: they are copied at geometrically spaced sizes only."""
 
     def __init__(self) -> None:
-        self.store: Scatters = np.zeros((0, 0, 0))
+        self.store: Scatters = scatters(0, 0)
 
     def grown(self, C: Scatters, c: int, d: int) -> Scatters:
         """Scatters with room for c classes and d features, the new entries 0."""
         c_room, d_room = self.store.shape[:2]
-        mine = C.base is self.store and C.size > 0
+        mine = C.base is self.store.base and C.size > 0
         if not mine or c > c_room or d > d_room:
             if not mine:
                 c_room, d_room = C.shape[:2]
             c_room = c if c <= c_room else max(c, c_room + c_room // 2)
             d_room = d if d <= d_room else max(d, d_room + d_room // 2)
-            self.store = np.zeros((c_room, d_room, d_room))
+            self.store = scatters(c_room, d_room)
             c_old, d_old = C.shape[:2]
             self.store[:c_old, :d_old, :d_old] = C
         return self.store[:c, :d, :d]

@@ -221,9 +221,8 @@ class State:
         """
         rows_of, labels = batch.group(batch.y, states[0].moments.labels)
         same = labels is states[0].moments.labels
-        weight = np.ones(len(batch.y)) if batch.weight is None else batch.weight
         group = lambda y, known: (rows_of, known if same else labels)  # noqa: E731
-        batch, changes = replace(batch, weight=weight, group=group), []
+        batch, changes = replace(batch, group=group), []
         with np.errstate(over="ignore", invalid="ignore"):
             for state, Z in zip(states, terms, strict=True):
                 chunk = state._gathered(batch, limit, state.moments.anchor, Z)
@@ -245,11 +244,11 @@ class State:
         """Moments of rows, or of terms of them where these are known already."""
         fixed = self.fixed
         rows_of, labels = batch.group(batch.y, self.moments.labels)
-        d = batch.X.shape[1] if fixed is None else fixed.size
+        X = batch.X if terms is None else terms
+        d = X.shape[1] if fixed is None or terms is not None else fixed.size
         require_room(len(labels), d, limit, fixed is not None)
         half_life, extremes = self.plan.half_life, self.plan.extremes
         through = fixed if terms is None else None
-        X = batch.X if terms is None else terms
         chunk = moments_of(X, rows_of, labels, batch.weight, half_life, extremes, anchor, through)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
@@ -380,7 +379,7 @@ class State:
         """What is learned, open to single rows; None where only whole batches will do."""
         found, names = self._open, self.names if self.fixed is None else None
         same = found is not None and found.moments is self.moments and found.names is names
-        if found is None or not same or found.options != options:
+        if found is None or not same or (found.options is not options and found.options != options):
             if self.warmup is not None or not self.begun:
                 return None
             found = opened(self.moments, classes or self.classes, options, names, self.version)

@@ -1,0 +1,312 @@
+"""Python programs that start at once: forked from a process that has imported all they need.
+
+Starting the command afresh takes a second, nearly all of it imports. ``Forks`` starts one server,
+which imports them, starts no thread and forks for every program. A program has arguments, standard
+streams, environment, folder, signals and an exit of its own. It is not a child of the test but of a
+keeper, which waits for it and reports how it ended.
+
+``Forks.line`` is for a shell: a program that hands its own streams to the server.
+"""
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+MAIN = "from counterpoise.cli import main; main()"
+MOST = 64  # descriptors that a program is started with
+MODULES = (
+    "counterpoise.cli.app", "counterpoise.cli.progress", "counterpoise.evaluate.race",
+    "counterpoise.jobs.evaluate", "counterpoise.jobs.learn", "counterpoise.jobs.merge",
+    "counterpoise.jobs.predict", "rich.console", "rich.table", "sklearn.metrics",
+)  # fmt: skip
+
+
+# On the side of the tests
+
+
+class Forks:
+    """A server, and how to start programs by it; ends with the block.
+
+    It imports what the command imports, or these modules, which are found in that folder.
+    """
+
+    def __init__(self, modules=(), folder=None):
+        self.folder = tempfile.TemporaryDirectory()
+        self.address = os.path.join(self.folder.name, "s")
+        ready, said = os.pipe()
+        self.server = subprocess.Popen(
+            [sys.executable, __file__, "serve", self.address, str(said), *modules],
+            stdin=subprocess.PIPE, pass_fds=[said],
+            env=os.environ if folder is None else {**os.environ, "PYTHONPATH": str(folder)},
+        )  # fmt: skip
+        os.close(said)
+        with open(ready, "rb") as file:
+            assert file.read() == b"ready", "the server did not start"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.stdin.close()
+        assert self.server.wait() == 0
+        self.folder.cleanup()
+
+    def start(self, arguments, **options):
+        """Start ``python ARGUMENTS``; see ``Program`` for the options."""
+        return Program(self.address, arguments, **options)
+
+    def run(self, arguments, data=b"", **options):
+        """Its exit code, what it wrote to standard output and to standard error, as text."""
+        with self.start(arguments, **{"stdin": PIPE, **options}) as program:
+            out, err = program.communicate(data)
+        return Ended(program.returncode, out.decode(), err.decode())
+
+    def line(self, arguments):
+        """Words of a shell that run ``python ARGUMENTS``."""
+        words = [sys.executable, "-IS", __file__, "ask", self.address, *arguments]
+        return " ".join(f"'{word}'" for word in words)
+
+
+class Ended:
+    """How a program ended."""
+
+    def __init__(self, code, out, err):
+        self.returncode, self.stdout, self.stderr = code, out, err
+
+
+PIPE, NOWHERE = subprocess.PIPE, subprocess.DEVNULL
+
+
+class Program:
+    """A program that runs, with as much of ``subprocess.Popen`` as the tests need.
+
+    ``stdin``, ``stdout`` and ``stderr`` are descriptors, ``PIPE`` or ``NOWHERE``.
+    """
+
+    def __init__(
+        self, address, arguments, stdin=NOWHERE, stdout=PIPE, stderr=PIPE, cwd=None, env=None
+    ):
+        self.returncode = None
+        theirs, ours = zip(*map(_opened, (stdin, stdout, stderr), "wrr"), strict=True)
+        self.stdin, self.stdout, self.stderr = ours
+        self.link = _asked(address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env)
+        for given, descriptor in zip((stdin, stdout, stderr), theirs, strict=True):
+            if given in (PIPE, NOWHERE):
+                os.close(descriptor)
+        (self.pid,) = struct.unpack("i", self.link.recv(4))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for file in (self.stdin, self.stdout, self.stderr):
+            if file is not None:
+                with suppress(BrokenPipeError):
+                    file.close()
+        self.wait()
+
+    def wait(self):
+        """Wait for the end; the exit code, or minus the signal."""
+        return self._ended(0)
+
+    def poll(self):
+        """The same if it has ended, else None."""
+        with suppress(BlockingIOError):
+            self._ended(socket.MSG_DONTWAIT)
+        return self.returncode
+
+    def _ended(self, flags):
+        if self.returncode is None:
+            (self.returncode,) = struct.unpack("i", self.link.recv(4, flags))
+            self.link.close()
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, data=b""):
+        """Write to its standard input, read all it says, wait for its end."""
+        said = {}
+        readers = [
+            threading.Thread(target=lambda f=file: said.update({f: f.read()}))
+            for file in (self.stdout, self.stderr)
+            if file is not None
+        ]
+        for reader in readers:
+            reader.start()
+        if self.stdin is not None:
+            with suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(data)
+        for reader in readers:
+            reader.join()
+        self.wait()
+        return said.get(self.stdout), said.get(self.stderr)
+
+
+def _opened(wanted, mode):
+    """The descriptor for the program, and the file at the other end of it, if that is ours."""
+    if wanted == NOWHERE:
+        return os.open(os.devnull, os.O_RDWR), None
+    if wanted != PIPE:
+        return wanted, None
+    read, write = os.pipe()
+    theirs, ours = (read, write) if mode == "w" else (write, read)
+    return theirs, open(ours, mode + "b")
+
+
+def _asked(address, arguments, descriptors, cwd=None, env=None):
+    """A connection to the server by which it was asked for a program with those descriptors."""
+    request = {
+        "arguments": arguments,
+        "cwd": os.path.abspath(cwd or os.getcwd()),
+        "env": dict(os.environ if env is None else env),
+        "open": list(descriptors),
+    }
+    data = json.dumps(request).encode()
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(address)
+    socket.send_fds(link, [struct.pack("I", len(data))], list(descriptors.values()))
+    link.sendall(data)
+    return link
+
+
+# In a shell
+
+
+def ask(address, *arguments):
+    """Have the program run with the streams of this process, and end as it ends."""
+    mine = [int(name) for name in os.listdir("/dev/fd")]
+    mine = [number for number in mine if os.path.exists(f"/dev/fd/{number}")]  # not the listing
+    link = _asked(address, list(arguments), {number: number for number in mine})
+    for number in mine:
+        os.close(number)  # a pipe ends when the program closes it
+    (pid,) = struct.unpack("i", link.recv(4))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    (code,) = struct.unpack("i", link.recv(4))
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+# The server
+
+
+def serve(address, ready):
+    """Fork for whoever asks; returns only within a program, with its arguments."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    os.write(ready, b"ready")
+    os.close(ready)
+    while True:
+        if 0 in select.select([0, listener], [], [])[0]:
+            sys.exit()  # whoever started this has gone
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
+                pass
+        link, _ = listener.accept()
+        head, given, _, _ = socket.recv_fds(link, 4, MOST)
+        size = struct.unpack("I", head)[0]
+        if os.fork():
+            link.close()
+            for descriptor in given:
+                os.close(descriptor)
+            continue
+        listener.close()
+        request = json.loads(link.recv(size, socket.MSG_WAITALL))
+        child = os.fork()
+        if child:
+            _keep(link, child, given)
+        link.close()
+        return _become(request, given)
+
+
+def _keep(link, child, given):
+    """Say which process it is, wait for it, and say how it ended."""
+    for descriptor in (0, 1, 2, *given):
+        os.close(descriptor)
+    with suppress(BrokenPipeError):
+        link.sendall(struct.pack("i", child))
+        status = os.waitpid(child, 0)[1]
+        link.sendall(struct.pack("i", os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _become(request, given):
+    """Have the descriptors, the environment and the folder that were asked for."""
+    apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MOST) for descriptor in given]
+    for descriptor in (0, 1, 2, *given):
+        os.close(descriptor)
+    for number, descriptor in zip(request["open"], apart, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    for number, (name, mode) in enumerate([("stdin", "r"), ("stdout", "w"), ("stderr", "w")]):
+        file, old = None, getattr(sys, f"__{name}__")
+        if number in request["open"]:
+            how = {"encoding": old.encoding, "errors": old.errors, "closefd": False}
+            file = open(number, mode, **how)  # noqa: SIM115
+            file.reconfigure(line_buffering=file.line_buffering or number == 2)
+        setattr(sys, name, file)
+        setattr(sys, f"__{name}__", file)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    return request["arguments"]
+
+
+def warm(modules):
+    """Import modules, or what commands import in the way they do; see that no thread is left."""
+    from counterpoise.cli import late
+
+    for name in modules:
+        importlib.import_module(name)
+    with late.imports():
+        for name in MODULES if not modules else ():
+            importlib.import_module(name)
+    if not os.fork():
+        os._exit(0)
+    os.wait()  # OpenBLAS ends its threads at a fork, and starts others when it needs them
+    threads = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
+               for task in os.listdir("/proc/self/task")]  # fmt: skip
+    others = [name for name in threads if name != "jemalloc_bg_thd"]  # which knows about forks
+    assert len(others) == 1, f"a fork would lose threads: {threads}"
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "ask":
+        ask(*sys.argv[2:])
+    warm(sys.argv[4:])
+    first, *rest = serve(sys.argv[2], int(sys.argv[3]))
+    # Here a program goes on; the interpreter ends it as it ends any other.
+    sys.modules["__main__"] = module = ModuleType("__main__")
+    if first == "-c":
+        sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
+        exec(rest[0], module.__dict__)
+    elif first == "-m":
+        sys.argv, sys.path[0] = rest, os.getcwd()
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = [first, *rest], os.path.dirname(first)
+        runpy.run_path(first, run_name="__main__")
