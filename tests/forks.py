@@ -32,7 +32,8 @@ MODULES = (
     "counterpoise.cli.app", "counterpoise.cli.progress", "counterpoise.evaluate.race",
     "counterpoise.jobs.evaluate", "counterpoise.jobs.forget", "counterpoise.jobs.inspect",
     "counterpoise.jobs.learn", "counterpoise.jobs.merge", "counterpoise.jobs.output",
-    "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console", "rich.table", "sklearn.metrics",
+    "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console",
+    "rich.table", "sklearn.metrics",
 )  # fmt: skip
 
 
