@@ -15,7 +15,7 @@ import report
 
 from counterpoise.cli import main as command
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 SETS = ["pima-diabetes", "wdbc", "spambase", "cod-rna", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:100", "auto"]

@@ -35,9 +35,12 @@ import counterpoise.cli.app
 import counterpoise.cli.progress
 import counterpoise.jobs.evaluate
 import counterpoise.jobs.export.json
+import counterpoise.jobs.forget
+import counterpoise.jobs.inspect
 import counterpoise.jobs.learn
 import counterpoise.jobs.merge
 import counterpoise.jobs.metrics
+import counterpoise.jobs.output
 import counterpoise.jobs.predict
 from counterpoise.cli import main as command_line
 from counterpoise.modelfile import container as modelfile

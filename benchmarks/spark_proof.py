@@ -16,7 +16,7 @@ from report import machine, table, write
 from spark import rows, session
 
 from counterpoise import BalancedRidgeClassifier, datasets
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
 

@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.evaluate import plots
+from counterpoise.evaluate import drawing
 from counterpoise.evaluate.protocol import fold
 
 from . import tables
@@ -141,10 +141,10 @@ others: it is more often right than NR-RLS on {ahead} of these {len(BUNDLED)}. B
     axes.spines[["top", "right"]].set_visible(False)
     for m, like in COLUMNS.items():
         axes.loglog(
-            CLASSES, [times[m] for times in found], marker="o", label=m, **plots.style(like)
+            CLASSES, [times[m] for times in found], marker="o", label=m, **drawing.style(like)
         )
     axes.set(xlabel="classes", ylabel="microseconds a row")
     axes.set_xticks(CLASSES, [str(c) for c in CLASSES])
     axes.minorticks_off()
     axes.legend(fontsize=8, frameon=False)
-    tables.write(settings.figures / "multiclass.svg", plots.svg(made))
+    tables.write(settings.figures / "multiclass.svg", drawing.svg(made))

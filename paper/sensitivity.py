@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from counterpoise import BalancedRidgeClassifier, online
 from counterpoise.datasets import SETS, load
-from counterpoise.evaluate import plots
+from counterpoise.evaluate import drawing
 from counterpoise.evaluate.protocol import fold, g_mean
 
 from . import tables
@@ -83,7 +83,7 @@ sets.
 {tables.markdown(["factor", *(f"{f:g}" for f in FACTORS)], by_weight)}
 """
     tables.write_page(settings, settings.results / "sensitivity.md", text)
-    tables.write(settings.figures / "sensitivity.svg", plots.svg(draw(mean)))
+    tables.write(settings.figures / "sensitivity.svg", drawing.svg(draw(mean)))
 
 
 def averages(settings: Settings) -> dict[tuple[str, float, str], float]:
@@ -103,7 +103,7 @@ def draw(mean: dict[tuple[str, float, str], float]) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     for m in ("RLS", "AR-RLS", "NR-RLS"):
         left.semilogx(
-            RIDGES, [mean["b", b, m] for b in RIDGES], marker="o", label=m, **plots.style(m)
+            RIDGES, [mean["b", b, m] for b in RIDGES], marker="o", label=m, **drawing.style(m)
         )
     left.axvline(1e-4, color="#999999", linewidth=0.8)
     left.set_title("(a)", loc="left", fontsize=10)
@@ -111,7 +111,10 @@ def draw(mean: dict[tuple[str, float, str], float]) -> Figure:
     left.set(xlabel="b (the paper's at the line)", ylabel="mean held-out G-mean")
     left.legend(fontsize=9, frameon=False)
     right.semilogx(
-        FACTORS, [mean["weight", f, "NR-RLS"] for f in FACTORS], marker="o", **plots.style("NR-RLS")
+        FACTORS,
+        [mean["weight", f, "NR-RLS"] for f in FACTORS],
+        marker="o",
+        **drawing.style("NR-RLS"),
     )
     right.axvline(1.0, color="#999999", linewidth=0.8)
     right.set(xlabel="weight of positives, times (balanced at the line)")

@@ -30,8 +30,10 @@ MAIN = "from counterpoise.cli import main; main()"
 MOST = 64  # descriptors that a program is started with
 MODULES = (
     "counterpoise.cli.app", "counterpoise.cli.progress", "counterpoise.evaluate.race",
-    "counterpoise.jobs.evaluate", "counterpoise.jobs.learn", "counterpoise.jobs.merge",
-    "counterpoise.jobs.predict", "rich.console", "rich.table", "sklearn.metrics",
+    "counterpoise.jobs.evaluate", "counterpoise.jobs.forget", "counterpoise.jobs.inspect",
+    "counterpoise.jobs.learn", "counterpoise.jobs.merge", "counterpoise.jobs.output",
+    "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console",
+    "rich.table", "sklearn.metrics",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ import pyarrow.ipc
 import counterpoise.cli.app
 import counterpoise.jobs.learn
 import counterpoise.jobs.metrics
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)

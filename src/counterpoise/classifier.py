@@ -642,7 +642,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         try:
             plan = result._params().plan
         except ValueError as error:
-            raise ModelFileError(f"has an option that is impossible: {error}") from None
+            raise ModelFileError(
+                f"is not a valid model file: it has an impossible option: {error}"
+            ) from None
         state = state_of(contents, plan)
         if state.fixed is not None and contents.facts["map"]["given"]:
             result.features = state.fixed

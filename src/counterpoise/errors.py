@@ -84,8 +84,8 @@ class Message:
     Examples
     --------
     >>> from counterpoise.errors import Message, Remedy
-    >>> print(Message("column 'a' is missing", Remedy("leave the column out", "drop", ["a"])))
-    column 'a' is missing; leave the column out with drop=["a"]
+    >>> print(Message("no value in column 'a'", Remedy("leave the column out", "drop", ["a"])))
+    no value in column 'a'; leave the column out with drop=["a"]
     """
 
     def __init__(self, problem: Words, *remedies: Remedy) -> None:

@@ -15,8 +15,8 @@ from forks import PIPE
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import Learner, learn
-from counterpoise.jobs.store import stored_model
 from counterpoise.streams import source
 from counterpoise.streams.array import Elements
 
@@ -70,7 +70,7 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     assert "--new-class" in done.err
     assert content() == before
     done = teach(run, "u.csv", more=["--new-class"])
-    assert "warning: u.csv, row 7: label 'Yes' is a new class beside no, yes" in done.err
+    assert "warning: u.csv, row 7: label 'Yes' is a new class besides no, yes" in done.err
     assert stored_model(MODEL).positive == "yes"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
     assert (table["alert"] == (table["balanced_yes"] >= 0.6)).all()
@@ -87,7 +87,7 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, written("t.csv", 200))
     assert "the positive class is 'yes'" in done.err
     done = teach(run, labelled("Yes"))
-    assert "warning: v.csv, row 1: label 'Yes' is a new class beside no, yes" in done.err
+    assert "warning: v.csv, row 1: label 'Yes' is a new class besides no, yes" in done.err
     assert "the positive class" not in done.err  # that is said once
     assert stored_model(MODEL).positive == "yes"
 
@@ -139,7 +139,7 @@ def test_merged_models_agree_on_the_positive_class(run):
         written(f"{k}.csv", 60, k)
         run("learn", f"{k}.csv", "--label", "fraud", "-m", f"{k}.st", "--positive", positive)
     done = run("merge", "0.st", "1.st", "-o", MODEL, code=2)
-    assert "the positive class is 'no' in 0.st and 'yes' in 1.st; say which" in done.err
+    assert "the positive class is 'no' in 0.st and 'yes' in 1.st; choose one with" in done.err
     run("merge", "0.st", "1.st", "-o", MODEL, "--positive", "yes")
     assert stored_model(MODEL).positive == "yes"
     assert stored_model(MODEL).settled == 120
@@ -167,7 +167,7 @@ def test_a_cut_run_ends_with_the_bytes_of_one_that_was_not(tmp_path):
 def test_an_option_that_names_no_class_is_an_error(run, option):
     written("t.csv", 50)
     done = teach(run, "t.csv", more=[option, "fraud=5,no=1"], code=2)
-    assert f"{option} names the class 'fraud', and the classes are no, yes" in done.err
+    assert f"{option} names the class 'fraud', but the classes are no, yes" in done.err
     assert not Path(MODEL).exists()
     done = teach(run, "t.csv", more=[option, "fraud=5", "--classes", "no,yes"], code=2)
     assert f"{option} names the class 'fraud'" in done.err
@@ -175,7 +175,7 @@ def test_an_option_that_names_no_class_is_an_error(run, option):
 
 def test_a_class_that_no_row_has_yet_is_told_of(run):
     done = teach(run, written("t.csv", 50, fraud="no"), more=["--cost", "yes=5"])
-    assert "warning: --cost names the class 'yes', and no row has it yet" in done.err
+    assert "warning: --cost names the class 'yes', but no row has it yet" in done.err
     assert "no row has it" not in teach(run, labelled("yes")).err
 
 
@@ -239,7 +239,7 @@ def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
 def test_nothing_but_half_a_line(run):
     Path("t.csv").write_text("amount,ho")
     done = teach(run, "t.csv", code=2)
-    assert "there was no row to learn" in done.err
+    assert "there were no rows to learn" in done.err
     Path("t.csv").write_text('amount,hour,fraud\n1,2,no\n3,4,"y')
     assert "t.csv: 1 rows" in teach(run, "t.csv").err
     Path("u.csv").write_text('amount,hour,fraud\n1,2,no\n3,"4,yes\n5,6,no\n')
@@ -271,7 +271,7 @@ def test_events_with_other_names_are_refused(run):
     )
     assert done.out == ""
     done = piped(run, '{"amount": 900, "hour": 3}\n{}\n', code=2)
-    assert "row 2: has none of the columns of the model, which are 'amount', 'hour'" in done.err
+    assert "row 2: none of the columns of the model is here: 'amount', 'hour'" in done.err
     done = piped(run, '{"Amount": 900, "hour": 3}\n{"note": "x"}\n', "--ignore-unknown")
     lines = done.out.splitlines()
     assert lines[1].startswith(("no,", "yes,"))
@@ -319,7 +319,7 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
     run("learn", "a/t.csv", "a/u.csv", "--label", "fraud", "-m", "a/m.st")
     shutil.copy("a/m.st", "b/m.st")
     done = run("learn", "a/t.csv", "-m", "b/m.st")
-    assert "nothing new, its 100 rows were learned before (known as t.csv)" in done.err
+    assert "nothing new, its 100 rows were already learned (known as t.csv)" in done.err
     with open("a/t.csv", "a") as file:
         file.write("1.5,3,no\n")
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
@@ -353,7 +353,7 @@ def test_files_that_have_swapped_their_names(run):
     os.rename("u.csv", "t.csv")
     os.rename("x", "u.csv")
     done = teach(run, "t.csv", "u.csv")
-    assert "t.csv: nothing new, its 60 rows were learned before (known as u.csv)" in done.err
+    assert "t.csv: nothing new, its 60 rows were already learned (known as u.csv)" in done.err
     assert content() == before
     assert "60 rows forgotten" in run("forget", MODEL, "t.csv").err
 
@@ -458,8 +458,8 @@ def test_few_of_them_are_categories_with_a_word(run):
     Path("t.csv").write_text("size,y\n" + '"12,5",p\n"7,5",q\n' * 5)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL)
     assert (
-        "warning: t.csv: column 'size' holds '12,5' and its like, taken as categories; read them "
-        "with --decimal ',', or say --categorical size" in done.err
+        "warning: t.csv: column 'size' holds values such as '12,5', taken as categories; read them "
+        "with --decimal ',', or confirm that with --categorical size" in done.err
     )
     os.unlink(MODEL)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--categorical", "size")
@@ -534,15 +534,15 @@ def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     teach(run, "old.csv")
     before = content()
     done = teach(run, "new.csv", code=2)
-    assert "new.csv has column 'device', which the files before do not have" in done.err
-    assert "say --new-columns, or leave the column out with --drop device" in done.err
+    assert "new.csv has column 'device', which earlier files do not have" in done.err
+    assert "use --new-columns, or leave the column out with --drop device" in done.err
     assert content() == before
     done = teach(run, "new.csv", more=["--new-columns"])
-    assert done.err.count("new.csv: column 'device' is new, and 0 in all rows before") == 1
+    assert done.err.count("new.csv: column 'device' is new, and 0 in all earlier rows") == 1
     done = teach(run, "old2.csv", code=2)
     assert "old2.csv lacks column 'device', which the model has learned" in done.err
     done = teach(run, "old2.csv", more=["--new-columns"])
-    assert done.err.count("old2.csv: column 'device' is not there, and 0") == 1
+    assert done.err.count("old2.csv: column 'device' is absent, and taken as 0") == 1
     model = BalancedRidgeClassifier.load(MODEL)
     frames = [pd.read_csv(name) for name in ("old.csv", "new.csv", "old2.csv")]
     whole = pd.concat(frames).fillna({"device": 0.0})
@@ -656,7 +656,7 @@ def test_new_fields_of_json_are_told_of(run, tmp_path):
     run("learn", "t.jsonl", "--label", "y", "-m", "m")
     (tmp_path / "u.jsonl").write_text(line.format("A", 5, "no"))
     done = run("learn", "u.jsonl", "-m", "m")
-    assert "u.jsonl: new fields, 0 in all rows before: 'A'" in done.err
+    assert "u.jsonl: new fields, 0 in all earlier rows: 'A'" in done.err
 
 
 def test_a_file_that_begins_with_the_one_row_of_another_is_not_its_continuation(run):
@@ -691,7 +691,7 @@ def test_a_file_of_one_row_is_known_again(run, what):
         assert "1 new rows after 1 (known as f1.csv)" in teach(run, "f2.csv").err
     else:
         name = "f2.csv.gz" if what == "compressed" else "f2.csv"
-        assert "nothing new, its 1 rows were learned before" in teach(run, name).err
+        assert "nothing new, its 1 rows were already learned" in teach(run, name).err
 
 
 # Forgetting, and what comes after it
@@ -758,7 +758,7 @@ def test_labels_that_the_model_does_not_know_are_one_error(run):
     written("u.csv", 50, 1, fraud="maybe")
     for more in ([], ["--report", "r.html"], ["--report", "r.html", "--positive", "maybe"]):
         done = run("evaluate", MODEL, "u.csv", *more, code=2)
-        says = "no label in column 'fraud' is one that the model knows: they are 'maybe', and it "
+        says = "no label in column 'fraud' is known to the model: they are 'maybe', and it "
         assert says + "knows 'no', 'yes'" in done.err
     assert not Path("r.html").exists()
 

@@ -25,7 +25,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"
@@ -109,7 +109,7 @@ def test_nothing_is_learned_twice(run):
     learned(run)
     before = content()
     done = learned(run)
-    assert "nothing new, its 300 rows were learned before" in done.err
+    assert "nothing new, its 300 rows were already learned" in done.err
     assert content() == before
     done = run("learn", "t.csv", "-m", MODEL)  # options need not be repeated
     assert content() == before
@@ -191,7 +191,7 @@ def test_the_same_rows_under_another_name_are_known_again(run):
     before = content()
     Path("t.csv").rename("u.csv")
     done = learned(run, files=["u.csv"])
-    assert "u.csv: nothing new, its 300 rows were learned before (known as t.csv)" in done.err
+    assert "u.csv: nothing new, its 300 rows were already learned (known as t.csv)" in done.err
     assert content() == before
     learned(run, "--allow-overlap", files=["u.csv"])
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 600
@@ -224,7 +224,7 @@ def test_rows_that_were_dropped_are_counted(run):
     frame = payments()
     frame.loc[[3, 5], "amount"] = np.nan
     frame.to_csv("t.csv", index=False)
-    assert "row 4: column 'amount' is missing" in learned(run, code=2).err
+    assert "row 4: no value in column 'amount'" in learned(run, code=2).err
     done = learned(run, "--missing", "drop")
     assert "300 rows, of which 2 with missing values were dropped" in done.err
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
@@ -240,7 +240,7 @@ def test_unknown_categories_are_counted_when_predicting(run):
     payments(20, seed=2).assign(country="XX").to_csv("u.csv", index=False)
     done = run("predict", MODEL, "u.csv")
     assert (
-        "column 'country': 20 cells with a category that was never learned, taken as none"
+        "column 'country': 20 cells with a category that was never learned, taken as no category"
         in done.err
     )
     assert len(done.out.splitlines()) == 21
@@ -281,7 +281,7 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
     os.unlink(MODEL)
     assert (
-        "names the class 'yes', and the classes are 0, 1"
+        "names the class 'yes', but the classes are 0, 1"
         in learned(run, "--cost", "yes=2", code=2).err
     )
 
@@ -305,7 +305,7 @@ def test_standard_input_resumes_only_from_its_start(start, tmp_path):
         _, err = process.communicate(data)
         return process.returncode, err.decode()
 
-    positive = "counterpoise: the positive class is 'yes'; --positive says otherwise\n"
+    positive = "counterpoise: the positive class is 'yes'; choose another with --positive\n"
     said = "counterpoise: standard input: 200 rows\n" + positive + feed_total(text)
     assert feed(text) == (0, said)
     whole = (tmp_path / MODEL).read_bytes()
@@ -340,7 +340,7 @@ def test_signals_save_and_stop_at_a_chunk_end(start, tmp_path, number):
     process.send_signal(number)
     process.wait()
     assert process.returncode == 128 + number
-    assert b"stopped; the same command goes on from here" in process.stderr.read()
+    assert b"stopped; the same command continues from here" in process.stderr.read()
     process.stdin.close()
     (record,) = stored_model(str(tmp_path / MODEL)).records.values()
     assert record.mark.rows % 64 == 0
@@ -605,13 +605,13 @@ def test_columns_are_carried_along_under_their_own_names(run):
     assert out[3].startswith("2.50,y,q,")
     Path("v.csv").write_text("y,c,a,z\nq,y,2,1\n")
     both = ["predict", MODEL, "t.csv", "v.csv", "--with-input", "--ignore-unknown"]
-    assert "'z' has appeared" in run(*both, code=2).err
+    assert "'z' appeared" in run(*both, code=2).err
     done = run(*both, "-o", "o.parquet", code=2)
     assert len(done.err.splitlines()) == 1
     assert len(run(*both, "--to", "jsonl").out.splitlines()) == 3
     Path("w.csv").write_text("a,c,balanced_p\n1,x,7\n")
     assert (
-        "a column is called 'balanced_p'"
+        "column 'balanced_p' has the name of a column of the predictions"
         in run("predict", MODEL, "w.csv", "--with-input", "--ignore-unknown", code=2).err
     )
     Path("u.csv").write_text('a,c,y\n2.50,"x, ""y""",q\n')
@@ -625,7 +625,7 @@ def test_metrics_never_touch_a_file_that_is_not_theirs(run, victim):
     Path("t.csv").write_text("a,y\n1,p\n2,q\n")
     before = Path(victim).read_bytes()
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--metrics", victim, code=2)
-    assert f"{victim} is not a file of metrics of {MODEL}" in done.err
+    assert f"{victim} is not a metrics file of {MODEL}" in done.err
     assert Path(victim).read_bytes() == before
 
 
@@ -728,7 +728,7 @@ def test_small_mistakes_have_small_messages(run):
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "b,a")
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "a,b")  # the same set
     done = learn_file(run, "a,b,c,y\n1,2,3,\n", name="u.csv", code=2)
-    assert "column 'y' is missing; drop such rows with --missing drop\n" in done.err
+    assert "no value in column 'y'; drop such rows with --missing drop\n" in done.err
     done = run("learn", "t.csv", "--label", "y", "-m", "x", "--chunk-rows", "9" * 20, code=2)
     assert "must be 1 to 10,000,000" in done.err
     Path("w.csv").write_text("a,w,y\n1,1,p\n2,1e60,q\n")
@@ -763,7 +763,10 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
     [
         (["learn"], "Missing argument"),
         (["learn", "t.csv"], "Missing option"),
-        (["learn", "t.csv", "-m", "x"], "say which column holds the labels"),
+        (
+            ["learn", "t.csv", "-m", "x"],
+            "name the column that holds the labels with --label COLUMN",
+        ),
         (["learn", "no.csv", "--label", "y", "-m", "x"], "cannot read no.csv: No such file"),
         (["learn", "t.csv", "--label", "no", "-m", "x"], "has no column 'no', named by --label"),
         (["learn", "t.csv", "--label", "fraud", "-m", "x", "--ridge", "much"], "neither a number"),
@@ -772,12 +775,12 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["learn", "t.csv", "--label", "fraud", "-m", "x", "--format", "xls"], "is not one of csv"),
         (["learn", "t.csv", "--label", "fraud", "-m", "x", "--delimiter", "ab"], "one character"),
         (["learn", "t.csv", "--label", "id", "-m", "x"], "label"),
-        (["learn", "empty.csv", "--label", "y", "-m", "x"], "there was no row to learn"),
-        (["learn", "header.csv", "--label", "y", "-m", "x"], "there was no row to learn"),
+        (["learn", "empty.csv", "--label", "y", "-m", "x"], "there were no rows to learn"),
+        (["learn", "header.csv", "--label", "y", "-m", "x"], "there were no rows to learn"),
         (["learn", "only.csv", "--label", "y", "-m", "x"], "no column is left to learn from"),
-        (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a whole safetensors file"),
+        (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a complete safetensors file"),
         (["predict", "no.safetensors", "t.csv"], "No such file"),
-        (["predict", "t.csv", "t.csv"], "not a whole safetensors file"),
+        (["predict", "t.csv", "t.csv"], "not a complete safetensors file"),
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
         (["fly"], "No such command"),
     ],

@@ -19,7 +19,8 @@ from samples import stream
 from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.evaluate import plots, theme
+from counterpoise.evaluate import drawing, plots, theme
+from counterpoise.evaluate.demo import made_up
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import (
     OURS,
@@ -34,7 +35,6 @@ from counterpoise.evaluate.race import (
     winner,
 )
 from counterpoise.evaluate.report import page
-from counterpoise.jobs.evaluate import made_up
 
 
 def guesses(classes, seed=0, rows=400):
@@ -230,7 +230,7 @@ def test_precision_and_recall_fill_the_figure():
 def test_every_method_has_a_colour_of_its_own(page):
     names = [OURS, OWN, *RIVALS]
     with page():
-        colours = [plots.style(name)["color"] for name in names]
+        colours = [drawing.style(name)["color"] for name in names]
     assert len(set(colours)) == len(names)
     page = to_rgb("white") if page is nullcontext else to_rgb(theme.PAPER)
     for colour in colours:
@@ -275,7 +275,7 @@ def test_a_model_has_a_report_too(run):
     run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
     run("evaluate", "m.st", "b.csv", "--report", "r.html", "--positive", "z", code=2)
     only = [line for line in Path("b.csv").read_text().splitlines() if not line.endswith("y")]
-    Path("c.csv").write_text("\n".join(only) + "\n")  # one class only
+    Path("c.csv").write_text("\n".join(only) + "\n")  # only one class
     run("evaluate", "m.st", "c.csv", "--report", "r.html")
 
 
@@ -315,7 +315,7 @@ def test_the_report_needs_nothing_else(report):
 
 def test_the_same_race_gives_the_same_figures():
     _, y, _ = made_up(500)
-    one, two = (plots.svg(plots.class_shares(y)) for _ in range(2))
+    one, two = (drawing.svg(plots.class_shares(y)) for _ in range(2))
     assert one == two
 
 

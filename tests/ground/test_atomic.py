@@ -12,8 +12,8 @@ from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.atomic import beside, discard_temporary, writing
+from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.lock import BusyError, locked
-from counterpoise.jobs.store import stored_model
 from counterpoise.streams import DataError, expanded
 
 OTHERS = [

@@ -16,9 +16,9 @@ from forks import NOWHERE
 from pipelines import FORMATS
 
 from counterpoise.cli.learn import _Watch
+from counterpoise.jobs.file import contents_of, stored_model
 from counterpoise.jobs.learn import Learner, learn
 from counterpoise.jobs.lock import locked
-from counterpoise.jobs.store import contents_of, stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.streams import source
 
@@ -211,7 +211,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
     assert modelfile.to_bytes(contents_of(stored)) == (tmp_path / "m").read_bytes()
     for strange in STRANGE:
         modelfile.save(path, replace(contents, stream={**contents.stream, "window": strange}))
-        with pytest.raises(modelfile.ModelFileError, match="m has"):
+        with pytest.raises(modelfile.ModelFileError, match="m is not a valid model file"):
             stored_model(path)
 
 

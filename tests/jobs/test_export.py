@@ -19,7 +19,7 @@ from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.export.onnx import graph
 from counterpoise.jobs.export.pipeline import fitted
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:50"]  # choosers: see below
@@ -273,5 +273,5 @@ def test_one_class_is_nothing_to_decide(run):
     Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
     learn(run, "o.csv")
     for name in ("m.onnx", "m.joblib"):
-        assert "one class only" in run("export", "m.st", "-o", name, code=2).err
+        assert "only one class" in run("export", "m.st", "-o", name, code=2).err
     assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3

@@ -9,7 +9,8 @@ import pytest
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.exact.shapes import only
-from counterpoise.jobs.store import sometimes, stored_model
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.store import sometimes
 
 MODEL = "m.st"
 
@@ -128,7 +129,7 @@ def test_when_all_is_forgotten_no_name_is_left_and_learning_begins_afresh(run):
     assert "nothing is left" in run("forget", MODEL, "one.csv").err
     assert b"ecret" not in Path(MODEL).read_bytes()
     assert json.loads(run("inspect", MODEL, "--json").out)["weights"] == {}
-    assert "holds nothing" in run("predict", MODEL, "one.csv", code=2).err
+    assert "is empty" in run("predict", MODEL, "one.csv", code=2).err
     written("other.csv", ["Bonn"], seed=1)
     teach(run, MODEL, "other.csv")
     teach(run, "other.st", "other.csv")

@@ -253,7 +253,8 @@ def test_memory_is_reckoned_before_it_is_spent(tmp_path, kind):
         rows = "0 " + " ".join(f"{j + 1}:1" for j in range(51)) + "\n"
     (tmp_path / name).write_text(rows)
     message = (
-        "51 features or more, and memory_limit has room for 50; .*with keep.*with drop.*with hashed"
+        "at least 51 features by this row, but memory_limit has room for 50; "
+        ".*with keep.*with drop.*with hashed"
     )
     with pytest.raises(DataError, match=message):
         learned(tmp_path, name, label, options=options)

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.forget import repeated
 from counterpoise.jobs.learn import Learner, learn
-from counterpoise.jobs.merge import _repeated
-from counterpoise.jobs.store import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
 from counterpoise.streams import source
@@ -301,7 +301,7 @@ def test_huge_claims_cost_no_memory(learned):
     with pytest.raises(ModelFileError, match="tensors"):
         BalancedRidgeClassifier.from_contents(from_bytes(data))
     huge = struct.pack("<Q", 2**40) + b"{}"
-    with pytest.raises(ModelFileError, match="not a whole safetensors file"):
+    with pytest.raises(ModelFileError, match="not a complete safetensors file"):
         from_bytes(huge)
 
 
@@ -339,7 +339,7 @@ def test_other_safetensors_files_are_refused(tmp_path):
 
 def test_a_later_schema_says_so():
     data = resealed(to_bytes(small().contents()), lambda h, t: h.update(schema=2))
-    with pytest.raises(ModelFileError, match="schema 2, and this version reads schema 1"):
+    with pytest.raises(ModelFileError, match="schema 2, but this version reads schema 1"):
         from_bytes(data)
 
 
@@ -393,7 +393,7 @@ def extra(name, array):
 HOSTILE = {
     "no class": (wide(20_000), "0 classes of 20,000 features, which take 3.2 GB"),
     "no class and no limit": (boundless, "memory_limit=2e\\+09 bytes"),
-    "buckets": (in_buckets(10**18, 10**17), "a wrong number of buckets"),
+    "buckets": (in_buckets(10**18, 10**17), "an invalid number of buckets"),
     "often": (often, "learned impossibly often"),
     "long label": (long_label, "labels that are too long"),
     "another list": (extra("x", np.frombuffer(b"[]", np.uint8)), "belong to nothing"),
@@ -403,7 +403,7 @@ HOSTILE = {
 LOAD = """
 import resource, sys
 from counterpoise.modelfile.container import ModelFileError
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -444,7 +444,7 @@ def test_a_rule_of_many_features_is_refused_before_memory_is_spent():
 
 def test_rows_that_count_a_million_times():
     moments = Moments.of(*stream(20))
-    total = _repeated(moments, 999_999)
+    total = repeated(moments, 999_999)
     np.testing.assert_allclose(total.n, 999_999 * moments.n, rtol=1e-12)
     np.testing.assert_allclose(total.C, 999_999 * moments.C, rtol=1e-9)
 

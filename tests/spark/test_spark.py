@@ -31,7 +31,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.features import fixed
-from counterpoise.jobs.store import stored_model
+from counterpoise.jobs.file import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
 from counterpoise.streams import DataError
@@ -162,7 +162,7 @@ def test_given_categories_need_no_search_and_allow_no_other(payments):
     ]
     found = fit(frame, "fraud", columns)
     assert same(given.coef_[:, :4], found.coef_)
-    with pytest.raises(DataError, match="'IT', which is none of the categories given"):
+    with pytest.raises(DataError, match="'IT', which is not among those given"):
         fit(frame, "fraud", columns, categories={"country": ["DE", "FR"]})
     with pytest.raises(DataError, match="not a column of text"):
         fit(frame, "fraud", columns, categories={"amount": ["1"]})
@@ -200,7 +200,7 @@ def test_missing_values_are_refused_dropped_or_learned(spark, payments):
     frame = spark.createDataFrame(holes).repartition(3)
     with pytest.raises(
         DataError,
-        match=r"partition \d, row \d+: column 'amount' is missing; .* missing=\"drop\"",
+        match=r"partition \d, row \d+: no value in column 'amount'; .* missing=\"drop\"",
     ):
         fit(frame, "fraud")
     kept = holes.dropna()
@@ -231,7 +231,7 @@ BAD = [
     (lambda f: f, {"label": "z"}, "no column 'z', given as label; it has 'x0'"),
     (lambda f: f, {"features": ["x0", "q"]}, "no column 'q', given as features"),
     (lambda f: f.withColumn("x1", lit("Rome")), {"numeric": ["x1"]}, "'Rome', which is not a num"),
-    (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "column 'y' is missing"),
+    (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "no value in column 'y'"),
     (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 is not a whole number"),
     (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
     (lambda f: f.withColumn("x1", functions.current_date()), {}, r'dates; .* time=\["x1"\]'),
@@ -242,7 +242,7 @@ BAD = [
     (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
     (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
     (lambda f: f, {"features": []}, "features is empty"),
-    (lambda f: f, {"hashed": {"x0": 0}}, "hashed wants a number of buckets"),
+    (lambda f: f, {"hashed": {"x0": 0}}, "hashed must give a number of buckets"),
     (lambda f: many_categories(f).withColumn("y", col("c")), {"features": ["x0"]}, "1,000 diff"),
     (many_categories, {"features": ["x0", "c"]}, r"more than 1,000 categories.*hashed="),
 ]
@@ -543,7 +543,7 @@ def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
 def test_null_vectors_are_missing(spark):
     rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.dense([2.0, 1.0]), 1), (None, 0)]
     frame = spark.createDataFrame(rows, StructType().add("v", VectorUDT()).add("y", IntegerType()))
-    with pytest.raises(DataError, match=r"column 'v\[0\]' is missing"):
+    with pytest.raises(DataError, match=r"no value in column 'v\[0\]'"):
         fit(frame, "y")
     model = fit(frame, "y", missing="drop")
     assert model.class_count_.tolist() == [1.0, 1.0]

@@ -240,7 +240,7 @@ def test_a_json_field_may_come_in_the_last_row(tmp_path):
 def test_in_json_what_a_row_lacks_is_zero_and_null_is_missing(tmp_path):
     text = '{"a": 1, "y": 0}\n{"b": "u", "y": 1}\n{"a": 3, "b": null, "y": 1}\n'
     path = written(tmp_path / "t.jsonl", text)
-    with pytest.raises(DataError, match=r"row 3: column 'b' is missing.*missing=.drop"):
+    with pytest.raises(DataError, match=r"row 3: no value in column 'b'.*missing=.drop"):
         encoded(path)
     X, _, encoding = encoded(path, missing="indicate")
     assert names(encoding) == ["a", "b=u", "b is missing"]
@@ -256,7 +256,7 @@ def test_missing_values(tmp_path, ending):
         rows = [(1, "u", 0), (None, "v", 1), (3, None, 1), (4, "u", 0)]
         text = "".join(json.dumps(dict(zip("aby", row, strict=True))) + "\n" for row in rows)
         written(path, text)
-    with pytest.raises(DataError, match=r"row 2: column 'a' is missing"):
+    with pytest.raises(DataError, match=r"row 2: no value in column 'a'"):
         encoded(path)
     X, y, encoding = encoded(path, missing="drop")
     assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learned from rows 2 and 3
@@ -270,7 +270,7 @@ def test_missing_values(tmp_path, ending):
 
 def test_a_missing_label_cannot_be_indicated(tmp_path):
     path = written(tmp_path / "t.csv", "a,y\n1,0\n2,\n")
-    with pytest.raises(DataError, match=r"row 2: label 'y' is missing.*missing=.drop"):
+    with pytest.raises(DataError, match=r"row 2: no label in column 'y'.*missing=.drop"):
         encoded(path, missing="indicate")
     assert encoded(path, missing="drop")[1] == [0]
 

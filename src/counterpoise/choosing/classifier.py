@@ -406,14 +406,19 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         ChoosingClassifier
         """
         options = options_of(contents.options, cls().get_params())
-        require(all(isinstance(options[k], str) for k in ("candidates", "ridges")), "candidates")
+        require(
+            all(isinstance(options[k], str) for k in ("candidates", "ridges")),
+            "malformed candidates",
+        )
         options["candidates"] = tuple(options["candidates"].split(" "))
         options["ridges"] = tuple(map(float, options["ridges"].split(" ")))
         result = cls(**options)
         try:
             params = result._params()
         except ValueError as error:
-            raise ModelFileError(f"has an option that is impossible: {error}") from None
+            raise ModelFileError(
+                f"is not a valid model file: it has an impossible option: {error}"
+            ) from None
         found, models = file.unpack(contents, params.names, len(params.ridges), params.options)
         for name, model in zip(found.names, models, strict=True):
             alike = result._model(name, model.state_, 1.0).get_params(deep=False)

@@ -49,17 +49,25 @@ def unpack(
     """Candidates from a file, and each as a classifier; ``names`` include those dropped."""
     facts = contents.facts
     wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
-    require(set(facts) == wanted, "strange facts")
+    require(set(facts) == wanted, "unexpected facts")
     left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
     require([n for n in names if n in left] == left, "candidates out of order")
-    require(set(names) == {*left, *dropped} and not set(left) & set(dropped), "names")
-    require(all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "counts")
-    require(rows < due and (due == FIRST or due <= next_refresh(rows)), "a wrong schedule")
+    require(
+        set(names) == {*left, *dropped} and not set(left) & set(dropped),
+        "candidates that do not match their names",
+    )
+    require(
+        all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "impossible counts"
+    )
+    require(rows < due and (due == FIRST or due <= next_refresh(rows)), "an invalid schedule")
     parts = zip(facts["models"], left, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
     require(len({m.n_features_in_ for m in models}) == 1, "candidates of other features")
     for one in models:
-        require(int(one.class_count_.sum()) == rows, "a candidate of other rows")
+        require(
+            int(one.class_count_.sum()) == rows,
+            "a candidate that has seen a different number of rows",
+        )
     seen = set(models[0].classes_.tolist())
     labels = labels_of(facts["judged"])
     require(set(labels.tolist()) <= seen, "a tally of other classes")
@@ -72,11 +80,11 @@ def unpack(
     judges: list[Judge | None] = [None] * len(models)
     if facts["classes"] is not None:
         classes = labels_of(facts["classes"])
-        require(classes.tolist() == sorted(seen & set(classes.tolist())), "judges' classes")
+        require(classes.tolist() == sorted(seen & set(classes.tolist())), "judges of other classes")
         require(len(classes) > 1, "judges of one class")
         judges = [_judge(contents, i, classes, ridges, state) for i, state in enumerate(states)]
     used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
-    require(set(contents.arrays) == used | {"total", "hits"}, "strange tensors")
+    require(set(contents.arrays) == used | {"total", "hits"}, "unexpected tensors")
     tally = Tally(labels, total, hits)
     return Candidates(left, states, judges, tally, options, rows, due, dropped), models
 

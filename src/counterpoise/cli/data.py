@@ -41,9 +41,9 @@ def list_sets(as_json: Json = False) -> None:
     show(["no", "name", "rows", "features", "ratio", "prepared"], rows)
 
 
-@data.command("show", short_help="Tell what a data set is, and what to put where.")
+@data.command("show", short_help="Describe a data set, and what to put where.")
 def show_set(name: Name, as_json: Json = False) -> None:
-    """Tell what a data set is, where it comes from, how it is encoded, and what to put where.
+    """Describe a data set, where it comes from, how it is encoded, and what to put where.
 
     Example: counterpoise data show ijcnn1
     """
@@ -79,9 +79,7 @@ def prepare(
     ],
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Which sets; by default all whose raw files are there.", metavar="NAME"
-        ),
+        typer.Argument(help="Which sets; by default all whose raw files exist.", metavar="NAME"),
     ] = None,
     output: Annotated[
         str | None,

@@ -41,7 +41,8 @@ def evaluate(
     from counterpoise.cli.predict import ABSENT
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.evaluate import judged
-    from counterpoise.jobs.store import require_learned, stored_model
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.store import require_learned
 
     stored = require_learned(stored_model(model), model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]

@@ -46,7 +46,8 @@ def export(
 
     from counterpoise.atomic import writing
     from counterpoise.cli.app import say
-    from counterpoise.jobs.store import require_learned, stored_model
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.store import require_learned
 
     stored = require_learned(stored_model(model), model)
     if kind == "json":

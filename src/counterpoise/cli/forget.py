@@ -29,10 +29,10 @@ def forget(
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
     from counterpoise.cli.progress import Progress
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.forget import forget as forget_input
     from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.lock import locked
-    from counterpoise.jobs.merge import forget as forget_input
-    from counterpoise.jobs.store import stored_model
 
     stored_model(model)  # it must exist and be whole before there is a lock beside it
     with locked(model):

@@ -23,9 +23,9 @@ def inspect(
 
     Example: counterpoise inspect fraud.safetensors
     """
-    from counterpoise.jobs.evaluate import described
-    from counterpoise.jobs.learn import shown
-    from counterpoise.jobs.store import stored_model
+    from counterpoise.jobs.begin import shown
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.inspect import described
 
     found = described(stored_model(model))
     if as_json:

@@ -20,7 +20,8 @@ MOST_ROWS = 10_000_000  # of a chunk
 def learn(
     files: opt.Files,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="Model file to make or go on with.", metavar="FILE")
+        str,
+        typer.Option("--model", "-m", help="Model file to create or to continue.", metavar="FILE"),
     ],
     label: Annotated[
         str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
@@ -34,7 +35,7 @@ def learn(
     categorical: opt.Categorical = None,
     time: opt.Time = None,
     hash: opt.Hash = None,  # noqa: A002
-    seed: Annotated[int | None, typer.Option(help="Of the hashes.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
     classes: opt.Classes = None,
     new_class: Annotated[
@@ -43,7 +44,9 @@ def learn(
     ] = False,
     new_columns: Annotated[
         bool,
-        typer.Option("--new-columns", help="Learn tables with more columns or fewer; 0 is meant."),
+        typer.Option(
+            "--new-columns", help="Learn tables with more or fewer columns, 0 where absent."
+        ),
     ] = False,
     positive: opt.Positive = None,
     decimal: opt.Decimal = None,
@@ -66,10 +69,10 @@ def learn(
         str | None, typer.Option(help="penalized, free or none.", metavar="NAME")
     ] = None,
     half_life: Annotated[
-        float | None, typer.Option(help="Rows of a class until one has faded to half.")
+        float | None, typer.Option(help="Rows of a class after which a weight has halved.")
     ] = None,
     memory_limit: Annotated[
-        float | None, typer.Option(help="Bytes that learning may take.", metavar="BYTES")
+        float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
     ] = None,
     features: opt.Features = None,
     checkpoint_every: Annotated[
@@ -77,7 +80,7 @@ def learn(
     ] = 1_000_000,
     chunk_rows: Annotated[
         int | None,
-        typer.Option(help="Rows learned at a time at most; 8192 by default.", metavar="N"),
+        typer.Option(help="Most rows learned at a time; 8192 by default.", metavar="N"),
     ] = None,
     metrics: Annotated[
         str | None,
@@ -91,7 +94,7 @@ def learn(
     ] = False,
     last_line: Annotated[
         bool,
-        typer.Option("--last-line", help="Learn a last line that has no line end, too."),
+        typer.Option("--last-line", help="Also learn a last line without a line end."),
     ] = False,
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
@@ -162,13 +165,13 @@ def learn(
         for line in learner.outlying.told():
             say(line)
         if learner.model is None and not stopped:
-            raise streams.DataError("there was no row to learn; no model was written")
+            raise streams.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
             say(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
             say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
     if stopped:
-        say("stopped; the same command goes on from here")
+        say("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
 
 
@@ -257,7 +260,7 @@ def _told(name: str, rows: int, record: Any, before: str | None) -> str:
         return f"{name}: {rows:,} rows"
     known = f" (known as {before})" if before else ""
     if not rows:
-        return f"{name}: nothing new, its {record.mark.rows:,} rows were learned before{known}"
+        return f"{name}: nothing new, its {record.mark.rows:,} rows were already learned{known}"
     if rows == record.mark.rows:
         return f"{name}: {rows:,} rows{dropped}"
     return f"{name}: {rows:,} new rows after {record.mark.rows - rows:,}{known}{dropped}"

@@ -25,14 +25,14 @@ def merge(
     Example: counterpoise merge eu.safetensors us.safetensors --output world.safetensors
     """
     if len(models) < 2:
-        raise opt.bad("MODELS", "give two at least")
+        raise opt.bad("MODELS", "give at least two")
 
     from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
+    from counterpoise.jobs.file import save, stored_model
     from counterpoise.jobs.learn import rarest
     from counterpoise.jobs.lock import locked
     from counterpoise.jobs.merge import merged, moved
-    from counterpoise.jobs.store import save, stored_model
     from counterpoise.streams import DataError
 
     with locked(output):

@@ -254,7 +254,7 @@ def columns(
     if classes:
         result["classes"] = tuple(sorted(set(names(classes))))
         if len(result["classes"]) < 2:
-            raise bad("--classes", "name two at least")
+            raise bad("--classes", "name at least two")
     if decimal is not None:
         if decimal not in (".", ","):
             raise bad("--decimal", f"{decimal!r} is neither . nor ,")
@@ -278,7 +278,7 @@ def columns(
             f"column {twice[0]!r} is named by two of --numeric, --categorical, --time and --hash",
         )
     if drop and keep:
-        raise bad("--keep", "cannot go with --drop")
+        raise bad("--keep", "cannot be combined with --drop")
     return result
 
 

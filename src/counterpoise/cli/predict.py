@@ -37,12 +37,12 @@ def predict(
     positive: opt.Positive = None,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Alert where its balanced probability is at least this.", metavar="P"),
+        typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
     ] = None,
     alert_rate: Annotated[
         float | None,
         typer.Option(
-            help="Alert where it is among this share of the highest of late.", metavar="SHARE"
+            help="Alert where it is among this share of the highest recent ones.", metavar="SHARE"
         ),
     ] = None,
     ignore_unknown: opt.IgnoreUnknown = False,
@@ -60,7 +60,7 @@ def predict(
     reading = opt.reading(format, delimiter, no_header)
     kind = _kind(output, to)
     if threshold is not None and alert_rate is not None:
-        raise opt.bad("--alert-rate", "cannot go with --threshold")
+        raise opt.bad("--alert-rate", "cannot be combined with --threshold")
     for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
         if value is not None and not 0.0 < value < 1.0:
             raise opt.bad(f"--{name}", "must be between 0 and 1")
@@ -70,9 +70,11 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.predict import Predictor, sink
+    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.output import sink
+    from counterpoise.jobs.predict import Predictor
     from counterpoise.jobs.predict import predict as predictions
-    from counterpoise.jobs.store import require_learned, stored_model
+    from counterpoise.jobs.store import require_learned
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
@@ -110,7 +112,9 @@ def predict(
         say(f"{rows} have missing values and no prediction")
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
-        say(f"column {name!r}: {cells} with a category that was never learned, taken as none")
+        say(
+            f"column {name!r}: {cells} with a category that was never learned, taken as no category"
+        )
 
 
 def _kind(output: str | None, to: str | None) -> str:
@@ -123,5 +127,7 @@ def _kind(output: str | None, to: str | None) -> str:
     ending = output.rsplit(".", 1)[-1].lower()
     kind = {"pq": "parquet", "ndjson": "jsonl", "json": "jsonl", "tab": "tsv"}.get(ending, ending)
     if kind not in OUTPUTS:
-        raise opt.bad("--output", f"the name {output!r} does not tell the format; say it with --to")
+        raise opt.bad(
+            "--output", f"the name {output!r} does not show the format; name it with --to"
+        )
     return kind

@@ -19,9 +19,7 @@ def race(
     label: Annotated[
         str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Race on a stream that is made up on the spot.")
-    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Race on a generated stream.")] = False,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,
@@ -43,19 +41,19 @@ def race(
         list[str] | None, typer.Option(help="Rivals to leave out.", metavar="METHODS")
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="Leave nobody out, however long it takes.")
+        bool, typer.Option("--all", help="Race all rivals, however long it takes.")
     ] = False,
     ridge: Annotated[
         str | None,
-        typer.Option(help="Race the exact model with this ridge, or gcv, too.", metavar="NUMBER"),
+        typer.Option(help="Also race the exact model with this ridge, or gcv.", metavar="NUMBER"),
     ] = None,
     half_life: Annotated[
         float | None,
-        typer.Option(help="Race one that fades so fast too; rows of a class.", metavar="ROWS"),
+        typer.Option(help="Also race one with this half-life, in rows of a class.", metavar="ROWS"),
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Race one with this map of the features, or auto, too.", metavar="MAP"),
+        typer.Option(help="Also race one with this map of the features, or auto.", metavar="MAP"),
     ] = None,
     as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
@@ -87,9 +85,10 @@ def race(
     from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
+    from counterpoise.evaluate.demo import made_up
     from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
     from counterpoise.evaluate.race import race as run
-    from counterpoise.jobs.evaluate import made_up, read
+    from counterpoise.jobs.race import read
     from counterpoise.streams import DataError
 
     own = _own(ridge, half_life, features, delay)
@@ -102,7 +101,7 @@ def race(
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataError(
-            f"all {len(y):,} rows are of class {classes.tolist()[0]!r}: nothing to race for"
+            f"all {len(y):,} rows are of class {classes.tolist()[0]!r}; a race needs two classes"
         )
     left_out = uncounted(y, delay)
     if left_out == len(y):
@@ -205,9 +204,11 @@ def _own(ridge: str | None, half_life: float | None, features: str | None, delay
     if options.get("features") != "auto":
         return BalancedRidgeClassifier(**options)
     if delay:
-        raise opt.bad("--features", "auto cannot go with --delay: it learns each label at once")
+        raise opt.bad(
+            "--features", "auto cannot be combined with --delay: it learns each label at once"
+        )
     if ridge is not None:
-        raise opt.bad("--ridge", "cannot go with --features auto, which chooses its ridge")
+        raise opt.bad("--ridge", "cannot be combined with --features auto, which chooses its ridge")
     return ChoosingClassifier(half_life=half_life)
 
 

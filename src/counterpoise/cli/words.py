@@ -16,7 +16,7 @@ from counterpoise.errors import Setting
 from counterpoise.printable import printable
 
 quiet = False  # as --quiet says
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 
 
 OPTIONS = {

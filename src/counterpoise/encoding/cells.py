@@ -64,20 +64,6 @@ class Disguise(NamedTuple):
 def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
     """Count values that look like numbers or dates.
 
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    values : iterable of str
-        Different cells of a column of text.
-    plain : bool
-        Whether numbers as anybody writes them count too: in CSV they are numbers where all cells
-        of the column are.
-
-    Returns
-    -------
-    Disguise
-
     Examples
     --------
     >>> from counterpoise.encoding.cells import disguise
@@ -147,21 +133,7 @@ def _format(dates: list[str]) -> str:
 
 
 def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
-    """What a column holds, judged by the cells of one chunk.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    name : str
-        The column.
-    decimal : str
-        The decimal sign.
-
-    Returns
-    -------
-    "number", "text", "time", or None while it has no value
-    """
+    """Return what a column holds by the cells of one chunk: "number", "text", "time" or None."""
     column = chunk.columns[name]
     if column.null_count == len(column):
         return None
@@ -184,24 +156,11 @@ def numbers(
     decimal: str = ".",
     dressed: bool = False,
 ) -> Vector:
-    """Cells as numbers, NaN where missing.
+    """Return cells as numbers (rows,), NaN where missing.
 
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    name : str
-        The column.
-    remedies : sequence of Remedy
-        What to do about a cell that is not a number.
-    decimal : str
-        The decimal sign.
-    dressed : bool, default=False
-        Whether signs of money, per cent and gaps between thousands are taken off.
-
-    Returns
-    -------
-    ndarray of shape (rows,)
+    ``decimal`` is the decimal sign; from cells that are ``dressed``, signs of money, per cent and
+    gaps between thousands are taken off. ``remedies`` say what to do about a cell that is not a
+    number.
     """
     column = chunk.columns[name]
     if not pa.types.is_floating(column.type):
@@ -212,20 +171,7 @@ def numbers(
 
 
 def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
-    """Cells as whole numbers, and where they are missing.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    name : str
-        The column.
-
-    Returns
-    -------
-    values : ndarray of shape (rows,)
-    missing : ndarray of shape (rows,)
-    """
+    """Return cells as whole numbers (rows,), and where they are missing (rows,)."""
     column = chunk.columns[name]
     if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
         text = _unsigned(texts(chunk, name))
@@ -240,27 +186,14 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
     if len(bad):
         raise chunk.error(
             int(bad[0]),
-            f"label {x[bad[0]]:g} is not a whole number: classes are few and have names or whole "
-            "numbers",
+            f"label {x[bad[0]]:g} is not a whole number; classes have names or whole numbers",
             Remedy("take labels as they are written", "categorical", [name]),
         )
     return values, gone
 
 
 def texts(chunk: Chunk, name: str) -> pa.Array:
-    """Cells as text, null where missing; whole numbers have no decimal point.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    name : str
-        The column.
-
-    Returns
-    -------
-    pyarrow.Array of strings
-    """
+    """Return cells as text, null where missing; whole numbers have no decimal point."""
     column = chunk.columns[name]
     if pa.types.is_string(column.type):
         return column
@@ -281,22 +214,10 @@ def seconds(
     remedies: Sequence[Remedy] = CORRECT,
     time_format: str | None = None,
 ) -> Vector:
-    """Dates and times as seconds since 1970, numbers as they are, NaN where missing.
+    """Return dates and times as seconds since 1970 (rows,), numbers as they are, NaN where missing.
 
-    Parameters
-    ----------
-    chunk : Chunk
-        The rows.
-    name : str
-        The column.
-    remedies : sequence of Remedy
-        What to do about a cell that is not a date.
-    time_format : str, optional
-        How dates are written, if not as ISO 8601 has them.
-
-    Returns
-    -------
-    ndarray of shape (rows,)
+    ``time_format`` says how dates are written, if not as in ISO 8601; ``remedies`` what to do about
+    a cell that is not a date.
     """
     column = chunk.columns[name]
     if pa.types.is_string(column.type) and time_format is not None:

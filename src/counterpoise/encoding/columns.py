@@ -111,21 +111,7 @@ class Columns:
 
 
 def feature_name(column: str, kind: str, value: str) -> str:
-    """What to call a feature that was made of a column.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    kind : str
-        "number", "category", "bucket" or "missing".
-    value : str
-        The category, or the number of the bucket.
-
-    Returns
-    -------
-    str
-    """
+    """Return what to call a feature that was made of a column."""
     if kind == "number":
         return column
     if kind == "missing":

@@ -1,75 +1,22 @@
-"""Plots: each method has one colour everywhere, distinguishable for colour-blind readers.
+"""Plots of streams, methods and their comparison.
 
 Needs the extra ``plots``: ``pip install 'counterpoise[plots]'``.
 """
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import numpy as np
 
-try:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-except ImportError as error:
-    raise ImportError(
-        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
-    ) from error
-
 from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate import theme
-from counterpoise.evaluate.race import OURS, OWN, Result
+from counterpoise.evaluate.drawing import Figure, figure, legend, short, style, thousands
+from counterpoise.evaluate.race import Result
 from counterpoise.evaluate.ranks import Comparison
-from counterpoise.printable import printable
 
-# A colour for each method; those that may lie on one another differ in dashes too.
-STYLES: dict[str, dict[str, Any]] = {
-    OURS: {"color": "#0072B2", "linewidth": 2.4},
-    OWN: {"color": "#000000", "linewidth": 1.8, "linestyle": (0, (6, 1))},
-    "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
-    "IR-RLS": {"color": "#332288", "linestyle": (0, (1, 1))},
-    "AR-RLS": {"color": "#882255"},
-    "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
-    "ACOG": {"color": "#D55E00"},
-    "AROW": {"color": "#8C564B"},
-    "SCW": {"color": "#E69F00", "linestyle": (0, (4, 1))},
-    "CW": {"color": "#999933", "linestyle": (0, (1, 1))},
-    "PA": {"color": "#CC79A7"},
-    "Perceptron": {"color": "#555555", "linestyle": (0, (4, 1))},
-    "PE": {"color": "#555555", "linestyle": (0, (4, 1))},
-    "TER": {"color": "#0072B2", "linestyle": (0, (1, 1))},
-    "LS": {"color": "#009E73", "linestyle": (0, (1, 1))},
-}
-STYLES["NR-RLS, exact engine"] = STYLES["the model"] = STYLES[OURS]
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 POINTS = 200
-
-
-def style(name: str) -> dict[str, Any]:
-    """Arguments of matplotlib's ``plot`` for a method."""
-    drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
-    return {**drawn, "color": theme.shade(drawn["color"])}
-
-
-def figure(height: float = 3.4) -> tuple[Figure, Any]:
-    """Make an empty figure, readable in a narrow column, of the given height in inches."""
-    made = Figure(figsize=(5.2, height), layout="constrained")
-    axes = made.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=10)
-    return made, axes
-
-
-def svg(made: Figure) -> str:
-    """Draw a figure as SVG; the same figure always gives the same text."""
-    import matplotlib
-
-    out = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "counterpoise"}):
-        made.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
 
 
 def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = None) -> Figure:
@@ -96,15 +43,8 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
     label = "G-mean so far" if window is None else f"G-mean of the last {window:,} rows"
     axes.set(xlabel="rows seen", ylabel=label, ylim=(0, 1.02), xlim=(0, len(y)))
     thousands(axes.xaxis)
-    _legend(axes, len(results))
+    legend(axes, len(results))
     return made
-
-
-def _legend(axes: Any, entries: int) -> None:
-    """Put a legend below the axes, unless there is only one curve."""
-    if entries > 1:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
-        axes.legend(fontsize=8, ncols=3, **below)
 
 
 def window_of(y: Labels) -> int:
@@ -164,13 +104,13 @@ def class_shares(y: Labels) -> Figure:
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
         colour = theme.shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
-        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=_short(label))
+        axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     thousands(axes.xaxis)
     if len(rare):
-        title = f"not {_short(labels[order[0]])}"
+        title = f"not {short(labels[order[0]])}"
         axes.legend(fontsize=8, frameon=False, title=title, title_fontsize=8)
     return made
 
@@ -214,10 +154,10 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     )
     high = min(1.02, 1.15 * max(top, 2.0 * share))
     axes.set(
-        xlabel=f"recall of {_short(positive)}", ylabel=f"precision of {_short(positive)}",
+        xlabel=f"recall of {short(positive)}", ylabel=f"precision of {short(positive)}",
         xlim=(0, 1), ylim=(0, high),
     )  # fmt: skip
-    _legend(axes, len(results))
+    legend(axes, len(results))
     return made
 
 
@@ -244,8 +184,8 @@ def confusion_matrix(result: Result) -> Figure:
             colour = "white" if share[i, j] > 0.5 else theme.ink()
             text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
             axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
-    axes.set_xticks(range(len(labels)), [_short(label) for label in labels])
-    axes.set_yticks(range(len(labels)), [_short(label) for label in labels])
+    axes.set_xticks(range(len(labels)), [short(label) for label in labels])
+    axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set(xlabel="predicted", ylabel="true")
     axes.spines[:].set_visible(False)
     return made
@@ -272,7 +212,7 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     order = np.argsort(-np.abs(weights))[:most][::-1]
     made, axes = figure(1.0 + 0.24 * len(order))
     axes.barh(range(len(order)), weights[order], color=style(name)["color"])
-    axes.set_yticks(range(len(order)), [_short(names[j]) for j in order])
+    axes.set_yticks(range(len(order)), [short(names[j]) for j in order])
     axes.axvline(0.0, color=theme.ink(), linewidth=0.8)
     axes.set_xlabel("weight for one standard deviation")
     return made
@@ -354,28 +294,3 @@ def time_per_row(results: list[Result]) -> Figure:
     axes.set(xscale="log", xlabel="microseconds per row, to predict and to learn")
     axes.set_xlim(min(values) / 2, max(values) * 2.5)
     return made
-
-
-def thousands(axis: Any, most: int = 5) -> None:
-    """Set at most ``most`` intervals on an axis of row counts, with separators of thousands."""
-    axis.set_major_locator(MaxNLocator(most))
-    axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-
-
-def plain_numbers(axis: Any) -> None:
-    """Set few ticks on a logarithmic axis, as plain numbers."""
-    low, high = sorted(axis.get_view_interval())
-    decades = np.log10(high / low) if low > 0 else 1.0
-    subs = (
-        (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.2 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    )
-    axis.set_major_locator(LogLocator(subs=subs, numticks=9))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: f"{value:,g}")
-
-
-def _short(name: Any, most: int = 28) -> str:
-    """A name shortened to fit, with drawable characters and escaped dollar signs."""
-    text = printable(name)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return text.replace("$", r"\$")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.evaluate import plots, theme
+from counterpoise.evaluate import drawing, plots, theme
 from counterpoise.evaluate.race import OURS, Result, winner
 from counterpoise.printable import printable
 
@@ -274,7 +274,7 @@ def _figure(draw: Callable[[], Any], title: str, says: str) -> str:
 
 
 def _image(draw: Callable[[], Any]) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(plots.svg(draw()).encode()).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(draw()).encode()).decode()}"
 
 
 def _text(words: str) -> str:

@@ -170,7 +170,7 @@ class Moments:
             )
         if sample_weight is not None and np.shape(sample_weight) != (X.shape[0],):
             raise ValueError(
-                f"{X.shape[0]} rows want as many weights, not {np.shape(sample_weight)}"
+                f"sample_weight must have shape ({X.shape[0]},), got {np.shape(sample_weight)}"
             )
         labels, codes = np.unique(np.asarray(y), return_inverse=True)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)

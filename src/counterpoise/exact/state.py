@@ -180,7 +180,7 @@ class State:
         batch : Batch
             The rows.
         limit : float
-            Bytes that learning may take.
+            Bytes of memory that learning may take.
         declared : ndarray, optional
             All labels announced so far, if there are new ones.
         names : list, optional

@@ -38,7 +38,7 @@ def scores(
     delay : int
         The label of a row arrives this many rows after it.
     limit : float
-        Bytes that learning may take.
+        Bytes of memory that learning may take.
 
     Returns
     -------

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import Remedy
 from counterpoise.jobs.store import Record
-from counterpoise.streams import DataError, Mark, Source
+from counterpoise.streams import Chunk, DataError, Mark, Source
 
 SURELY = 16  # rows that are the same in two files not by chance
 
@@ -22,25 +23,9 @@ def recognised(
 ) -> str | None:
     """Under which name an input was learned, wholly or in part.
 
-    Parameters
-    ----------
-    source : Source
-        The input.
-    key : str
-        What it is called now.
-    records : mapping of str to Record
-        What was learned from where.
-    encoding : Encoding
-        How its columns become features.
-    folder : str
-        Where the model file is, which names are relative to.
-    present : mapping, optional
-        Inputs of the same command by name: they keep their records.
-
-    Returns
-    -------
-    str or None
-        None if it was never learned.
+    ``key`` is its name now, ``folder`` that of the model file, which names are relative to, and
+    ``present`` the inputs of the same command by name: they keep their records. None if it was
+    never learned.
     """
     mine = key if key in records else None
     if not records or not os.path.isfile(source.path):  # a pipe is read once
@@ -69,6 +54,16 @@ def recognised(
             continue
         return other
     return mine
+
+
+def require_unknown(chunk: Chunk, records: Mapping[str, Record]) -> None:
+    """Raise if the first rows of an input are those of another that was learned."""
+    for other, record in records.items():
+        if record.begins_like(chunk.starts):
+            raise DataError(
+                f"{chunk.source} begins with the same rows as {other}, which was already learned",
+                Remedy("to learn them again, use {}", "allow_overlap", True),
+            )
 
 
 def _chance(source: Source, path: str, mark: Mark, encoding: Encoding) -> bool:

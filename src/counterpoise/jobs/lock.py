@@ -25,17 +25,8 @@ class BusyError(DataError):
 def locked(path: str) -> Iterator[None]:
     """Keep others from writing a file: a lock beside it, which goes when its owner does.
 
-    Parameters
-    ----------
-    path : str
-        The model file; it need not exist.
-
-    Raises
-    ------
-    BusyError
-        If another process has the lock.
-    FileExistsError
-        If something else has its name.
+    Raises BusyError if another process has the lock, and FileExistsError if something else has its
+    name.
     """
     from filelock import Timeout
 

@@ -17,19 +17,7 @@ from counterpoise.streams import DataError
 
 
 def score(model: Model, before: int, rows: Encoded, into: Confusion) -> None:
-    """Predict rows before they are learned.
-
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        The model, which stays as it is.
-    before : int
-        Rows that it has learned.
-    rows : Encoded
-        The rows.
-    into : Confusion
-        Where to count them.
-    """
+    """Predict rows before a model that has learned ``before`` of them learns these, and count."""
     for piece, f, scores in progressive(model, before, rows):
         into.add(rows.y[piece], scores.classes.best(f))
 
@@ -65,15 +53,7 @@ class MetricsFile:
             self._cut(self._written)
 
     def write(self, rows: int, last: bool = False) -> None:
-        """Write a line if one is due.
-
-        Parameters
-        ----------
-        rows : int
-            Rows ever learned.
-        last : bool, default=False
-            Whether one is due in any case.
-        """
+        """Write a line if one is due after so many rows ever learned, or if it is the last."""
         due = rows // self.every > self._written // self.every
         if not (due or (last and rows > self._written)):
             return
@@ -83,17 +63,9 @@ class MetricsFile:
         self.window, self._written = Confusion(), rows
 
     def unsaid(self, rows: int) -> Window | None:
-        """What the model file is to know, now that the lines so far are on the disk.
+        """Return what the model file is to know, now that the lines so far are on the disk.
 
-        Parameters
-        ----------
-        rows : int
-            Rows ever learned.
-
-        Returns
-        -------
-        Window or None
-            None if the last line is about the last row.
+        ``rows`` were ever learned. None if the last line is about the last of them.
         """
         if os.path.exists(self.path):
             with open(self.path, "ab") as file:
@@ -116,7 +88,7 @@ class MetricsFile:
                     ours = False
                 if not ours or (keep == 0 and not whole):
                     raise DataError(
-                        f"{self.path} is not a file of metrics of {self.model}; name another one"
+                        f"{self.path} is not a metrics file of {self.model}; name another file"
                     )
                 if not whole or found["rows"] > rows:
                     break

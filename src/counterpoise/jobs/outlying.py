@@ -31,21 +31,7 @@ class Outlying:
     def look(
         self, model: Model, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
     ) -> None:
-        """Look at rows.
-
-        Parameters
-        ----------
-        model : BalancedRidgeClassifier or ChoosingClassifier
-            What was learned, without these rows.
-        features : sequence of Feature
-            Its features.
-        X : ndarray or CSR matrix of shape (n, d)
-            The rows.
-        kept : ndarray of shape (rows,)
-            Which rows of the chunk they are.
-        chunk : Chunk
-            Where they come from.
-        """
+        """Look at rows X (n, d) of a chunk, which ``kept`` marks, before the model learns them."""
         if not X.shape[0]:
             return
         bounds = usual(model)
@@ -78,12 +64,7 @@ class Outlying:
         self._found[feature.column] = (known[0] if known else 0) + len(rows), where
 
     def told(self) -> list[str]:
-        """Sentences, one a column.
-
-        Returns
-        -------
-        list of str
-        """
+        """Return sentences, one a column."""
         return [
             f"warning: column {name!r}: {count:,} value{'s are' if count > 1 else ' is'} more than "
             f"{DEVIATIONS} standard deviations from all that was learned, the first {where}"
@@ -104,17 +85,9 @@ def _extremes(X: Matrix) -> tuple[Vector, Vector]:
 
 
 def usual(model: Model) -> tuple[Vector, Vector] | None:
-    """What each feature is expected to stay between.
+    """Return what each feature is expected to stay between: low and high, of shape (d,).
 
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        What was learned.
-
-    Returns
-    -------
-    low, high : ndarray of shape (d,)
-        Infinite where nothing can be said; None if that is everywhere.
+    Infinite where nothing can be said; None if that is everywhere.
     """
     if isinstance(model, ChoosingClassifier):
         found = getattr(model, "candidates_", None)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import bisect
-import csv
-import io
-import json
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet
 
 from counterpoise.arrays import Vector
-from counterpoise.atomic import writing
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
 from counterpoise.jobs.outlying import Outlying
@@ -40,9 +32,9 @@ class Predictor:
     positive : label
         The class that alerts are about.
     threshold : float, optional
-        Alert where its balanced probability is at least this.
+        Alert where the balanced probability is at least P.
     alert_rate : float, optional
-        Alert where it is among this share of the highest of late.
+        Alert where it is among this share of the highest recent ones.
     carry : list of str, optional
         Columns of the input that come first; None for all of them.
     ignore_unknown : bool, default=False
@@ -92,32 +84,11 @@ class Predictor:
         self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
 
     def wanted(self, name: str) -> bool:
-        """Whether a column of the input is needed.
-
-        Parameters
-        ----------
-        name : str
-            Its name.
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether a column of the input is needed."""
         return self.carry is None or name in self.carry or self.encoding.knows(name)
 
     def table(self, chunk: Chunk) -> pa.Table:
-        """Predictions of a chunk.
-
-        Parameters
-        ----------
-        chunk : Chunk
-            The rows.
-
-        Returns
-        -------
-        pyarrow.Table
-            A row for each; without values where the model cannot say anything.
-        """
+        """Return predictions of a chunk, a row for each; null where there can be none."""
         encoded = self.encoding.predict(chunk, self._apart, self._optional)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
@@ -164,7 +135,7 @@ class Predictor:
         clash = [name for name in names if name in self._outputs]
         if clash:
             raise DataError(
-                f"{chunk.source}: a column is called {clash[0]!r}, as one of the predictions is",
+                f"{chunk.source}: column {clash[0]!r} has the name of a column of the predictions",
                 Remedy("rename it"),
                 Remedy("carry other columns along", "carry"),
             )
@@ -180,7 +151,7 @@ class Predictor:
 
 
 class Highest:
-    """Whether a value is among the highest share of late; no value is judged by later ones.
+    """Whether a value is among the highest share of recent ones; no value is judged by later ones.
 
     Parameters
     ----------
@@ -202,17 +173,7 @@ class Highest:
         self._sorted: list[float] = sorted(self._late)
 
     def among(self, values: Vector) -> Any:
-        """Judge values, in order.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n,)
-            The values.
-
-        Returns
-        -------
-        ndarray of bool of shape (n,)
-        """
+        """Judge n values, in order, and return n flags."""
         result = np.zeros(len(values), dtype=bool)
         for i, value in enumerate(values.tolist()):
             if len(self._late) == WINDOW:
@@ -233,157 +194,10 @@ def _spread(values: Any, kept: Any) -> pa.Array:
 
 
 def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:
-    """Predictions of an input, chunk by chunk.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Who predicts.
-    source : Source
-        The input.
-    rows : int
-        Rows of a chunk.
-
-    Yields
-    ------
-    pyarrow.Table
-    """
+    """Yield predictions of an input, chunk by chunk of so many rows."""
     # Numbers that are carried along are read as text, to be as they are written.
     carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
     known = predictor.encoding.columns.read(predictor.encoding.kinds)
     kinds = {k: kind for k, kind in known.items() if k not in carried}
     for chunk in source.chunks(rows, Mark(), kinds, predictor.wanted):
         yield predictor.table(chunk)
-
-
-@contextmanager
-def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
-    """Where tables of predictions go: standard output, or a file that appears when it is whole.
-
-    Parameters
-    ----------
-    path : str, optional
-        The file; None for standard output.
-    format : str
-        "csv", "tsv", "jsonl" or "parquet".
-
-    Yields
-    ------
-    Sink
-    """
-    with nullcontext(sys.stdout.buffer) if path is None else writing(path, "the output") as file:
-        result = Sink(file, format, live=path is None)
-        try:
-            yield result
-        except BaseException:
-            result.finish(whole=False)
-            raise
-        result.finish(whole=True)
-
-
-class Sink:
-    """Writes tables of predictions into an open file.
-
-    Parameters
-    ----------
-    file : binary file
-        Where to.
-    format : str
-        "csv", "tsv", "jsonl" or "parquet".
-    live : bool
-        Whether somebody waits for each row.
-    """
-
-    def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
-        self.format = format
-        self._names: list[str] | None = None
-        self._parquet: Any = None
-        self._file, self._live = file, live
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything was written."""
-        return self._names is not None
-
-    def write(self, table: pa.Table) -> None:
-        """Write rows.
-
-        Parameters
-        ----------
-        table : pyarrow.Table
-            The rows.
-        """
-        first = not self.begun
-        if first:
-            self._names = table.column_names
-        elif self.format != "jsonl":
-            table = self._aligned(table)
-        if self.format == "parquet":
-            if self._parquet is None:
-                self._parquet = pa.parquet.ParquetWriter(self._file, table.schema)
-            try:
-                self._parquet.write_table(table.cast(self._parquet.schema))
-            except pa.ArrowInvalid as error:
-                raise DataError(
-                    f"a column has changed its type ({error})", Remedy("use {}", "to", "csv")
-                ) from None
-            return
-        data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
-        self._file.write(data)
-        if self._live:
-            self._file.flush()
-
-    def _aligned(self, table: pa.Table) -> pa.Table:
-        """Columns in the order of the header; what is not there is empty."""
-        names = self._names or []
-        more = [name for name in table.column_names if name not in names]
-        if more:
-            raise DataError(
-                f"column {more[0]!r} has appeared after the header was written",
-                Remedy("carry columns along by name", "carry"),
-                Remedy("use {}", "to", "jsonl"),
-            )
-        nothing = pa.nulls(table.num_rows, pa.string())
-        there = set(table.column_names)
-        return pa.table({name: table[name] if name in there else nothing for name in names})
-
-    def finish(self, whole: bool) -> None:
-        """Write what comes last.
-
-        Parameters
-        ----------
-        whole : bool
-            Whether all rows were written; else nobody will read the file.
-        """
-        if self._parquet is None:
-            return
-        if whole:
-            self._parquet.close()
-        else:
-            self._parquet.is_open = False  # or its footer would be written one day
-
-
-def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
-    """Lines of text, with quotes around the cells that need them and no others."""
-    delimiter = "\t" if kind == "tsv" else ","
-    out = io.StringIO()
-    if header:
-        csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
-    cells = [_quoted(column.cast(pa.string()), delimiter) for column in table.columns]
-    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
-    out.write("\n".join(lines.to_pylist()))
-    out.write("\n" if len(lines) else "")
-    return out.getvalue().encode()
-
-
-def _quoted(column: Any, delimiter: str) -> Any:
-    special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
-    if not pc.any(special).as_py():
-        return column
-    quoted = pc.replace_substring(column, '"', '""')
-    quoted = pc.binary_join_element_wise('"', quoted, '"', "")
-    return pc.if_else(special, quoted, column)
-
-
-def _json_lines(table: pa.Table) -> bytes:
-    return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()

@@ -1,6 +1,6 @@
 """Scores of the rows that were learned last, each by a model of rows before it.
 
-An alert is about the highest scores of late. What they are must be known before the first row of
+An alert is about the highest recent scores. What they are must be known before the first row of
 the day comes, so that the model file keeps a window of them.
 """
 
@@ -29,23 +29,8 @@ FIRST = 16  # rows of the first piece, which nobody can score
 def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slice, Matrix, Scores]]:
     """Score rows before they are learned, in pieces no longer than what precedes them.
 
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        The model, which stays as it is.
-    before : int
-        Rows that it has learned.
-    rows : Encoded
-        The rows.
-
-    Yields
-    ------
-    piece : slice
-        Which rows.
-    f : ndarray of shape (n, problems)
-        Their scores.
-    scores : Scores
-        The weights behind them.
+    The model has learned ``before`` rows and stays as it is. Yield which rows, their scores
+    (n, problems), and the weights behind them.
     """
     n = rows.X.shape[0]
     if before >= n and model.__sklearn_is_fitted__():
@@ -64,36 +49,15 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
 
 
 def standing(f: Matrix, scores: Scores) -> Matrix:
-    """By what rows are ranked: the score of the second of two classes, or probabilities of all.
+    """Return by what rows are ranked, (n, problems).
 
-    Parameters
-    ----------
-    f : ndarray of shape (n, problems)
-        Scores.
-    scores : Scores
-        The weights behind them.
-
-    Returns
-    -------
-    ndarray of shape (n, problems)
+    That is the score of the second of two classes, or balanced probabilities of all.
     """
     return f if scores.classes.problems == 1 else scores.probabilities(f, stream=False)
 
 
 def of_class(ranks: Matrix, position: int) -> Vector:
-    """How high rows stand for one class.
-
-    Parameters
-    ----------
-    ranks : ndarray of shape (n, problems)
-        What :func:`standing` gives.
-    position : int
-        Of the class among all.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
+    """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
     if ranks.shape[1] > 1:
         return ranks[:, position]
     result: Vector = ranks[:, 0] if position else -ranks[:, 0]
@@ -101,38 +65,14 @@ def of_class(ranks: Matrix, position: int) -> Vector:
 
 
 def most(problems: int) -> int:
-    """How many scores are kept.
-
-    Parameters
-    ----------
-    problems : int
-        Numbers of each.
-
-    Returns
-    -------
-    int
-    """
+    """Return how many scores are kept, of so many numbers each."""
     return min(WINDOW, NUMBERS // problems)
 
 
 def scored(model: Model, before: int, rows: Encoded, chunk_rows: int) -> list[tuple[Any, Matrix]]:
     """Score the rows of a chunk, or some of them, before they are learned.
 
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        The model, which stays as it is.
-    before : int
-        Rows that were read before.
-    rows : Encoded
-        The chunk.
-    chunk_rows : int
-        Rows of a whole chunk.
-
-    Returns
-    -------
-    list of (list, ndarray of shape (n, problems))
-        Classes that the model knew, and how the rows stand.
+    Return the classes that the model knew, and how the rows stand, (n, problems), piece by piece.
     """
     if not rows.X.shape[0] or (before // chunk_rows) % _every(model):
         return []
@@ -160,25 +100,10 @@ def _every(model: Model) -> int:
 def moved_on(
     window: Matrix | None, found: Sequence[tuple[Any, Matrix]], classes: list[Any], rows: int
 ) -> Matrix | None:
-    """Add scores to a window; those of other classes than there are now do not count.
+    """Add scores to a window (m, problems); those of other classes than there are now do not count.
 
     Models of few rows give wild scores: of so many rows no more than the second half is kept.
-
-    Parameters
-    ----------
-    window : ndarray of shape (m, problems), optional
-        What there was.
-    found : list of (list, ndarray of shape (n, problems))
-        What :func:`scored` gives.
-    classes : list
-        Labels that the model knows now.
-    rows : int
-        Rows that were read so far.
-
-    Returns
-    -------
-    ndarray of shape (m, problems), or None
-        None if there is nothing to compare with.
+    ``found`` is what :func:`scored` gives. None if there is nothing to compare with.
     """
     columns = problems(len(classes))
     parts = [] if window is None or window.shape[1] != columns else [window]
@@ -190,19 +115,7 @@ def moved_on(
 
 
 def together(one: Matrix | None, two: Matrix | None, shares: tuple[int, int]) -> Matrix | None:
-    """One window of two, with scores of each by its share of the rows.
-
-    Parameters
-    ----------
-    one, two : ndarray of shape (m, problems), optional
-        The windows, of the same classes.
-    shares : (int, int)
-        Rows that were learned behind each.
-
-    Returns
-    -------
-    ndarray of shape (m, problems), or None
-    """
+    """Return one window (m, problems) of two, with scores of each by its share of the rows."""
     if one is None or two is None:
         return two if one is None else one
     room = most(one.shape[1])

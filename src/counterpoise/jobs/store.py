@@ -1,32 +1,22 @@
-"""Model files that were learned from streams: what was learned, and how, and from where."""
+"""What was learned from a stream: the model, its columns, and how many rows of which input."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from counterpoise.arrays import Counts, Labels, Matrix, Rows, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import ModelFileError, require
+from counterpoise.errors import Remedy
 from counterpoise.streams import DataError, Mark
-from counterpoise.streams.chunk import STARTS
 
-BUCKETS = 2**32  # of a hashed column: more values the hash does not have
 TIMES = 1_000_000  # that an input may count
-Model = BalancedRidgeClassifier | ChoosingClassifier
-KINDS: dict[str, type[Model]] = {
-    kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
-}
-
-
 MOST_RECENT = 10_000  # scores of the last rows
+Model = BalancedRidgeClassifier | ChoosingClassifier
 
 
 @dataclass(frozen=True)
@@ -51,17 +41,7 @@ class Record:
     times: int = 1
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
-        """Whether an input begins with the rows that this one begins with, as far as both go.
-
-        Parameters
-        ----------
-        starts : tuple of str
-            Hashes of the first rows of the input.
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether an input with these hashes of its first rows begins like this one."""
         both = min(len(starts), len(self.starts))
         return both > 0 and starts[both - 1] == self.starts[both - 1]
 
@@ -123,17 +103,9 @@ class Stored:
 
 
 def sometimes(stored: Stored) -> frozenset[str]:
-    """Columns that some of the rows of a model did not have, and that were 0 there.
+    """Return the columns that some of the rows of a model did not have, and that were 0 there.
 
-    Parameters
-    ----------
-    stored : Stored
-        The model.
-
-    Returns
-    -------
-    frozenset of str
-        None of them if nobody has counted.
+    None of them if nobody has counted.
     """
     if stored.held is None:
         return frozenset()
@@ -146,19 +118,7 @@ def sometimes(stored: Stored) -> frozenset[str]:
 
 
 def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
-    """Let a model learn rows; one that chooses counts rows, and knows no weights.
-
-    Parameters
-    ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        The model.
-    X : ndarray or CSR matrix of shape (n, d)
-        The rows.
-    y : ndarray of shape (n,)
-        Their labels.
-    weight : ndarray of shape (n,), optional
-        Their weights.
-    """
+    """Let a model learn rows X (n, d); one that chooses counts rows, and knows no weights."""
     if isinstance(model, BalancedRidgeClassifier):
         model.partial_fit(X, y, sample_weight=weight)
     else:
@@ -166,19 +126,9 @@ def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
 
 
 def input_key(path: str, model: str) -> str:
-    """What a file is called in the records of a model: its path relative to the model's folder.
+    """Return the name of a file in the records of a model: its path relative to the model's folder.
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    model : str
-        The model file.
-
-    Returns
-    -------
-    str
-        Never beginning with ``-``, as what stands for standard input does.
+    It never begins with ``-``, as the name of standard input does.
     """
     real = os.path.realpath(path)
     if os.path.exists(path) and not os.path.exists(real):  # /dev/fd/63: a pipe has no name
@@ -191,238 +141,29 @@ def input_key(path: str, model: str) -> str:
 
 
 def answering(stored: Stored) -> BalancedRidgeClassifier:
-    """The model that answers: itself, or what it has chosen.
-
-    Parameters
-    ----------
-    stored : Stored
-        The model.
-
-    Returns
-    -------
-    BalancedRidgeClassifier
-    """
+    """Return the model that predicts: the stored one, or the candidate that it has chosen."""
     model = stored.model
     return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
 
 
 def require_learned(stored: Stored, path: str) -> Stored:
-    """Raise if a model has learned nothing, or has forgotten it all.
-
-    Parameters
-    ----------
-    stored : Stored
-        The model.
-    path : str
-        Its file.
-
-    Returns
-    -------
-    Stored
-        The same.
-    """
+    """Return what is stored, or raise if it has learned nothing, or has forgotten it all."""
     if not stored.model.__sklearn_is_fitted__():
-        raise DataError(f"{path} holds nothing: all that it had learned was forgotten")
+        raise DataError(f"{path} is empty: everything that it had learned was forgotten")
     return stored
 
 
-def save(path: str, stored: Stored) -> None:
-    """Write a model file, wholly or not at all.
-
-    Parameters
-    ----------
-    path : str
-        Where to.
-    stored : Stored
-        What to write.
-    """
-    modelfile.save(path, contents_of(stored))
-
-
-def contents_of(stored: Stored) -> modelfile.Contents:
-    """What a model file holds.
-
-    Parameters
-    ----------
-    stored : Stored
-        The model.
-
-    Returns
-    -------
-    Contents
-    """
-    inputs = {
-        key: {
-            **asdict(record.mark),
-            "starts": list(record.starts),
-            "dropped": record.dropped,
-            "times": record.times,
-        }
-        for key, record in stored.records.items()
-    }
-    stream = {
-        "encoding": stored.encoding.plain(),
-        "chunk_rows": stored.chunk_rows,
-        "inputs": inputs,
-        "order": list(stored.records),
-        "positive": stored.positive,
-        "settled": stored.settled,
-        "forgotten": stored.forgotten,
-    }
-    if stored.window is not None:
-        counts = [list(count) for count in stored.window.counts]
-        stream["window"] = {"rows": stored.window.rows, "counts": counts}
-    lists: dict[str, list[Any]] = {
-        "features": [list(feature) for feature in stored.encoding.features]
-    }
-    if stored.held is not None:
-        lists["held"] = stored.held.tolist()
-    if stored.recent is not None:
-        # Six digits are enough for a rank; rounding again changes nothing.
-        lists["recent"] = [
-            [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
-        ]
-    return replace(stored.model.contents(), stream=stream, lists=lists)
-
-
-def stored_model(path: str) -> Stored:
-    """Load a file that was learned from a stream.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-
-    Returns
-    -------
-    Stored
-    """
-    return of_contents(modelfile.load(path), path)
-
-
-def of_contents(contents: modelfile.Contents, path: str) -> Stored:
-    """A model that was learned from a stream, from what its file holds.
-
-    Parameters
-    ----------
-    contents : Contents
-        What it holds.
-    path : str
-        What to call it in messages.
-
-    Returns
-    -------
-    Stored
-    """
-    if contents.kind not in KINDS or contents.stream is None:
-        raise ModelFileError(
-            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
-            "become features; use it from Python, or learn a model with counterpoise learn"
-        )
-
-    def build() -> Stored:
-        plain = replace(contents, stream=None, lists={})
-        return _stream(contents, KINDS[contents.kind].from_contents(plain))
-
-    return modelfile.believed(path, build)
-
-
-def _stream(contents: modelfile.Contents, model: Model) -> Stored:
-    """The part of a file that is about the stream, checked."""
-    stream: dict[str, Any] = contents.stream or {}
-    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
-    require(set(stream) - {"window"} == wanted, "a strange stream")
-    chunk_rows = stream["chunk_rows"]
-    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "a wrong chunk size")
-    named = set(contents.lists) - {"recent", "held"} == {"features"}
-    require(named, "names that are not those of its features")
-    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
-    kinds = {"number", "category", "bucket", "missing"}
-    require(all(f.kind in kinds for f in features), "features of an unknown kind")
-    require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
-    plain = stream["encoding"]
-    require(set(plain) == {"columns", "kinds", "labels"}, "a strange encoding")
-    values = plain["columns"]
-    require(set(values) == {f.name for f in fields(Columns)}, "strange columns")
-    for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
-        require(isinstance(values[name], list), f"a wrong list of columns to {name}")
-        values[name] = tuple(map(_text, values[name]))
-    buckets = values["hashed"].values()
-    require(all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "a wrong number of buckets")
-    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "a wrong seed")
-    require(values["missing"] in ("error", "drop", "indicate"), "a wrong rule for missing values")
-    require(bool(_text(values["label"])), "no label column")
-    require(values["weight"] is None or bool(_text(values["weight"])), "a wrong weight column")
-    require(values["decimal"] in (".", ","), "a wrong decimal sign")
-    time_format = values["time_format"]
-    require(time_format is None or "%" in _text(time_format), "a wrong format of dates")
-    known = {"number", "text", "time", "hash"}
-    require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
-    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
-    require(hashed <= set(values["hashed"]), "a hashed column without buckets")
-    require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
-    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
-    require(all(fits(feature, encoding) for feature in features), "features of other columns")
-    text = [isinstance(label, str) for label in model.classes_.tolist()]
-    require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
-    require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
-    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
-    rows = sum(record.mark.rows for record in records.values())
-    settled, positive = stream["settled"], stream["positive"]
-    require(type(settled) is int and 0 <= settled <= rows, "a wrong number of settled rows")
-    forgotten = stream["forgotten"]
-    require(type(forgotten) is int and 0 <= forgotten < 2**63, "a wrong number of forgotten rows")
-    held = _held(contents.lists.get("held"), len(features), records)
-    labels = [(type(label), label) for label in model.classes_.tolist()]
-    require(positive is None or (type(positive), positive) in labels, "a wrong positive class")
-    recent = _recent(contents.lists.get("recent"), len(labels))
-    window = None
-    if "window" in stream:
-        window = _window(stream["window"], rows + forgotten)
-        types = {type(label) for count in window.counts for label in count[:2]}
-        require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
-    return Stored(
-        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten
+def undecided(path: str) -> DataError:
+    """Return the error that a model which chooses can neither be merged nor forget."""
+    return DataError(
+        f"{path} holds a model that chooses by itself, which depends on the order of the rows, so "
+        "that it can neither be merged nor forget",
+        Remedy("learn one that begins with its choice: {}", "features", path),
     )
 
 
-def _held(plain: list[Any] | None, d: int, records: dict[str, Record]) -> Counts | None:
-    """Rows that hold each feature, checked."""
-    if plain is None:
-        return None
-    most = sum(record.mark.rows * record.times for record in records.values())
-    good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
-    require(good and most < 2**63, "strange counts of its features")
-    return np.array(plain, dtype=np.int64)
-
-
-def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
-    """Scores of the last rows, checked."""
-    if plain is None:
-        return None
-    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "strange scores")
-    for column in plain:
-        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
-        require(good and all(type(value) is float for value in column), "strange scores")
-    result = np.array(plain).T
-    require(bool(np.isfinite(result).all()), "scores that are not finite")
-    return result
-
-
 def fits(feature: Feature, encoding: Encoding) -> bool:
-    """Whether a feature could have come from the columns as they are known.
-
-    Parameters
-    ----------
-    feature : Feature
-        The feature.
-    encoding : Encoding
-        What is known of the columns.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether a feature could have come from the columns as they are known."""
     kind, columns = encoding.kinds.get(feature.column), encoding.columns
     if feature.kind == "bucket":
         possible = kind == "hash" and _is_below(
@@ -440,31 +181,3 @@ def _is_below(text: str, most: int) -> bool:
     """Whether a text is a whole number as Python writes it, from 0 to below another."""
     digits = text.isascii() and text.isdigit() and len(text) <= len(str(most))
     return digits and str(int(text)) == text and int(text) < most
-
-
-def _record(plain: dict[str, Any]) -> Record:
-    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
-    require(set(plain) == wanted, "a strange record of an input")
-    for name in ("rows", "size", "dropped", "times"):
-        require(type(plain[name]) is int and 0 <= plain[name] < 2**63, f"a wrong number of {name}")
-    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "a wrong record")
-    mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
-    starts = plain["starts"]
-    require(isinstance(starts, list) and len(starts) <= len(STARTS), "a wrong record")
-    require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
-    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
-
-
-def _window(plain: dict[str, Any], rows: int) -> Window:
-    """Scores since the last line of a metrics file, checked but for the type of the labels."""
-    require(set(plain) == {"rows", "counts"}, "a strange window")
-    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "a wrong window")
-    for count in plain["counts"]:
-        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "a wrong window")
-    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
-
-
-def _text(value: Any) -> str:
-    require(isinstance(value, str), "something that is not text where text belongs")
-    result: str = value
-    return result

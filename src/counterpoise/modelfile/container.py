@@ -159,16 +159,16 @@ def from_bytes(data: bytes) -> Contents:
         metadata = json.loads(data[8 : 8 + length])["__metadata__"]
     except Exception:
         raise ModelFileError(
-            "is not a whole safetensors file: it is damaged, cut off, or something else"
+            "is not a complete safetensors file: it is damaged, truncated, or something else"
         ) from None
     if list(metadata) != [KEY]:
         raise ModelFileError("is a safetensors file, but not a model of counterpoise")
     header = _strict(metadata[KEY])
     if not isinstance(header, dict) or _canonical(header).decode() != metadata[KEY]:
-        raise ModelFileError("has a header that is not canonical JSON")
+        raise ModelFileError("is not a valid model file: its header is not canonical JSON")
     if header.get("schema") != SCHEMA:
         raise ModelFileError(
-            f"has schema {header.get('schema')!r}, and this version reads schema {SCHEMA}; "
+            f"has schema {header.get('schema')!r}, but this version reads schema {SCHEMA}; "
             "install the version that wrote it, or a later one"
         )
     wanted = {"schema", "library", "kind", "options", "facts", "stream", "sha256"}
@@ -180,7 +180,9 @@ def from_bytes(data: bytes) -> Contents:
         raise ModelFileError("is damaged: its checksum does not match")
     for name, types in (("kind", str), ("options", dict), ("facts", dict), ("library", str)):
         require(isinstance(header[name], types), f"{name} of the wrong type")
-    require(header["stream"] is None or isinstance(header["stream"], dict), "stream")
+    require(
+        header["stream"] is None or isinstance(header["stream"], dict), "a stream of the wrong type"
+    )
     arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
     for name, array in arrays.items():
         require(bool(np.isfinite(array).all()), f"{name} that is not finite")
@@ -208,7 +210,7 @@ def require(condition: bool, what: str) -> None:
         What is wrong if not, to follow "has".
     """
     if not condition:
-        raise ModelFileError(f"has {what}: it was not written by this library, or was changed")
+        raise ModelFileError(f"is not a valid model file: it has {what}")
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
@@ -247,7 +249,9 @@ def _strict(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_constant=refuse, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"has a header that cannot be read ({error})") from None
+        raise ModelFileError(
+            f"is not a valid model file: its header cannot be read ({error})"
+        ) from None
 
 
 def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
@@ -271,5 +275,6 @@ def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Resul
     except Exception as error:
         what = " ".join(str(error).split())[:200]
         raise ModelFileError(
-            f"{os.fspath(path)} has contents of the wrong form ({type(error).__name__}: {what})"
+            f"{os.fspath(path)} is not a valid model file: its contents are malformed "
+            f"({type(error).__name__}: {what})"
         ) from None

@@ -95,11 +95,11 @@ def map_from(
     FixedMap or None
     Warmup or None
     """
-    require(isinstance(facts, dict) and set(facts) == {"first", "given"}, "a strange map")
+    require(isinstance(facts, dict) and set(facts) == {"first", "given"}, "a malformed map")
     first, given = facts["first"], facts["given"]
-    require(isinstance(text, str) and type(given) is bool, "a strange map")
+    require(isinstance(text, str) and type(given) is bool, "a malformed map")
     the_map = map_of(text)
-    require(the_map.text == text, "a map under a strange name")
+    require(the_map.text == text, "a map under a wrong name")
     if not any(name.startswith("map ") for name in arrays):
         require(not arrays and first == 0 and not given, "rows of a map that is not there")
         require(not moments.n.any(), "no map for what was learned")
@@ -115,12 +115,12 @@ def map_from(
         return fixed, None
     X, y, weight = (arrays[f"warmup {name}"] for name in ("X", "y", "weight"))
     n = len(y)
-    require(not given and X.shape == (n, inputs) and weight.shape == (n,), "a strange warm-up")
-    require(0 < n < WARMUP and bool((weight > 0).all()), "a strange warm-up")
+    require(not given and X.shape == (n, inputs) and weight.shape == (n,), "a malformed warm-up")
+    require(0 < n < WARMUP and bool((weight > 0).all()), "a malformed warm-up")
     require(bool((np.abs(X) <= LARGEST).all()), "a warm-up with values that are too large")
     codes = y.astype(np.intp)
     good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())
-    require(good, "a warm-up of strange labels")
+    require(good, "a warm-up of unknown labels")
     total = np.bincount(codes, weight, len(moments.labels))
     require(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
     return fixed, Warmup(X, moments.labels[codes], weight)

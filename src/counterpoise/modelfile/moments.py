@@ -82,7 +82,7 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),
         "C": (c, d * (d + 1) // 2),
     }  # fmt: skip
-    require(facts.get("extremes") is extremes, "extremes that do not go with its scale")
+    require(facts.get("extremes") is extremes, "extremes that do not match its scale")
     if extremes and "low" in arrays:
         shapes |= {"low": (d,), "high": (d,)}
     if fading:
@@ -130,7 +130,7 @@ def _halves(marks: NDArray[np.uint64]) -> NDArray[np.float64]:
 def _whole(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Marks put together again."""
     fits = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
-    require(bool(fits.all()), "marks that are none")
+    require(bool(fits.all()), "invalid marks")
     upper, lower = np.moveaxis(halves.astype(np.uint64), 1, 0)
     return np.ascontiguousarray((upper << np.uint64(32)) | lower)
 

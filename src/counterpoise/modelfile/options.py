@@ -119,7 +119,10 @@ def names_of(contents: Contents, d: int) -> Labels | None:
     if "features" in contents.lists:
         features = contents.lists["features"]
         good = all(isinstance(f, list) and len(f) == 3 for f in features)
-        require(good and all(isinstance(part, str) for f in features for part in f), "features")
+        require(
+            good and all(isinstance(part, str) for f in features for part in f),
+            "malformed features",
+        )
         names = [feature_name(*feature) for feature in features]
     elif "names" in contents.lists:
         names = contents.lists["names"]

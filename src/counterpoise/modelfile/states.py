@@ -27,7 +27,7 @@ def contents_of(estimator: Any, state: State) -> Contents:
 def state_of(contents: Contents, plan: Plan) -> State:
     """What was learned, from a file; a map that was given is in the file and not in the plan."""
     wanted = {"labels", "declared", "features", "extremes"}
-    require(set(contents.facts) == wanted | ({"map"} if plan.text else set()), "strange facts")
+    require(set(contents.facts) == wanted | ({"map"} if plan.text else set()), "unexpected facts")
     plain, mapped = without_map(contents)
     moments = unpack(plain, plan.extremes, plan.half_life is not None)
     declared = labels_of(contents.facts["declared"])

@@ -9,7 +9,8 @@ from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import ACOG as KERNEL
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 
 class ACOG(OnlineRule):

@@ -8,7 +8,8 @@ from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import AROW as KERNEL
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 
 class AROW(OnlineRule):

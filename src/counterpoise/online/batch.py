@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from counterpoise.arrays import Matrix, Vector
-from counterpoise.online.rule import State
+from counterpoise.online.state import State
 
 
 def start(d: int) -> State:

@@ -13,7 +13,8 @@ from counterpoise.arrays import Vector
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import CW as KERNEL
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 TINY = 1e-300
 SMALL = 2.0**-32  # variance of a typical row below which weights change their unit,

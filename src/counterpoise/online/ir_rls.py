@@ -11,7 +11,8 @@ from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import IR_RLS as KERNEL
 from counterpoise.online.rls import weighted_step
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 
 class IRRLS(OnlineRule):

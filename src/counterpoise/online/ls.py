@@ -11,7 +11,9 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import batch
 from counterpoise.online._kernels import BATCH as KERNEL
-from counterpoise.online.rule import OnlineRule, State, Weighted
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
+from counterpoise.online.weighted import Weighted
 
 
 class LS(Weighted, OnlineRule):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import NR_RLS as KERNEL
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 
 class NRRLS(OnlineRule):

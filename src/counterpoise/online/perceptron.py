@@ -7,7 +7,8 @@ from typing import Any
 from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import PERCEPTRON as KERNEL
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 
 class Perceptron(OnlineRule):

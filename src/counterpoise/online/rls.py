@@ -10,7 +10,9 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import RLS as KERNEL
-from counterpoise.online.rule import OnlineRule, State, Weighted
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
+from counterpoise.online.weighted import Weighted
 
 
 class RLS(Weighted, OnlineRule):

@@ -8,16 +8,13 @@ rows if ``fit_intercept`` is true, so that it is a weight like any other.
 
 from __future__ import annotations
 
-import time
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
@@ -26,42 +23,11 @@ from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.modelfile.options import contents_of, names_of, options_of
 from counterpoise.modelfile.saved import Saved
 from counterpoise.online import covariance as cov
+from counterpoise.online import pieces
+from counterpoise.online.guards import indefinite, too_large, two_labels
+from counterpoise.online.state import State
 
 ARRAYS = ("w", "S", "z", "n", "stored")
-PIECE = 1e7  # multiplications, at most, before the first look at the clock
-
-
-@dataclass(eq=False)
-class State:
-    """All that a rule has learned.
-
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-        Weights, that of the constant last.
-    S : ndarray
-        Factor R of the covariance or inverse second moment RᵀR, (d, d), or its diagonal, (d,); for
-        some rules moments.
-    z : ndarray of shape (2, d) or (d,)
-        First moments of the negative and the positive class, or units of the columns, where a rule
-        keeps them.
-    n : ndarray of shape (2,)
-        Counts of the negative and the positive class.
-    stored : ndarray of shape (2, room, d)
-        Rows of each class, where a rule keeps them.
-    tau : float
-        The threshold that the weights were learned for.
-    made_for : tuple
-        The parameters that decided the shapes of these arrays.
-    """
-
-    w: Vector
-    S: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    z: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    n: Vector = field(default_factory=lambda: np.zeros(2))
-    stored: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    tau: float = 0.0
-    made_for: tuple[Any, ...] = ()
 
 
 class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
@@ -265,7 +231,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         X, y = validate.rows(self, X, y, reset=first, accept_sparse=False)
         weight = validate.weights(sample_weight, len(X))
         if first:
-            self.classes_ = _two_labels(y, classes)
+            self.classes_ = two_labels(y, classes)
         elif classes is not None and set(np.asarray(classes).tolist()) != set(
             self.classes_.tolist()
         ):
@@ -299,44 +265,17 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         scores = np.empty(len(rows))
         self._drive(s, rows, target, weight, delay, scores)
         if not np.isfinite(scores).all():
-            raise _too_large()
+            raise too_large()
         self._replace(s)
         return scores
 
     def _drive(
         self, s: State, rows: Matrix, target: Vector, weight: Vector, delay: int, scores: Vector
     ) -> None:
-        """Run the compiled loop on a state that has room, in place, in pieces of about 0.1 s.
-
-        Between two pieces Python looks for signals; the pieces change no bit.
-        """
+        """Run the compiled loop on a state that has room, in place."""
         kernel, parameters = self._kernel()
-        arguments = (
-            rows,
-            target,
-            weight,
-            delay,
-            scores,
-            np.array([*parameters, 0.0]),
-            np.empty(self._work(len(s.w))),
-            s.stored.reshape(-1),
-            s.w,
-            s.S.reshape(-1),
-            s.z.reshape(-1),
-            s.n,
-        )
-        d, at, steps = len(s.w), 0, len(rows) + delay
-        piece = max(int(PIECE / (d**3 + d * s.stored.size)), 1)  # no rule takes more for a step
-        while True:
-            stop, began = min(at + piece, steps), time.monotonic()
-            kernel(*arguments, at, stop)
-            took, at = time.monotonic() - began, stop
-            if at == steps:
-                break
-            if took < 0.05:
-                piece *= 2
-            elif took > 0.2:
-                piece = max(piece // 2, 1)
+        work = np.empty(self._work(len(s.w)))
+        pieces.run(kernel, parameters, work, s, (rows, target, weight, delay, scores))
 
     def contents(self) -> Contents:
         """What a file is to hold of this rule.
@@ -375,13 +314,15 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
             validate.flag(result, "fit_intercept")
             result._check()
         except ValueError as error:
-            raise ModelFileError(f"has an option that is impossible: {error}") from None
+            raise ModelFileError(
+                f"is not a valid model file: it has an impossible option: {error}"
+            ) from None
         facts, arrays = contents.facts, contents.arrays
-        require(set(facts) == {"classes", "features", "tau"}, "strange facts")
+        require(set(facts) == {"classes", "features", "tau"}, "unexpected facts")
         require(set(arrays) == set(ARRAYS), "the wrong tensors")
         d, tau = facts["features"], facts["tau"]
-        require(type(d) is int and 1 <= d <= arrays["w"].size, "a wrong number of features")
-        require(type(tau) is float and bool(np.isfinite(tau)), "a wrong threshold")
+        require(type(d) is int and 1 <= d <= arrays["w"].size, "an invalid number of features")
+        require(type(tau) is float and bool(np.isfinite(tau)), "an invalid threshold")
         result.classes_ = labels_of(facts["classes"])
         two = len(result.classes_) == 2 and np.array_equal(
             np.sort(result.classes_), result.classes_
@@ -434,9 +375,9 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _replace(self, s: State) -> None:
         if not np.isfinite(s.w).all():
-            raise _too_large()
+            raise too_large()
         if not self._definite(s):
-            raise _indefinite()
+            raise indefinite()
         s.tau = self._tau()
         self._state = s
 
@@ -450,82 +391,3 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
         """As above, as the AttributeError that ``hasattr`` expects."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
-
-
-class Weighted:
-    """For rules in which the weight of a row has a meaning; comes before :class:`OnlineRule`."""
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Learn from these rows alone, in one pass in the given order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels, two different ones.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row in the sum of squares.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)  # type: ignore[attr-defined]
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Any:
-        """Learn from more rows, in the given order.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The rows.
-        y : array-like of shape (n,)
-            Their labels.
-        classes : array-like of shape (2,), optional
-            Both labels; needed by the first call unless y holds both.
-        sample_weight : array-like of shape (n,), optional
-            Weight of each row in the sum of squares.
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, y, classes, sample_weight)  # type: ignore[attr-defined]
-
-
-def _too_large() -> ValueError:
-    return ValueError(
-        "these rows make the weights overflow, or a second moment singular; scale the features, "
-        "for example with sklearn.preprocessing.StandardScaler, or take a larger ridge"
-    )
-
-
-def _indefinite() -> ValueError:
-    return ValueError(
-        "with these rows the covariance of the weights is no longer positive definite, so they are "
-        "not learned; scale the features, for example with sklearn.preprocessing.StandardScaler, "
-        "leave out columns that follow from others, or take a larger ridge"
-    )
-
-
-def _two_labels(y: Labels, classes: Any) -> Labels:
-    check_classification_targets(y)
-    labels: Labels = np.unique(y if classes is None else np.asarray(classes))
-    if len(labels) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass, with "
-            f"{len(labels)} labels. Wrap the rule in sklearn.multiclass.OneVsRestClassifier"
-        )
-    if len(labels) < 2:
-        raise ValueError(
-            f"only one class is in the data, {labels.tolist()}; learning begins with both, or "
-            "with partial_fit(X, y, classes=[negative, positive])"
-        )
-    return labels

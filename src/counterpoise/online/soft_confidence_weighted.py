@@ -10,7 +10,8 @@ from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import SCW as KERNEL
 from counterpoise.online.confidence_weighted import TINY, deviation_after, hard_step, quantile
-from counterpoise.online.rule import OnlineRule, State
+from counterpoise.online.rule import OnlineRule
+from counterpoise.online.state import State
 
 ETA = {"I": 0.75, "II": 0.9}
 

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
-from counterpoise.encoding.encoding import MOST, Encoding
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.state import State
@@ -328,9 +329,9 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
 def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
-        return DataError("columns or labels are not of the type that they were")
+        return DataError("columns or labels have changed their type")
     return DataError(
-        f"column {new[0].column!r} holds {new[0].value!r}, which is none of the categories given "
+        f"column {new[0].column!r} holds {new[0].value!r}, which is not among those given "
         "or found when the frame was read before; add it, and cache frames that change"
     )
 

@@ -60,10 +60,10 @@ def columns_of(
     Columns
     """
     if missing not in ("error", "drop", "indicate"):
-        raise DataError(f"missing is 'error', 'drop' or 'indicate', not {missing!r}")
+        raise DataError(f"missing must be 'error', 'drop' or 'indicate', got {missing!r}")
     for name, buckets in (hashed or {}).items():
         if type(buckets) is not int or not 1 <= buckets <= 2**32:
-            raise DataError(f"hashed wants a number of buckets for {name!r}, not {buckets!r}")
+            raise DataError(f"hashed must give a number of buckets for {name!r}, got {buckets!r}")
     if features is not None and not len(features):
         raise DataError("features is empty: no column is left to learn from")
     return Columns(
@@ -262,7 +262,7 @@ def _size(df: DataFrame, name: str, field: Any, column: Any) -> int:
         return int(noted)
     first = df.select(functions.size(column).alias("n")).where("n >= 0").first()
     if first is None or not first["n"]:
-        raise DataError(f"column {name!r} has no vector with entries in it")
+        raise DataError(f"column {name!r} has no vector with entries")
     return int(first["n"])
 
 

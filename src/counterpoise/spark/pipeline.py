@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.features import FixedMap
-from counterpoise.jobs.store import contents_of, of_contents
+from counterpoise.jobs.file import contents_of, of_contents
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.options import options_of, plain_options
 from counterpoise.spark.fit import dressed, fit
@@ -149,7 +149,7 @@ class BalancedRidgeModel(
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         if self.model is None:
-            raise ValueError("this model was never fitted")
+            raise ValueError("this model is not fitted")
         said, raw = self.getPredictionCol(), self.getRawPredictionCol()
         made = predict(dataset, self.model, said, raw)
         # What the evaluators of pipelines want: numbers as doubles, several scores as a vector.
@@ -177,7 +177,7 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:
         """Write the parameters as pipelines do, and the model file beside them."""
         if self.instance.model is None:
-            raise ValueError("this model was never fitted")
+            raise ValueError("this model is not fitted")
         DefaultParamsWriter.saveMetadata(self.instance, path, self.sparkSession)
         data = modelfile.to_bytes(contents_of(stored_of(self.instance.model)))
         frame = self.sparkSession.createDataFrame([(bytearray(data),)], "model binary")

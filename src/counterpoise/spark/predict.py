@@ -18,9 +18,10 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.exact.scores import Scores
+from counterpoise.jobs.file import save as save_stored
+from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Stored, require_learned, stored_model
-from counterpoise.jobs.store import save as save_stored
+from counterpoise.jobs.store import Stored, require_learned
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
 
@@ -57,7 +58,7 @@ def predict(
     taken = [name for name in df.columns if name.lower() in (prediction.lower(), score.lower())]
     if taken:
         raise DataError(
-            f"the frame has a column {taken[0]!r} already; give the new ones other names with "
+            f"the frame already has a column {taken[0]!r}; give the new ones other names with "
             "prediction=... and score=..."
         )
     current, large = _source(model), large_types(df)
@@ -168,7 +169,7 @@ def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str
             vectors[base] = vectors.get(base, 0) + 1
         elif learned == "number" and kind != "number" and name not in encoding.columns.numeric:
             raise DataError(
-                f"column {name!r} was learned as numbers, and holds {kind} in this frame; cast it"
+                f"column {name!r} was learned as numbers, but holds {kind} in this frame; cast it"
             )
         columns[base] = column
     return columns, vectors

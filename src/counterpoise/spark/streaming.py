@@ -19,9 +19,10 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
+from counterpoise.jobs.file import contents_of, of_contents, stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
-from counterpoise.jobs.store import Record, Stored, contents_of, of_contents, stored_model
+from counterpoise.jobs.store import Record, Stored
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark.fit import encoded, learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of

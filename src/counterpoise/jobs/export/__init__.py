@@ -19,5 +19,5 @@ def deciding(stored: Stored) -> Scores:
     """Scores of a model, or of what it has chosen; raise if it has learned one class only."""
     scores = answering(stored).scores_
     if scores.classes.seen.sum() < 2:
-        raise DataError("the model has learned one class only; there is nothing to decide")
+        raise DataError("the model has learned only one class; there is nothing to decide")
     return scores

@@ -1,0 +1,219 @@
+"""How learning begins: with a new model, with the map of another, or where a file left off.
+
+Options are named once and stored. A file that exists says what they are; naming other ones is an
+error, except for the few that may change on the way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.errors import Remedy, Setting
+from counterpoise.features import FixedMap
+from counterpoise.features.given import text_of
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.store import Model, Stored, answering, fits, require_learned
+from counterpoise.modelfile.options import options_of, plain_options
+from counterpoise.streams import DataError
+
+ANEW = Remedy("learn into a new file")
+AUTO = "auto"
+
+
+def made(options: Mapping[str, Any], columns: Columns) -> Model:
+    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses."""
+    if options.get("features") != AUTO:
+        return BalancedRidgeClassifier(**options)
+    _require_open(options, columns)
+    return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
+
+
+def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | None) -> Encoding:
+    """Return how columns become features in a new model.
+
+    ``columns`` holds the fields of Columns that the user has set. If ``source`` is given, the new
+    model begins with the map of that model file, and ``options`` get what comes with it.
+    """
+    like = None if source is None else _borrowed(source, options)
+    if like is not None:
+        columns = {**asdict(like.columns), **columns}
+    if not columns.get("label"):
+        raise DataError(
+            "no column is named as the label",
+            Remedy("name the column that holds the labels", "label"),
+        )
+    encoding = Encoding(Columns(**columns))
+    if like is not None:
+        encoding = replace(encoding, kinds=like.kinds, features=like.features)
+        _require_alike(encoding, like.columns, str(source))
+    made(options, encoding.columns).check()
+    return encoding
+
+
+def resumed(
+    path: str,
+    columns: Mapping[str, Any],
+    options: Mapping[str, Any],
+    chunk_rows: int | None,
+    source: str | None,
+) -> tuple[Stored, bool]:
+    """Return a model that goes on learning, and whether its columns were amended.
+
+    What the user has set must be as it was, except for what may change on the way. ``source`` is a
+    model file that it is said to have begun with.
+    """
+    stored = stored_model(path)
+    before = stored.encoding.columns
+    wanted = _changed(stored, columns, path)
+    if wanted.drop != before.drop:
+        columns = {**columns, "drop": wanted.drop}
+    options = _named(typed(options, stored.encoding.labels))
+    params = _named(stored.model.get_params(deep=False))
+    if params["features"] == AUTO:
+        _require_open(options, wanted)
+    # Apart: a model that chooses has an option of its own called drop.
+    for now, then in (
+        (columns, asdict(wanted)),
+        (options, params),
+        (
+            {} if chunk_rows is None else {"chunk_rows": chunk_rows},
+            {"chunk_rows": stored.chunk_rows},
+        ),
+    ):
+        for name, value in now.items():
+            if value != then[name]:
+                text = f" is {shown(value)}, but {path} was learned with {shown(then[name])}"
+                raise DataError((Setting(name), text), Remedy("leave the option out"), ANEW)
+    if source is not None:
+        _require_same_map(stored.model, path, source)
+    encoding = replace(stored.encoding, columns=wanted)
+    return replace(stored, encoding=encoding), wanted != before
+
+
+def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
+    result = dict(options)
+    for name in ("class_weight", "costs"):
+        value = result.get(name)
+        if isinstance(value, Mapping) and labels == "int":
+            try:
+                result[name] = {int(key): number for key, number in value.items()}
+            except ValueError:
+                raise DataError(
+                    (Setting(name), f" names {list(value)}, but labels are whole numbers")
+                ) from None
+    features = {"features": result.pop("features")} if "features" in result else {}
+    return {**options_of(plain_options(result), result), **features}
+
+
+def shown(value: Any) -> str:
+    """Return the value of an option in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value)) or "nothing"
+    return "none" if value is None else str(value)
+
+
+# Beginning with the map of another model
+
+
+def _borrowed(path: str, options: dict[str, Any]) -> Encoding:
+    """Let options begin with what another model file has fixed, and return its encoding."""
+    stored = require_learned(stored_model(path), path)
+    model = answering(stored)
+    options.setdefault("ridge", model.ridge)
+    if stored.model is model and model.features_ is None:
+        raise DataError(f"{path} has no map of the features to begin with; leave it out")
+    if model.state_.warmup is not None:
+        raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
+    options["features"] = model.features_
+    return stored.encoding
+
+
+def _require_alike(encoding: Encoding, theirs: Columns, path: str) -> None:
+    """Raise if columns are not wanted as the map that was borrowed knows them."""
+    mine, kinds = encoding.columns, encoding.kinds
+    strange = [f.column for f in encoding.features if not fits(f, encoding)]
+    strange += [name for name, kind in mine.told.items() if kinds.get(name, kind) != kind]
+    for name, buckets in theirs.hashed.items():
+        if (mine.hashed.get(name), mine.seed) != (buckets, theirs.seed):
+            strange.append(name)
+    if strange:
+        raise DataError(
+            f"column {strange[0]!r} is a feature of the map of {path}, and the options say "
+            "otherwise; leave them out, or learn without that map"
+        )
+
+
+def _require_same_map(model: Model, path: str, source: str) -> None:
+    """Raise if the map of another file, if it still exists, is not what was begun with."""
+    if not os.path.exists(source) or os.path.samefile(source, path):
+        return
+    fixed = getattr(model, "features", AUTO)
+    other = answering(require_learned(stored_model(source), source)).features_
+    if fixed is other is None:
+        return
+    if isinstance(fixed, FixedMap) and other is not None:
+        first = slice(fixed.first)  # later features do not matter
+        mine, theirs = (
+            (one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist())
+            for one in (fixed, other)
+        )
+        if mine == theirs:
+            return
+    raise DataError(
+        f"{path} did not begin with the map that {source} has now",
+        Remedy("leave {} out", "features"),
+        ANEW,
+    )
+
+
+# Options that were stored
+
+
+def _changed(stored: Stored, columns: Mapping[str, Any], path: str) -> Columns:
+    """Return the columns as they are wanted now, with what may change on the way."""
+    before = stored.encoding.columns
+    known = stored.model.classes_.tolist()
+    classes = columns.get("classes", before.classes)
+    if classes and not {str(label) for label in known} <= set(classes):
+        text = f" is {shown(classes)}, but {path} has learned {', '.join(map(str, known))}"
+        raise DataError((Setting("classes"), text), Remedy("name these too"), ANEW)
+    more = [name for name in columns.get("drop", ()) if name not in before.drop]
+    seen = [name for name in more if stored.encoding.knows(name)]
+    # A column that was never learned can be left out at any time.
+    drop = before.drop if seen else tuple(sorted({*before.drop, *more}))
+    return replace(before, classes=classes, drop=drop)
+
+
+def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
+    """Raise if an option decides what a model that chooses decides by itself."""
+    costs = (" balances the classes, with ", Setting("costs"), " if you like")
+    given = {*options, *(["weight"] if columns.weight is not None else [])}
+    for name, what in (
+        ("ridge", (" chooses the ridge",)),
+        ("scale", (" scales by itself",)),
+        ("class_weight", costs),
+        ("fit_intercept", (" has a constant",)),
+        ("weight", (" counts rows",)),
+    ):
+        if name in given:
+            raise DataError((Setting("features", AUTO), *what), Remedy("leave {} out", name))
+
+
+def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the map by its name, to be compared."""
+    result = dict(options)
+    if "candidates" in result:
+        result["features"] = AUTO
+    elif result.get("features") not in (None, AUTO):
+        result["features"] = text_of(result["features"])
+    return result

@@ -1,0 +1,203 @@
+"""Model files that were learned from streams, written whole and checked when they are read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Counts, Matrix
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.jobs.store import MOST_RECENT, TIMES, Model, Record, Stored, Window, fits
+from counterpoise.modelfile import container as modelfile
+from counterpoise.modelfile.container import ModelFileError, require
+from counterpoise.streams import Mark
+from counterpoise.streams.chunk import STARTS
+
+BUCKETS = 2**32  # of a hashed column: more values the hash does not have
+KINDS: dict[str, type[Model]] = {
+    kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
+}
+
+
+def save(path: str, stored: Stored) -> None:
+    """Write a model file, wholly or not at all."""
+    modelfile.save(path, contents_of(stored))
+
+
+def contents_of(stored: Stored) -> modelfile.Contents:
+    """Return what the file of a model holds."""
+    inputs = {
+        key: {
+            **asdict(record.mark),
+            "starts": list(record.starts),
+            "dropped": record.dropped,
+            "times": record.times,
+        }
+        for key, record in stored.records.items()
+    }
+    stream = {
+        "encoding": stored.encoding.plain(),
+        "chunk_rows": stored.chunk_rows,
+        "inputs": inputs,
+        "order": list(stored.records),
+        "positive": stored.positive,
+        "settled": stored.settled,
+        "forgotten": stored.forgotten,
+    }
+    if stored.window is not None:
+        counts = [list(count) for count in stored.window.counts]
+        stream["window"] = {"rows": stored.window.rows, "counts": counts}
+    lists: dict[str, list[Any]] = {
+        "features": [list(feature) for feature in stored.encoding.features]
+    }
+    if stored.held is not None:
+        lists["held"] = stored.held.tolist()
+    if stored.recent is not None:
+        # Six digits are enough for a rank; rounding again changes nothing.
+        lists["recent"] = [
+            [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
+        ]
+    return replace(stored.model.contents(), stream=stream, lists=lists)
+
+
+def stored_model(path: str) -> Stored:
+    """Load a file that was learned from a stream."""
+    return of_contents(modelfile.load(path), path)
+
+
+def of_contents(contents: modelfile.Contents, path: str) -> Stored:
+    """Return the model that a file holds, checked; ``path`` is its name in messages."""
+    if contents.kind not in KINDS or contents.stream is None:
+        raise ModelFileError(
+            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
+            "become features; use it from Python, or learn a model with counterpoise learn"
+        )
+
+    def build() -> Stored:
+        plain = replace(contents, stream=None, lists={})
+        return _stream(contents, KINDS[contents.kind].from_contents(plain))
+
+    return modelfile.believed(path, build)
+
+
+def _stream(contents: modelfile.Contents, model: Model) -> Stored:
+    """The part of a file that is about the stream, checked."""
+    stream: dict[str, Any] = contents.stream or {}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
+    require(set(stream) - {"window"} == wanted, "an unexpected stream")
+    chunk_rows = stream["chunk_rows"]
+    require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
+    named = set(contents.lists) - {"recent", "held"} == {"features"}
+    require(named, "names that are not those of its features")
+    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
+    kinds = {"number", "category", "bucket", "missing"}
+    require(all(f.kind in kinds for f in features), "features of an unknown kind")
+    require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
+    plain = stream["encoding"]
+    require(set(plain) == {"columns", "kinds", "labels"}, "an unexpected encoding")
+    values = plain["columns"]
+    require(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
+    for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
+        require(isinstance(values[name], list), f"an invalid list of columns to {name}")
+        values[name] = tuple(map(_text, values[name]))
+    buckets = values["hashed"].values()
+    require(
+        all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "an invalid number of buckets"
+    )
+    require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
+    require(
+        values["missing"] in ("error", "drop", "indicate"), "an invalid rule for missing values"
+    )
+    require(bool(_text(values["label"])), "no label column")
+    require(values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column")
+    require(values["decimal"] in (".", ","), "an invalid decimal sign")
+    time_format = values["time_format"]
+    require(time_format is None or "%" in _text(time_format), "an invalid format of dates")
+    known = {"number", "text", "time", "hash"}
+    require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
+    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
+    require(hashed <= set(values["hashed"]), "a hashed column without buckets")
+    require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    require(all(fits(feature, encoding) for feature in features), "features of other columns")
+    text = [isinstance(label, str) for label in model.classes_.tolist()]
+    require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
+    require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
+    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    rows = sum(record.mark.rows for record in records.values())
+    settled, positive = stream["settled"], stream["positive"]
+    require(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
+    forgotten = stream["forgotten"]
+    require(
+        type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
+    )
+    held = _held(contents.lists.get("held"), len(features), records)
+    labels = [(type(label), label) for label in model.classes_.tolist()]
+    require(positive is None or (type(positive), positive) in labels, "an invalid positive class")
+    recent = _recent(contents.lists.get("recent"), len(labels))
+    window = None
+    if "window" in stream:
+        window = _window(stream["window"], rows + forgotten)
+        types = {type(label) for count in window.counts for label in count[:2]}
+        require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
+    return Stored(
+        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten
+    )
+
+
+def _held(plain: list[Any] | None, d: int, records: dict[str, Record]) -> Counts | None:
+    """Rows that hold each feature, checked."""
+    if plain is None:
+        return None
+    most = sum(record.mark.rows * record.times for record in records.values())
+    good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
+    require(good and most < 2**63, "impossible counts of its features")
+    return np.array(plain, dtype=np.int64)
+
+
+def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
+    """Scores of the last rows, checked."""
+    if plain is None:
+        return None
+    require(len(plain) == (1 if classes == 2 else classes) and classes > 1, "malformed scores")
+    for column in plain:
+        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
+        require(good and all(type(value) is float for value in column), "malformed scores")
+    result = np.array(plain).T
+    require(bool(np.isfinite(result).all()), "scores that are not finite")
+    return result
+
+
+def _record(plain: dict[str, Any]) -> Record:
+    wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
+    require(set(plain) == wanted, "an unexpected record of an input")
+    for name in ("rows", "size", "dropped", "times"):
+        require(
+            type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
+        )
+    require(type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "an invalid record")
+    mark = Mark(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
+    starts = plain["starts"]
+    require(isinstance(starts, list) and len(starts) <= len(STARTS), "an invalid record")
+    require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
+
+
+def _window(plain: dict[str, Any], rows: int) -> Window:
+    """Scores since the last line of a metrics file, checked but for the type of the labels."""
+    require(set(plain) == {"rows", "counts"}, "an unexpected window")
+    require(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "an invalid window")
+    for count in plain["counts"]:
+        require(len(count) == 3 and type(count[2]) is int and count[2] > 0, "an invalid window")
+    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
+
+
+def _text(value: Any) -> str:
+    require(isinstance(value, str), "something that is not text where text belongs")
+    result: str = value
+    return result

@@ -1,0 +1,167 @@
+"""Guards while learning: labels and columns that are more likely mistakes than news."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from counterpoise.encoding.encoding import Encoded, Encoding
+from counterpoise.errors import Message, Remedy, Setting
+from counterpoise.jobs.store import Record
+from counterpoise.streams import Chunk, DataError
+
+SETTLED = 1000  # rows after which a new label is more likely a mistake
+
+
+@dataclass
+class Guards:
+    """What the user allows, and what the user should be told.
+
+    Attributes
+    ----------
+    path : str
+        The model file.
+    positive : str, optional
+        The class that alerts are about, as it is written.
+    new_class : bool
+        Whether a model that is no longer young may learn a label that it does not know.
+    new_columns : bool
+        Whether tables may have columns that were not learned, or lack some that were.
+    notes : dict of Message
+        What the user should be told at the end, by subject.
+    """
+
+    path: str
+    positive: str | None = None
+    new_class: bool = False
+    new_columns: bool = False
+    notes: dict[Any, Message] = field(default_factory=dict)
+
+    # Labels
+
+    def named(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Return the classes that options name, by option."""
+        named = {} if self.positive is None else {"positive": [self.positive]}
+        for name in ("costs", "class_weight"):
+            if isinstance(options.get(name), Mapping):
+                named[name] = [str(label) for label in options[name]]
+        return named
+
+    def require_named(self, options: Mapping[str, Any], known: Iterable[Any], where: str) -> None:
+        """Raise if an option names a class that is not among those known."""
+        labels = [str(label) for label in known]
+        for option, names in self.named(options).items():
+            strange = [name for name in names if name not in labels]
+            if strange:
+                text = f" names the class {strange[0]!r}, but the classes are {', '.join(labels)}"
+                raise DataError(
+                    (f"{where}: ", Setting(option), text),
+                    Remedy("correct it"),
+                    Remedy("name all classes with {} if it comes later", "classes"),
+                )
+
+    def note_unseen(self, options: Mapping[str, Any], known: Sequence[str]) -> None:
+        """Note the classes that options name and that no row has yet."""
+        for option, names in self.named(options).items():
+            for name in names:
+                if name not in known:
+                    text = f" names the class {name!r}, but no row has it yet; the classes are "
+                    self.notes[option, name] = Message(
+                        ("warning: ", Setting(option), text, ", ".join(known))
+                    )
+
+    def require_labels(
+        self,
+        chunk: Chunk,
+        encoded: Encoded,
+        known: list[Any],
+        options: Mapping[str, Any],
+        declared: tuple[str, ...],
+        settled: int,
+    ) -> None:
+        """Raise if a label is new where none should be, or an option names none of the labels.
+
+        ``known`` are the labels learned so far, ``declared`` the only ones that there may be (none
+        for any), ``settled`` the rows that were learned in runs that have ended.
+        """
+        labels = np.unique(encoded.y).tolist()
+        if not known or self.positive is not None:
+            everything = {*map(str, known), *map(str, labels)}
+            if len(everything) > 1 and not declared:
+                self.require_named(options, sorted(everything), chunk.source)
+        new = [label for label in labels if label not in known]
+        if len(known) < 2 or not new or declared:
+            return
+        if settled >= SETTLED and not self.new_class:
+            raise chunk.error(
+                _first(encoded, new),
+                f"label {str(new[0])!r} is new: {self.path} has learned {settled:,} rows of "
+                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}",
+                Remedy("correct it"),
+                Remedy("learn new classes", "new_class", True),
+            )
+        if settled:
+            for label in new:
+                row = chunk.first + _first(encoded, [label])
+                self.notes["label", label] = Message(
+                    f"warning: {chunk.source}, row {row}: label {str(label)!r} is a new class "
+                    f"besides {', '.join(map(str, known[:6]))}"
+                )
+
+    # Columns
+
+    def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
+        """Raise if a table lacks columns that were learned, unless it may."""
+        if lacking and not self.new_columns:
+            self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
+
+    def notice_columns(
+        self,
+        chunk: Chunk,
+        lacking: list[str],
+        before: Encoding,
+        after: Encoding,
+        others: Iterable[Record],
+    ) -> None:
+        """Raise if a table has other columns than those before, or note it if it may.
+
+        ``before`` and ``after`` are what was known of the columns without and with these rows,
+        ``others`` the records of the other inputs.
+        """
+        columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
+        new = [name for name in columns if not before.knows(name)]
+        if not any(one.mark.rows for one in others) or chunk.entries is not None:
+            return
+        if not chunk.table:  # rows need not have every field, but one with another name is told of
+            if new:
+                listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
+                self.notes.setdefault(
+                    ("fields", chunk.source),
+                    Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
+                )
+            return
+        if new and not self.new_columns:
+            self._refuse(chunk, new[0], "has", "which earlier files do not have")
+        for names, text in (
+            (new, "new, and 0 in all earlier rows"),
+            (lacking, "absent, and taken as 0"),
+        ):
+            for name in names:
+                self.notes.setdefault(
+                    ("column", name, text), Message(f"{chunk.source}: column {name!r} is {text}")
+                )
+
+    def _refuse(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
+        both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
+        remedies = [Remedy(both, "new_columns", True)]
+        if verb == "has":
+            remedies.append(Remedy("leave the column out", "drop", [name]))
+        raise DataError(f"{chunk.source} {verb} column {name!r}, {what}", *remedies)
+
+
+def _first(encoded: Encoded, labels: list[Any]) -> int:
+    """Return the first row of a chunk that has one of these labels."""
+    return int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, labels).argmax()])

@@ -1,0 +1,97 @@
+"""What is in a model file, described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Matrix
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact.scaling import spread
+from counterpoise.exact.scores import condition
+from counterpoise.features.given import text_of
+from counterpoise.jobs.store import Model, Stored, answering
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return names of which no two are the same.
+
+    The category "b=c" of a column "a" and the category "c" of a column "a=b" share one.
+
+    Examples
+    --------
+    >>> from counterpoise.jobs.inspect import unique
+    >>> unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"])
+    ['a=b=c', 'd', 'a=b=c (2)', 'a=b=c (2) (2)']
+    """
+    taken: dict[str, int] = {}  # and how often each was asked for
+    for name in names:
+        found = name
+        while found in taken:
+            taken[name] += 1
+            found = f"{name} ({taken[name]})"
+        taken[found] = 1
+    return list(taken)
+
+
+def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
+    """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
+
+    No two names are the same; the weights are zero if nothing was learned.
+    """
+    names = unique([feature.name for feature in stored.encoding.features])
+    if not stored.model.__sklearn_is_fitted__():
+        return names, np.zeros((1, len(names))), None
+    model = answering(stored)
+    weights: Matrix = model.coef_ * spread(model.state_.moments)
+    if model.features_ is None:
+        return names, weights, None
+    return unique(model.features_.names(names)), weights, model.features_.map.text
+
+
+def _named(model: Model) -> str | None:
+    return text_of(model.features) if isinstance(model, BalancedRidgeClassifier) else None
+
+
+def _condition(model: BalancedRidgeClassifier) -> float:
+    """Condition number of what is solved."""
+    state = model.state_
+    return condition(state.moments, state.classes, model.options_, model.ridge_)
+
+
+def described(stored: Stored) -> dict[str, Any]:
+    """Return what is in a model file, as JSON can hold it."""
+    encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
+    names, weights, mapped = weighed(stored)
+    judged, dropped = None, {}
+    model = answering(stored) if fitted else stored.model
+    classes = model.classes_.tolist()
+    if isinstance(stored.model, ChoosingClassifier) and fitted:
+        judged = {
+            name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
+            for name, by_ridge in stored.model.g_means_.items()
+        }
+        dropped = stored.model.dropped_
+    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    return {
+        "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
+        "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
+        "candidates": judged,
+        "dropped": dropped,
+        "columns": asdict(encoding.columns),
+        "positive": None if stored.positive is None else str(stored.positive),
+        "kinds": encoding.kinds,
+        "ridge": answering(stored).ridge_ if fitted else None,
+        "condition": _condition(answering(stored)) if fitted else None,
+        "chunk_rows": stored.chunk_rows,
+        "inputs": {
+            key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
+            for key, record in stored.records.items()
+        },
+        "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
+        "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
+    }
