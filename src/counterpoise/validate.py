@@ -31,27 +31,7 @@ def rows(
     accept_sparse: bool = True,
     least: int = 1,
 ) -> Any:
-    """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose ``n_features_in_`` and ``feature_names_in_`` count.
-    X : array-like, data frame or CSR matrix of shape (n, d)
-        The rows.
-    y : array-like of shape (n,), optional
-        Their labels.
-    reset : bool, default=False
-        Take the width and the names from X instead of comparing.
-    accept_sparse : bool, default=True
-        Whether a CSR matrix will do.
-    least : int, default=1
-        How many rows there must be.
-
-    Returns
-    -------
-    X, or X and y
-    """
+    """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite."""
     if not reset and _is_plain(estimator, X, y):
         return X if y is None else (X, y)
     from sklearn.utils.validation import validate_data
@@ -115,18 +95,7 @@ def _no_number(name: Any, what: str, dated: bool) -> str:
 
 
 def nameless(estimator: Any) -> Any:
-    """The same estimator for rows that are arrays, whose features need no names.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        An estimator.
-
-    Returns
-    -------
-    BaseEstimator
-        One that shares all that was learned.
-    """
+    """The same estimator for rows that are arrays, whose features need no names."""
     result = object.__new__(type(estimator))
     result.__dict__.update(estimator.__dict__)
     result.__dict__.pop("feature_names_in_", None)
@@ -151,15 +120,7 @@ def _is_plain(estimator: Any, X: Any, y: Any) -> bool:
 
 
 def require_finite(estimator: Any, X: Rows) -> None:
-    """Raise if a value of X is NaN or infinite, naming where.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose features these are.
-    X : ndarray or CSR matrix of shape (n, d)
-        The rows.
-    """
+    """Raise if a value of X is NaN or infinite, naming where."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
@@ -181,15 +142,7 @@ def require_finite(estimator: Any, X: Rows) -> None:
 
 
 def require_bounded(estimator: Any, X: Rows) -> None:
-    """Raise if a value of X is NaN, infinite, or so large that its square would overflow.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose features these are.
-    X : ndarray or CSR matrix of shape (n, d)
-        The rows.
-    """
+    """Raise if a value of X is NaN, infinite, or so large that its square would overflow."""
     if not X.shape[0] or (X.max() <= LARGEST and X.min() >= -LARGEST):
         return
     require_finite(estimator, X)
@@ -207,37 +160,13 @@ def refuse_large(estimator: Any, size: Vector) -> None:
 
 
 def feature_name(estimator: Any, column: int) -> str:
-    """What to call a feature in a message.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose feature it is.
-    column : int
-        Its position.
-
-    Returns
-    -------
-    str
-    """
+    """What to call a feature in a message."""
     names = getattr(estimator, "feature_names_in_", None)
     return f"feature {column}" if names is None else f"feature {str(names[column])!r}"
 
 
 def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
-    """Sample weights as a vector.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n,), float or None
-        The weights.
-    rows : int
-        How many are wanted.
-
-    Returns
-    -------
-    ndarray of shape (n,), or None
-    """
+    """Sample weights as a vector."""
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -260,38 +189,14 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
 
 
 def whole(value: Any, name: str) -> int:
-    """Raise unless an argument is a whole number that is not negative, and return it.
-
-    Parameters
-    ----------
-    value : object
-        The argument.
-    name : str
-        What it is called.
-
-    Returns
-    -------
-    int
-    """
+    """Raise unless an argument is a whole number that is not negative, and return it."""
     if not (isinstance(value, (int, np.integer)) and value >= 0):
         raise ValueError(f"{name}={value!r} must be a whole number that is not negative")
     return int(value)
 
 
 def number(name: Any, value: Any) -> float:
-    """Raise unless a feature of an event is a number that can be learned, and return it.
-
-    Parameters
-    ----------
-    name : object
-        What the feature is called.
-    value : object
-        Its value.
-
-    Returns
-    -------
-    float
-    """
+    """Raise unless a feature of an event is a number that can be learned, and return it."""
     try:
         result = float(value)
     except (TypeError, ValueError):
@@ -315,25 +220,13 @@ def number(name: Any, value: Any) -> float:
 
 
 def require_some_weight(weight: Vector) -> None:
-    """Raise if all weights are zero.
-
-    Parameters
-    ----------
-    weight : ndarray
-        Weights of rows or of classes.
-    """
+    """Raise if all weights are zero."""
     if not weight.any():
         raise ValueError("every sample_weight is zero: there is nothing to fit")
 
 
 def require_labels(y: Labels) -> None:
-    """Raise, in scikit-learn's words, if these are measurements and not labels.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        The labels. Many different ones among a few rows are nothing to warn about in a stream.
-    """
+    """Raise, in scikit-learn's words, if these are measurements and not labels."""
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(np.repeat(np.unique(y), 2))
@@ -346,15 +239,7 @@ def require_no_nan(classes: Labels) -> None:
 
 
 def require_one_type(y: Labels, known: Labels) -> None:
-    """Raise if some labels are text and the others numbers.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        New labels.
-    known : ndarray of shape (c,)
-        Labels learned before.
-    """
+    """Raise if some labels are text and the others numbers."""
     if not (len(y) and len(known)):
         return
     text = isinstance(y[:1].tolist()[0], str), isinstance(known[:1].tolist()[0], str)
@@ -367,15 +252,7 @@ def require_one_type(y: Labels, known: Labels) -> None:
 
 
 def require_y(estimator: Any, y: Any) -> None:
-    """Raise, in scikit-learn's words, if there are no labels.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Who wants them.
-    y : array-like or None
-        The labels.
-    """
+    """Raise, in scikit-learn's words, if there are no labels."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
@@ -389,16 +266,6 @@ def all_or_nothing(estimator: E) -> Iterator[E]:
 
     If the block raises, the estimator was never touched; there is nothing to undo. Whenever a
     signal comes, it finds all attributes of before or all of after: they are one reference.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose state objects must be replaced, not changed, within the block.
-
-    Yields
-    ------
-    BaseEstimator
-        The draft, to be worked on in the block.
     """
     draft = object.__new__(type(estimator))
     draft.__dict__.update(estimator.__dict__)

@@ -174,17 +174,8 @@ class State:
         """With more rows: this object, changed, or another in its place.
 
         Atomic with respect to signals: KeyboardInterrupt leaves either the old or the new state.
-
-        Parameters
-        ----------
-        batch : Batch
-            The rows.
-        limit : float
-            Bytes of memory that learning may take.
-        declared : ndarray, optional
-            All labels announced so far, if there are new ones.
-        names : list, optional
-            Names of all features, if there are new ones: they were 0 in every row before.
+        ``limit`` is in bytes. ``declared`` are all labels announced so far and ``names`` those of
+        all features, if there are new ones; a new feature was 0 in every row before.
         """
         base = self if names is None else self.widened(names, limit)
         known = base.declared if declared is None else declared
