@@ -82,7 +82,7 @@ def _engine(one: Fold) -> tuple[Callable[[], Any], Learner]:
     options = Options(scale=None)
 
     def begin() -> Any:
-        return Moments(LABELS[:0], one.X[0].copy()).with_labels(LABELS)
+        return Moments(LABELS, one.X[0].copy())
 
     def learn(moments: Any) -> None:
         progressive.scores(options, moments, LABELS, one.X, codes, 0)

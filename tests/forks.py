@@ -256,6 +256,7 @@ def _keep(link, child, given):
 
 def _become(request, given):
     """Have the descriptors, the environment and the folder that were asked for."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     apart = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 2 * MOST) for descriptor in given]
     for descriptor in (0, 1, 2, *given):
         os.close(descriptor)

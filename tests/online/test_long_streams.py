@@ -199,13 +199,13 @@ def test_units_of_columns_do_not_matter_to_cw(stream, covariance):
 
 
 def test_a_unit_that_is_none_is_refused_from_a_file():
-    contents = ConfidenceWeighted().fit(*noisy(50, 3))._contents()
+    contents = ConfidenceWeighted().fit(*noisy(50, 3)).contents()
     for bad in (3.0, -1.0, np.inf, np.nan):
         contents.arrays["z"] = np.array([1.0, 0.0, 0.5, bad])
         with pytest.raises(ModelFileError, match="no power of two"):
-            ConfidenceWeighted._of(contents)
+            ConfidenceWeighted.from_contents(contents)
     contents.arrays["z"] = np.array([1.0, 0.0, 0.5, 2.0**-1074])
-    ConfidenceWeighted._of(contents)
+    ConfidenceWeighted.from_contents(contents)
 
 
 def test_steps_of_cw_lose_nothing_where_the_variance_is_small():
