@@ -201,7 +201,7 @@ def test_moments_that_do_not_fit_together():
     X, y = stream(20, 3)
     with pytest.raises(ValueError, match="do not match"):
         Moments.of(X, y[:5])
-    with pytest.raises(ValueError, match="as many weights"):
+    with pytest.raises(ValueError, match="sample_weight must have shape \\(20,\\), got"):
         Moments.of(X, y, [1.0, 2.0])
     for other in (Moments.of(X[:, :1], y), Moments.of(X, y, extremes=True)):
         with pytest.raises(ValueError, match="cannot be combined"):

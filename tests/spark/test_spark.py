@@ -238,7 +238,7 @@ BAD = [
     (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),
     (lambda f: f.limit(0), {}, "no row to learn from"),
     (lambda f: f.select("y"), {}, "no column is left"),
-    (lambda f: f, {"missing": "maybe"}, "missing is 'error', 'drop' or 'indicate'"),
+    (lambda f: f, {"missing": "maybe"}, "missing must be 'error', 'drop' or 'indicate'"),
     (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
     (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
     (lambda f: f, {"features": []}, "features is empty"),
@@ -268,7 +268,7 @@ def test_predictions_are_those_of_the_model(cancer):
     assert np.allclose(rows["f"], alone.decision_function(matrix), atol=1e-9)
     with pytest.raises(DataError, match="lacks column 'x3'"):
         predict(cancer.drop("x3"), model)
-    with pytest.raises(DataError, match="'x3' was learned as numbers, and holds text"):
+    with pytest.raises(DataError, match="'x3' was learned as numbers, but holds text"):
         predict(cancer.withColumn("x3", functions.lit("a")), model)
     with pytest.raises(DataError, match="not fitted on a frame"):
         predict(cancer, alone)
@@ -580,7 +580,7 @@ def test_costs_by_number_survive_a_pipeline(cancer):
 
 def test_names_are_not_taken_twice(cancer):
     model = fit(cancer, "y")
-    with pytest.raises(DataError, match="a column 'Score' already"):
+    with pytest.raises(DataError, match="already has a column 'Score'"):
         predict(cancer.withColumn("Score", lit(1)), model)
     both = cancer.withColumn("x[0]", lit(1.0)).withColumn("x", array("x0", "x1"))
     with pytest.raises(DataError, match="have the same name"):
@@ -596,7 +596,7 @@ def test_missing_categories_and_weights(spark):
     model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
     assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
     lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
-    with pytest.raises(DataError, match="a weight cannot be indicated"):
+    with pytest.raises(DataError, match="a missing weight cannot be indicated"):
         fit(lacking, "y", weight="w", missing="indicate")
 
 
