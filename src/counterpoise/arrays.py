@@ -1,6 +1,6 @@
 """Names for the kinds of arrays that pass from hand to hand."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +19,3 @@ def scatters(c: int, d: int) -> NDArray[np.float64]:
     store = np.zeros(size + 7)
     at = -store.__array_interface__["data"][0] % 64 // 8
     return store[at : at + size].reshape(c, d, d)
-
-
-class Sums(Protocol):
-    """What moments are made of: :class:`~counterpoise.exact.moments.Moments` says what each is."""
-
-    labels: Labels
-    n: Vector
-    rest: Vector
-    lightest: Vector
-    N: Vector
-    stream: Vector
-    anchor: Vector
-    mean: Matrix
-    C: NDArray[np.float64]
-    peak: Matrix
-    removed: NDArray[np.float64]
-    away: NDArray[np.float64]
-    marks: NDArray[np.uint64]
-    low: Vector
-    high: Vector

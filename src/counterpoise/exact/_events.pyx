@@ -77,16 +77,6 @@ cdef class Events:
             self.scorer.learn_weighted(&row[0], k, omega)
             self.stale = True
 
-    def scores(self, dict row):
-        """Scores of a row by weights that are up to date; None if the problem is singular."""
-        self.fill(row)
-        return self.dots(&self.x[0])
-
-    def scores_array(self, const double[::1] row):
-        """Scores of a row by weights that are up to date; None if the problem is singular."""
-        self.check(row)
-        return self.dots(&row[0])
-
     def best(self, dict row):
         """Position of the predicted class of a row; -1 if the problem is singular."""
         self.fill(row)

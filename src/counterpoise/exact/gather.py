@@ -7,13 +7,13 @@ a feature is not 0, and not 1), and return its weight.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix, Rows, Sums, Vector
+from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact._moments import (
     gather,
     mark,
@@ -24,6 +24,9 @@ from counterpoise.exact._moments import (
     weigh,
 )
 from counterpoise.exact.removal import UNKNOWN
+
+if TYPE_CHECKING:
+    from counterpoise.exact.moments import Moments
 
 # Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
 DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
@@ -38,7 +41,7 @@ def fill(
     given: Vector | None,
     half_life: float | None,
 ) -> None:
-    """Sums of rows grouped by class, into moments that have seen nothing.
+    """Moments of rows grouped by class, into moments that have seen nothing.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ def _entries(X: Rows) -> tuple[Any, Any, Any]:
 
 
 def _settle(
-    result: Sums, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int
+    result: Moments, X: Rows, entering: list[tuple[NDArray[np.intp], Vector]], block: int
 ) -> None:
     """Move the anchor where the means of these rows have left it, and find the means anew.
 
@@ -235,7 +238,7 @@ def _filled_pays(X: Any) -> bool:
     return bool(DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS)
 
 
-def _extremes(X: Rows, rows: NDArray[np.intp], result: Sums) -> None:
+def _extremes(X: Rows, rows: NDArray[np.intp], result: Moments) -> None:
     if len(rows):
         X = X if len(rows) == X.shape[0] else X[rows]
         low, high = X.min(axis=0), X.max(axis=0)
@@ -262,7 +265,7 @@ def _faded(
 
 
 def _own_clocks(
-    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Sums
+    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Moments
 ) -> None:
     """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
     everything = np.zeros(len(weight))

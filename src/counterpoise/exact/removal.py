@@ -16,11 +16,16 @@ digits of a small one. Three records tell what is left:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Matrix, Sums, Vector
+from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.exact._moments import fold, places
+
+if TYPE_CHECKING:
+    from counterpoise.exact.moments import Moments
 
 EPS = float(np.finfo(np.float64).eps)
 GONE = 1e-12  # what rounding may leave of a sum, relative to what it was
@@ -41,7 +46,7 @@ class RemovalError(ValueError):
         self.feature = feature
 
 
-def remove(before: Sums, kept: Sums, gone: Sums) -> None:
+def remove(before: Moments, kept: Moments, gone: Moments) -> None:
     """Remove the rows of a sample from another, as if they had never been seen.
 
     Parameters
@@ -74,7 +79,7 @@ def remove(before: Sums, kept: Sums, gone: Sums) -> None:
 
 
 def _remove_class(
-    before: Sums, kept: Sums, k: int, label: object, gone: Sums, j: int, mean_b: Vector
+    before: Moments, kept: Moments, k: int, label: object, gone: Moments, j: int, mean_b: Vector
 ) -> None:
     """Chan's formulae backwards, for class k of what was there and class j of what goes."""
     n_a, n_b = float(kept.n[k]), float(gone.n[j])
@@ -127,7 +132,7 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
     return total, (a - (total - part)) + (b - part)
 
 
-def _is_empty(kept: Sums, k: int, n: float, n_a: float) -> bool:
+def _is_empty(kept: Moments, k: int, n: float, n_a: float) -> bool:
     """Whether nothing is left of a class that now has this weight.
 
     The marks tell where rows went with the weights that they came with. A row that went in
@@ -139,20 +144,20 @@ def _is_empty(kept: Sums, k: int, n: float, n_a: float) -> bool:
     return abs(n) <= CRUMB * lightest and n_a <= DEEP * lightest
 
 
-def _clear(kept: Sums, k: int) -> None:
+def _clear(kept: Moments, k: int) -> None:
     weights = (kept.n, kept.rest, kept.lightest, kept.N)
     for array in (*weights, kept.mean, kept.C, kept.peak, kept.away, kept.removed):
         array[k] = 0.0
     kept.marks[k] = 0
 
 
-def _flatten(kept: Sums, k: int, constant: Flags) -> None:
+def _flatten(kept: Moments, k: int, constant: Flags) -> None:
     """Features that do not vary."""
     kept.C[k, constant, :] = 0.0
     kept.C[k][:, constant] = 0.0
 
 
-def _find_constants(kept: Sums, k: int) -> tuple[Flags, Vector]:
+def _find_constants(kept: Moments, k: int) -> tuple[Flags, Vector]:
     """Where all rows left have the same value, the marks tell; see :func:`constants`."""
     known, values = constants(kept.marks[k], kept.mean[k] + kept.anchor)
     known &= kept.C[k].diagonal() <= REFUSED * kept.peak[k]
@@ -160,7 +165,7 @@ def _find_constants(kept: Sums, k: int) -> tuple[Flags, Vector]:
     return known, values
 
 
-def _move_anchor(kept: Sums) -> None:
+def _move_anchor(kept: Moments) -> None:
     """Let the anchor follow the rows that are left, so that means found exactly can be kept so."""
     place = places(kept)
     if place is None:
@@ -173,14 +178,14 @@ def _move_anchor(kept: Sums) -> None:
     kept.anchor[:] = place
 
 
-def _add_rounding(kept: Sums, k: int, more: Vector, at: Vector) -> None:
+def _add_rounding(kept: Moments, k: int, more: Vector, at: Vector) -> None:
     """What the sum of the rows of a class may have lost besides, when its mean was there."""
     off, begun = kept.removed[k]
     begun[off == 0.0] = at[off == 0.0]
     off[:] = np.hypot(off, more)
 
 
-def _anchor_constants(kept: Sums) -> None:
+def _anchor_constants(kept: Moments) -> None:
     """Where all rows left of all classes have the same value, the anchor moves there.
 
     No mean then differs from another by rounding, which would look like a feature that varies.
@@ -192,7 +197,7 @@ def _anchor_constants(kept: Sums) -> None:
         kept.anchor[same], kept.mean[:, same] = value[same], 0.0
 
 
-def _count_away(kept: Sums, k: int, away: Matrix) -> None:
+def _count_away(kept: Moments, k: int, away: Matrix) -> None:
     """Where no row is left in which a feature is not 0, or not 1, that is its value.
 
     That holds for rows that went in portions, too, of which marks know nothing.
@@ -207,7 +212,7 @@ def _count_away(kept: Sums, k: int, away: Matrix) -> None:
         _set_constant(kept, k, never, np.full(len(never), float(value)))
 
 
-def _set_constant(kept: Sums, k: int, known: Flags, values: Vector) -> None:
+def _set_constant(kept: Moments, k: int, known: Flags, values: Vector) -> None:
     """Nothing is left of what rounding did to these features."""
     kept.mean[k, known] = values[known] - kept.anchor[known]
     kept.peak[k, known], kept.removed[k, 0, known] = 0.0, 0.0
@@ -261,7 +266,7 @@ def constants(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
     return constant | zero, value
 
 
-def spread(moments: Sums, k: int) -> Vector:
+def spread(moments: Moments, k: int) -> Vector:
     """Squares that a class brings to what is solved: its scatter, and that of class means.
 
     Parameters
@@ -280,7 +285,7 @@ def spread(moments: Sums, k: int) -> Vector:
     return squares
 
 
-def lost(moments: Sums) -> Vector:
+def lost(moments: Moments) -> Vector:
     """Estimated relative error that removals left in each feature's second moment.
 
     Rounding leaves about eps times the largest scatter ever held, and what it did to the
