@@ -21,6 +21,7 @@ from counterpoise.exact.events import Open
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
+from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import WARMUP, FixedMap, Map
@@ -49,10 +50,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    ridge : float or "gcv", default=1e-4
-        The penalty b on the squared weights, in scaled units, where each class has total weight
-        1; scikit-learn's ``alpha`` is ``ridge * n / 2``. "gcv" chooses it by generalised
-        cross-validation, from the moments alone; sample weights then count as numbers of rows.
+    ridge : float, "shrinking" or "gcv", default="shrinking"
+        The penalty b on the squared weights, in scaled units, where two classes have total weight
+        1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "shrinking" is worth three rows,
+        however many there are: ``alpha`` = 3 where classes are not balanced, and where they are
+        3 times the mean of 1/n_k for two of them. "gcv" chooses it by generalised
+        cross-validation, from the moments alone. Both count sample weights as numbers of rows.
     class_weight : "balanced", dict or None, default="balanced"
         "balanced" gives every class the total weight 1, that is 1/n_k a row (scikit-learn's
         n/(2 n_k) means another ridge, not other weights). A dict gives each row the weight of
@@ -71,6 +74,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     half_life : float, optional
         A row fades to half its weight while its own class receives this much weight. The rare
         class is not forgotten because the common one keeps coming.
+    multi_class : "discriminant" or "ovr", default="discriminant"
+        What three or more classes are told apart by: all at once, as normal classes that share
+        their covariance are, or each against the rest, in which every other class has the same
+        weight. With two classes both are the same.
+    pooling : float, optional
+        Rows of pooled evidence for the covariance of each class. None lets all classes share one,
+        and boundaries are linear. A number gives each class its own, (n_k S_k + pooling W) /
+        (n_k + pooling), and boundaries are quadratic: the less so the larger it is.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     features : str, Map or FixedMap, optional
@@ -119,13 +130,15 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        ridge: float | str = 1e-4,
+        ridge: float | str = "shrinking",
         class_weight: ClassWeight = "balanced",
         costs: Costs = None,
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: float | None = None,
+        multi_class: str = "discriminant",
+        pooling: float | None = None,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
     ) -> None:
@@ -136,6 +149,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
+        self.multi_class = multi_class
+        self.pooling = pooling
         self.memory_limit = memory_limit
         self.features = features
 
@@ -401,8 +416,23 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        f, scores = self._scored(X)
+        f, scores = self._scored(X, link=True)
         return scores.probabilities(f, stream=False)
+
+    def predict_log_proba(self, X: ArrayLike) -> Matrix:
+        """Logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies.
@@ -420,7 +450,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        f, scores = self._scored(X)
+        f, scores = self._scored(X, link=True)
         return scores.probabilities(f, stream=True)
 
     @property
@@ -443,27 +473,23 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> Matrix:
         """Weights in the units of the input, or of the terms of the map."""
-        return self.scores_.solution.coef.copy()
+        return self._linear().coef.copy()
 
     @property
     def intercept_(self) -> Vector:
         """Scores at the origin of the input, or where all terms of the map are 0."""
-        solution = self.scores_.solution
+        solution = self._linear()
         return solution.offset - solution.coef @ solution.anchor
 
     @property
     def ridge_(self) -> float:
         """The ridge that was used."""
-        return self.scores_.solution.ridge
+        return self._scores().solution.ridge
 
     @property
     def scores_(self) -> Scores:
-        """Scores as a function of rows, under the present options."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
-        params = self._params()
-        self._require_same_plan(params.plan)
-        return self.state_.solve(None, params.options)
+        """Scores as a function of rows, under the present options, and their probabilities."""
+        return self._scores(link=True)
 
     @property
     def options_(self) -> Options:
@@ -682,7 +708,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         text = text_of(features) if isinstance(features, Map) else None
         given = (
             self.ridge, self.class_weight, self.costs, self.scale, self.fit_intercept,
-            self.penalize_intercept, self.half_life, self.memory_limit, features, text,
+            self.penalize_intercept, self.half_life, self.multi_class, self.pooling,
+            self.memory_limit, features, text,
         )  # fmt: skip
         held: Params | None = self.__dict__.get("_held")
         if held is not None and held.given == given:
@@ -763,13 +790,28 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
         return self.state_.classes
 
-    def _scored(self, X: Any) -> tuple[Matrix, Scores]:
+    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
         """Scores of rows, which are checked, and what they were scored by."""
         self._require_fitted()
         X = validate.rows(self, X)
         validate.require_finite(self, X)
-        scores = self.scores_
+        scores = self._scores(link)
         return scores.of(X), scores
+
+    def _scores(self, link: bool = False) -> Scores:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
+        params = self._params()
+        self._require_same_plan(params.plan)
+        return self.state_.solve(None, params.options, link)
+
+    def _linear(self) -> Linear:
+        solution = self._scores().solution
+        if not isinstance(solution, Linear):
+            raise AttributeError(
+                "with pooling scores are quadratic: they have no coef_ and no intercept_"
+            )
+        return solution
 
     def _settled(self) -> State:
         """What is learned, if it goes with the parameters."""

@@ -44,7 +44,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     Parameters
     ----------
     ridge
-        Penalty on the squared weights, or "gcv" to choose it by generalised cross-validation.
+        Penalty on the squared weights; "shrinking", which is worth three rows, however many there
+        are; or "gcv" to choose it by generalised cross-validation.
     class_weight
         "balanced", a weight for each label, or None.
     costs
@@ -57,6 +58,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         Whether to penalise it like any weight.
     half_life
         A row fades to half its weight while its own class receives this much weight.
+    multi_class
+        "discriminant" tells three or more classes apart all at once, "ovr" each against the rest.
+    pooling
+        Rows of pooled evidence for the covariance of each class: a number makes boundaries
+        quadratic, None leaves them linear.
     memory_limit
         Bytes that the moments of all classes may take.
     features
@@ -77,13 +83,15 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     def __init__(
         self,
-        ridge: float | str = 1e-4,
+        ridge: float | str = "shrinking",
         class_weight: ClassWeight = "balanced",
         costs: Costs = None,
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: float | None = None,
+        multi_class: str = "discriminant",
+        pooling: float | None = None,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
     ) -> None:
@@ -94,6 +102,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
+        self.multi_class = multi_class
+        self.pooling = pooling
         self.memory_limit = memory_limit
         self.features = features
         self._options = Options.of(self)
@@ -309,7 +319,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         A frame with a column for each label.
         """
         frame = utils.dataframe.into_frame(X)
-        scores = self._scores()
+        scores = self._scores(link=True)
         if scores is None:
             return utils.dataframe.to_native_frame({}, like=frame)
         p = scores.probabilities(scores.of(self._aligned(X)), stream=False)
@@ -390,15 +400,15 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if self._open is None:
             self._bind()
 
-    def _scores(self) -> Scores | None:
+    def _scores(self, link: bool = False) -> Scores | None:
         state = self._state
         if not state.begun:
             return None
         self._refresh()
-        return state.solve(Classes.as_arrived(state.moments), self._options)
+        return state.solve(Classes.as_arrived(state.moments), self._options, link)
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
-        scores = self._scores()
+        scores = self._scores(link=True)
         if scores is None:
             return {}
         p = scores.probabilities(scores.of(self._row(x)[None]), stream)[0]

@@ -98,6 +98,10 @@ cdef class Events:
     cdef dots(self, const double* x):
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f
+        if self.scorer.recipe.pooling >= 0.0:  # quadratic scores have no weights to keep
+            if self.scorer.score(x, &self.offset[0]):
+                return None
+            return list(self.offset)
         if self.stale and self.solve():
             return None
         result = []
@@ -113,6 +117,11 @@ cdef class Events:
         cdef Scorer s = self.scorer
         s.weigh()
         s.scale()
+        if s.recipe.together:
+            if s.all_weights(self.coef, self.offset):
+                return 1
+            self.stale = False
+            return 0
         for q in range(s.problems):
             j = s.recipe.order[q]
             if s.problems > 1 and s.N[j] == 0.0:

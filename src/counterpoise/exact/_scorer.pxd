@@ -5,10 +5,10 @@ from counterpoise.exact._moments cimport Learned
 
 
 cdef class Recipe:
-    cdef public double b, gamma, rate
+    cdef public double b, rows, gamma, rate, pooling
     cdef public double[::1] factor      # of each slot: its cost or class weight
     cdef public Py_ssize_t[::1] order   # slots in the order of their labels
-    cdef public bint balanced, standard, minmax, penalized, constant
+    cdef public bint balanced, standard, minmax, penalized, constant, together
 
 
 cdef class Scorer:
@@ -21,7 +21,8 @@ cdef class Scorer:
     cdef double[:, :, ::1] away
     cdef uint64_t[:, :, ::1] marks
     cdef double[::1] m, v, centre, tiny
-    cdef double[:, ::1] U
+    cdef double[:, ::1] U, pooled
+    cdef double b
 
     cpdef bind(self, moments)
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil
@@ -34,6 +35,15 @@ cdef class Scorer:
     cdef int reduce(
         self, Py_ssize_t q, const double* x, double* t, double* share, double* step
     ) noexcept nogil
+    cdef double total(self) noexcept nogil
+    cdef double prior(self, Py_ssize_t k, double total) noexcept nogil
+    cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil
+    cdef int pivots(self) noexcept nogil
+    cdef int gather(self, const double* x) noexcept nogil
+    cdef double constant(self, Py_ssize_t q, double total) noexcept nogil
+    cdef int discriminate(self, const double* x, double* f) noexcept nogil
+    cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil
+    cdef int densities(self, const double* x, double* f) noexcept nogil
     cdef void lay_out(
         self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
         Py_ssize_t start, Py_ssize_t delay

@@ -6,7 +6,7 @@
 at once by conjugate gradients against the true moments.
 """
 
-from libc.math cimport exp, expm1, fabs, sqrt
+from libc.math cimport INFINITY, exp, expm1, fabs, log, sqrt
 from libc.string cimport memset
 
 from counterpoise.exact._blocks cimport Block, carve, dot, factorise, gradients, product
@@ -26,10 +26,19 @@ cdef double EPS = 2.220446049250313e-16
 
 
 cdef class Recipe:
-    """What is solved: the options of the classifier, by number."""
+    """What is solved: the options of the classifier, by number.
 
-    def __init__(self, b, half_life, factor, order, balanced, scale, intercept):
+    ``rows`` is what a shrinking ridge is worth, 0 if b is a number; ``pooling`` is negative where
+    there is none.
+    """
+
+    def __init__(
+        self, b, rows, half_life, factor, order, balanced, scale, intercept, together, pooling
+    ):
         self.b = b
+        self.rows = rows
+        self.together = together
+        self.pooling = pooling
         self.gamma = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
         self.rate = 0.0 if half_life is None else -0.6931471805599453 / half_life
         self.factor = factor
@@ -60,8 +69,10 @@ cdef class Scorer:
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
         self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
-        self.width = d + 3
-        self.U = np.zeros((d, d + 3))
+        self.width = d + (self.c + 1 if self.recipe.together else 3)
+        self.U = np.zeros((d, self.width))
+        cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
+        self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
         self.s.c = self.c
         self.s.d = d
@@ -94,20 +105,32 @@ cdef class Scorer:
             learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
 
     cdef void weigh(self) noexcept nogil:
-        """a[q, k], the total weight of class k in problem q."""
-        cdef Py_ssize_t q, k, j
-        cdef double side, other = 0.0
+        """a[q, k], the total weight of class k in problem q, and the ridge b."""
+        cdef Py_ssize_t q, k, j, seen = 0, asked = 0
+        cdef double total, squares
         for k in range(self.c):
-            other += self.N[k]
-        for q in range(self.problems):
+            seen += self.N[k] > 0.0
+        self.b = self.recipe.b
+        for q in range(1 if self.recipe.together else self.problems):
             j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+            total = squares = 0.0
             for k in range(self.c):
                 self.a[q, k] = 0.0
                 if self.N[k] > 0.0:
-                    side = self.N[j] if k == j else other - self.N[j]
-                    self.a[q, k] = self.recipe.factor[k] * self.N[k]
-                    if self.recipe.balanced:
-                        self.a[q, k] /= side
+                    self.a[q, k] = self.recipe.factor[k]
+                    if not self.recipe.balanced:
+                        self.a[q, k] *= self.N[k]
+                    elif self.recipe.together:
+                        self.a[q, k] *= 2.0 / seen
+                    elif k != j:
+                        self.a[q, k] /= seen - (self.N[j] > 0.0)
+                    total += self.a[q, k]
+                    squares += self.a[q, k] * self.a[q, k] / self.n[k]
+            if self.recipe.rows > 0.0 and total > 0.0 and (
+                self.problems == 1 or self.recipe.together or self.N[j] > 0.0
+            ):
+                asked += 1
+                self.b += (self.recipe.rows * squares / total - self.b) / asked
 
     cdef void scale(self) noexcept nogil:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
@@ -148,6 +171,10 @@ cdef class Scorer:
         cdef Py_ssize_t q, j
         self.weigh()
         self.scale()
+        if self.recipe.pooling >= 0.0:
+            return self.densities(x, f)
+        if self.recipe.together:
+            return self.discriminate(x, f)
         for q in range(self.problems):
             j = self.recipe.order[q]
             if self.problems > 1 and self.N[j] == 0.0:
@@ -193,7 +220,7 @@ cdef class Scorer:
     ) noexcept nogil:
         """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
         cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
-        cdef double a = 0.0, y, b = self.recipe.b, hz = 0.0, hh = 0.0
+        cdef double a = 0.0, y, b = self.b, hz = 0.0, hh = 0.0
         cdef double* U = &self.U[0, 0]
         cdef double* row
         j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
@@ -240,6 +267,151 @@ cdef class Scorer:
             step[0] = 0.0
         else:
             step[0] /= share[0] + hh
+        return 0
+
+    cdef double total(self) noexcept nogil:
+        """Weight of all classes that are told apart at once, with their centre beside it."""
+        cdef Py_ssize_t d = self.s.d, i, k
+        cdef double total = 0.0
+        for k in range(self.c):
+            total += self.a[0, k]
+        for i in range(d):
+            self.centre[i] = 0.0 if self.recipe.constant else self.m[i]
+        if self.recipe.constant:
+            for k in range(self.c):
+                if self.a[0, k] > 0.0:
+                    for i in range(d):
+                        self.centre[i] += self.a[0, k] / total * self.mean[k, i]
+        return total
+
+    cdef double prior(self, Py_ssize_t k, double total) noexcept nogil:
+        """Logarithm of the weight of class k over the mean of those seen."""
+        cdef Py_ssize_t j, seen = 0
+        for j in range(self.c):
+            seen += self.N[j] > 0.0
+        return log(self.a[0, k] * seen / total)
+
+    cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil:
+        """U += sum a_k C_k / n_k, the upper triangle."""
+        cdef Py_ssize_t k
+        memset(&self.delta[0], 0, self.s.d * sizeof(double))
+        for k in range(self.c):
+            if self.a[0, k] > 0.0:
+                add_class(
+                    self.s.C + k * self.s.size, self.s.d, self.s.stride,
+                    self.a[0, k] / self.n[k], 0.0, &self.delta[0], U, stride,
+                )
+
+    cdef int pivots(self) noexcept nogil:
+        """Add the ridge and eliminate; returns whether the problem is singular."""
+        cdef Py_ssize_t d = self.s.d, i, width = self.width
+        cdef double* U = &self.U[0, 0]
+        for i in range(d):
+            U[i * width + i] += self.b * self.v[i]
+            self.tiny[i] = d * EPS * U[i * width + i]
+        return eliminate(U, d, width, width, &self.tiny[0])
+
+    cdef int gather(self, const double* x) noexcept nogil:
+        """Eliminate aW + b with the mean of each class and x on its right, about the centre."""
+        cdef Py_ssize_t d = self.s.d, i, q, k, width = self.width
+        cdef double* row
+        memset(&self.U[0, 0], 0, d * width * sizeof(double))
+        self.pool(&self.U[0, 0], width)
+        for i in range(d):
+            row = &self.U[i, 0]
+            for q in range(self.c):
+                k = self.recipe.order[q]
+                if self.N[k] > 0.0:
+                    row[d + q] = self.mean[k, i] - self.centre[i]
+            row[d + self.c] = (x[i] - self.anchor[i]) - self.centre[i]
+        return self.pivots()
+
+    cdef double constant(self, Py_ssize_t q, double total) noexcept nogil:
+        """Score of class q at the centre, after :meth:`gather`."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double square = 0.0
+        if not self.recipe.constant:
+            return 0.0
+        for i in range(d):
+            square += self.U[i, d + q] * self.U[i, d + q] / self.U[i, i]
+        return self.prior(self.recipe.order[q], total) - 0.5 * total * square
+
+    cdef int discriminate(self, const double* x, double* f) noexcept nogil:
+        """Linear scores of x, all classes at once; returns whether the problem was singular."""
+        cdef Py_ssize_t d = self.s.d, i, q
+        cdef double total = self.total(), sum
+        if self.gather(x):
+            return 1
+        for q in range(self.c):
+            if self.N[self.recipe.order[q]] == 0.0:
+                f[q] = -INFINITY
+                continue
+            sum = 0.0
+            for i in range(d):
+                sum += self.U[i, d + q] * self.U[i, d + self.c] / self.U[i, i]
+            f[q] = total * sum + self.constant(q, total)
+        return 0
+
+    cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
+        """Weights of all classes at once, and their scores at the anchor."""
+        cdef Py_ssize_t d = self.s.d, i, j, q
+        cdef double total = self.total(), sum
+        if self.gather(&self.anchor[0]):
+            return 1
+        for q in range(self.c):
+            for i in range(d):
+                coef[q, i] = 0.0
+            offset[q] = -INFINITY
+            if self.N[self.recipe.order[q]] == 0.0:
+                continue
+            for i in range(d - 1, -1, -1):
+                sum = self.U[i, d + q]
+                for j in range(i + 1, d):
+                    sum -= self.U[i, j] * coef[q, j]
+                coef[q, i] = sum / self.U[i, i]
+            offset[q] = self.constant(q, total)
+            for i in range(d):
+                coef[q, i] *= total
+                offset[q] -= coef[q, i] * self.centre[i]
+        return 0
+
+    cdef int densities(self, const double* x, double* f) noexcept nogil:
+        """Quadratic scores of x; returns whether a covariance was singular."""
+        cdef Py_ssize_t d = self.s.d, i, j, k, q, width = self.width
+        cdef double total = self.total(), nu = self.recipe.pooling, square, half, share, score
+        cdef double other = -INFINITY
+        cdef double* row
+        if nu > 0.0:
+            memset(&self.pooled[0, 0], 0, d * d * sizeof(double))
+            self.pool(&self.pooled[0, 0], d)
+        for q in range(self.c):
+            k = self.recipe.order[q]
+            score = -INFINITY
+            if self.N[k] > 0.0:
+                share = 1.0 / (self.n[k] + nu)
+                for i in range(d):
+                    row = &self.U[i, 0]
+                    for j in range(i, d):
+                        row[j] = share * total * self.s.C[k * self.s.size + i * self.s.stride + j]
+                        if nu > 0.0:
+                            row[j] += share * nu * self.pooled[i, j]
+                    for j in range(d, width):
+                        row[j] = 0.0
+                    row[d] = (x[i] - self.anchor[i]) - self.mean[k, i]
+                if self.pivots():
+                    return 1
+                square = 0.0
+                half = -log(total) * d
+                for i in range(d):
+                    square += self.U[i, d] * self.U[i, d] / self.U[i, i]
+                    half += log(self.U[i, i] / self.v[i])
+                score = self.prior(k, total) - 0.5 * (half + total * square)
+            if self.problems > 1:
+                f[q] = score
+            elif q == 0:
+                other = score
+            if self.problems == 1 and q == self.c - 1:
+                f[0] = score - other if self.c == 2 else INFINITY
         return 0
 
     def plain(
@@ -314,7 +486,6 @@ cdef class Scorer:
         cdef Block k
         cdef Py_ssize_t i
         k.m, k.d, k.D = m, d, D
-        k.b = self.recipe.b
         carve(&k, &work[0])
         with nogil:
             self.lay_out(&k, X, codes, start, delay)
@@ -333,7 +504,7 @@ cdef class Scorer:
     ) noexcept nogil:
         """Fill in everything about the block that does not need a product of matrices."""
         cdef int m = k.m, d = k.d, D = k.D, i, j, c, r, positive
-        cdef double a, n_a, share, off, size
+        cdef double a, n_a, share, off, size, ratio
         cdef double* phi
         cdef double* M
         cdef double* column
@@ -342,6 +513,7 @@ cdef class Scorer:
         # The centre c_0 and the divisors s_0 at the start of the block.
         self.weigh()
         self.scale()
+        k.b = self.b
         a = self.a[0, 0] + self.a[0, 1]
         for j in range(d):
             k.c[j] = (self.a[0, 0] * self.mean[0, j] + self.a[0, 1] * self.mean[1, j]) / a
@@ -391,10 +563,15 @@ cdef class Scorer:
                 k.high[j] = self.high[j]
         for i in range(m + 1):
             a = k.N[0] + k.N[1]
+            share = off = 0.0
             for c in range(2):
-                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c]) / k.n[c]
+                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c])
+                share += size
+                off += size * size / k.n[c]
+                size /= k.n[c]
                 k.alpha[2 * i + c] = size * k.past[c]
                 k.row_alpha[c] = size
+            ratio = self.recipe.rows * off / share / k.b if self.recipe.rows > 0.0 else 1.0
             if i == m:  # the weights that the preconditioner gives the rows of the block
                 for j in range(m):
                     k.weight[j] = k.row_alpha[codes[start - delay + j]] * k.faded[j]
@@ -403,10 +580,10 @@ cdef class Scorer:
                 k.W[i * m + j] = (
                     k.row_alpha[codes[start - delay + j]] * k.faded[j] if j < i else 0.0
                 )
-            # rho_i = (s_i / s_0)^2, q_i = [1, (m_i - c_0) / s_0]
+            # rho_i = (s_i / s_0)^2 b_i / b_0, q_i = [1, (m_i - c_0) / s_0] (b_i / b_0)^(1/2)
             column = k.q + i * D
             alpha = k.rho + i * D
-            column[0] = 1.0 if self.recipe.penalized else 0.0
+            column[0] = sqrt(ratio) if self.recipe.penalized else 0.0
             alpha[0] = 0.0
             for j in range(d):
                 if self.recipe.standard:
@@ -423,7 +600,7 @@ cdef class Scorer:
                     size = k.high[j] - k.low[j]
                     self.v[j] = size * size if size > 0.0 else 1.0
                 column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
-                alpha[j + 1] = self.v[j] * k.s[j] * k.s[j]
+                alpha[j + 1] = ratio * self.v[j] * k.s[j] * k.s[j]
             # Let the counts and the diagonals learn row i.
             r = <int> codes[start - delay + i]
             n_a = self.recipe.gamma * k.n[r]

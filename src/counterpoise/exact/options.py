@@ -12,21 +12,24 @@ from counterpoise.exact.weighting import ClassWeight, Costs
 
 @dataclass(frozen=True)
 class Options:
-    """How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
+    r"""How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
 
     Attributes
     ----------
-    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life
+    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life, multi_class, \
+pooling
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     """
 
-    ridge: float | str = 1e-4
+    ridge: float | str = "shrinking"
     class_weight: ClassWeight = "balanced"
     costs: Costs = None
     scale: str | None = "standard"
     fit_intercept: bool = True
     penalize_intercept: bool = True
     half_life: float | None = None
+    multi_class: str = "discriminant"
+    pooling: float | None = None
 
     @classmethod
     def of(cls, estimator: Any) -> Options:
@@ -39,8 +42,8 @@ class Options:
 
     def check(self) -> None:
         """Raise if an option has no meaning."""
-        if self.ridge != "gcv":
-            validate.not_negative(self, "ridge", "or 'gcv'")
+        if self.ridge not in ("shrinking", "gcv"):
+            validate.not_negative(self, "ridge", "or 'shrinking' or 'gcv'")
         if self.class_weight != "balanced":
             validate.factors(self, "class_weight", "'balanced'")
         validate.factors(self, "costs")
@@ -49,6 +52,15 @@ class Options:
         validate.flag(self, "penalize_intercept")
         if self.half_life is not None:
             validate.positive(self, "half_life")
+        validate.one_of(self, "multi_class", ("discriminant", "ovr"))
+        if self.pooling is None:
+            return
+        validate.not_negative(self, "pooling", "or None")
+        if not self.fit_intercept or self.multi_class == "ovr":
+            raise ValueError(
+                "pooling compares densities of the classes, which need fit_intercept=True and "
+                "multi_class='discriminant'"
+            )
 
     @property
     def intercept(self) -> str:

@@ -1,76 +1,66 @@
 """From scores to probabilities.
 
-A least-squares score f with targets ±1 estimates 2p − 1, where p is the probability of the
-positive class under the weights that the model was trained with (appendix A of the paper).
-Scores leave the range ±1, probabilities must not: beyond EDGE the line is continued by a
-hyperbola of the same slope, strictly rising, that tends to 0 or 1.
+Within each class scores are taken to be normal, with a variance that all classes share: then the
+logarithms of the odds are a multiple of the scores. How large the scores of a class are, and how
+much they vary, the moments know.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix, Vector
-
-EDGE = 0.9
+from counterpoise.arrays import Flags, Matrix, Vector
 
 
-def odds(f: Matrix) -> Matrix:
-    """p/(1 − p) of scores.
+@dataclass(frozen=True, eq=False)
+class Link:
+    """The way from scores to logarithms of posterior probabilities.
 
-    Parameters
+    Attributes
     ----------
-    f : ndarray
-        Scores.
-
-    Returns
-    -------
-    ndarray of the same shape
-
-    Examples
-    --------
-    >>> odds(np.array([0.0, 0.5, -0.5])).tolist()
-    [1.0, 3.0, 0.3333333333333333]
+    slope : float
+        Factor on the scores.
+    stream : ndarray of shape (problems,)
+        What is added to lead from the weights of training to the frequencies of the stream.
     """
-    small = (1.0 - EDGE) / 2.0
-    f = np.clip(f, -1e300, 1e300)
-    beyond = np.maximum(np.abs(f) - EDGE, 0.0)
-    less = np.where(beyond > 0, small / (1.0 + beyond / (2.0 * small)), (1.0 - np.abs(f)) / 2.0)
-    ratio = (1.0 - less) / less
-    return np.where(f >= 0, ratio, 1.0 / ratio)
 
+    slope: float
+    stream: Vector
 
-def probabilities(f: Matrix, factor: Vector, seen: NDArray[np.bool_]) -> Matrix:
-    """Probability of each class, with the odds of each problem multiplied by a factor.
+    def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
+        """Probability of each class.
 
-    Parameters
-    ----------
-    f : ndarray of shape (n, problems)
-        Scores; one problem stands for two classes, else one a class.
-    factor : ndarray of shape (problems,)
-        1 for the weights of training; the ratio of frequencies over the ratio of total weights
-        for those of the stream.
-    seen : ndarray of shape (c,)
-        Whether the class was ever seen; if not, its probability is 0.
+        Parameters
+        ----------
+        f : ndarray of shape (n, problems)
+            Scores; one problem stands for two classes, else one a class.
+        seen : ndarray of shape (c,)
+            Whether the class was ever seen; if not, its probability is 0.
+        stream : bool
+            Whether under the frequencies of the stream, or the weights of training.
 
-    Returns
-    -------
-    ndarray of shape (n, c)
-        Rows add up to 1. With factors of 1 the largest is that of the largest score.
-    """
-    if seen.sum() <= 1:
-        return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
-    p = 1.0 / (1.0 + 1.0 / (odds(f) * factor))
-    if len(seen) == 2:
-        p = np.hstack([1.0 - p, p])
-        best = (f.ravel() > 0).astype(np.intp)
-    else:
-        p = np.where(seen, p, 0.0)
-        p /= p.sum(axis=1, keepdims=True)
-        best = np.where(seen, f, -np.inf).argmax(axis=1)
-    if (factor[seen] == 1.0 if len(factor) == len(seen) else factor == 1.0).all():
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Rows add up to 1. Under the weights of training the largest is that of the class that
+            is predicted.
+        """
+        if seen.sum() <= 1:
+            return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
+        log_odds = self.slope * f + (self.stream if stream else 0.0)
+        p = _softmax(np.hstack([-0.5 * log_odds, 0.5 * log_odds]) if len(seen) == 2 else log_odds)
+        if stream:
+            return p
+        best = (f.ravel() > 0).astype(np.intp) if len(seen) == 2 else f.argmax(axis=1)
         # Scores that differ in the last bit may round to one probability: keep their order.
         tied = np.flatnonzero(p.argmax(axis=1) != best)
         p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
+        return p
+
+
+def _softmax(log_p: Matrix) -> Matrix:
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
     return p

@@ -22,7 +22,8 @@ from counterpoise.exact.classes import Classes, problems
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import scores_of
-from counterpoise.exact.weighting import by_label
+from counterpoise.exact.solve import ROWS, shrinking
+from counterpoise.exact.weighting import by_label, shares
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
@@ -138,14 +139,19 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     factor = by_label(moments.labels, options.costs)
     if not balanced:
         factor = factor * by_label(moments.labels, options.class_weight)
+    shrinks = options.ridge == "shrinking"
+    linear = options.pooling is None
     return Recipe(
-        0.0 if options.ridge == "gcv" else float(options.ridge),
+        0.0 if isinstance(options.ridge, str) else float(options.ridge),
+        ROWS if shrinks else 0.0,
         options.half_life,
         factor,
         order,
         balanced,
         options.scale,
         options.intercept,
+        not linear or (len(order) > 2 and options.multi_class == "discriminant"),
+        -1.0 if options.pooling is None else float(options.pooling),
     )
 
 
@@ -158,9 +164,14 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
     """Whether blocks are possible and pay: see the conditions in the code."""
     if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept or options.ridge == 0:
         return False
+    if options.pooling is not None:
+        return False
     if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
         return False
     if options.scale is not None:
         return True
     origin = moments.anchor + moments.mean[0]
-    return float(options.ridge * (origin @ origin)) < FAR
+    weights = options.class_weight, options.costs
+    a = shares(moments.labels, moments.N, *weights)
+    ridge = shrinking(a, moments.n) if options.ridge == "shrinking" else float(options.ridge)
+    return float(ridge * (origin @ origin)) < FAR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,12 +14,14 @@ from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
-from counterpoise.exact.probability import probabilities
+from counterpoise.exact.probability import Link
+from counterpoise.exact.discriminant import Pool, along, linear, quadratic
 from counterpoise.exact.removal import REFUSED, RemovalError, too_few_digits
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
-from counterpoise.exact.solve import Path, Solution, System, choose_ridge, inflation, solve
-from counterpoise.exact.weighting import targets, totals
+from counterpoise.exact.solution import Solution
+from counterpoise.exact.solve import Path, System, choose_ridge, inflation, shrinking, solve
+from counterpoise.exact.weighting import shares, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
@@ -37,62 +39,45 @@ class PrecisionWarning(UserWarning):
 class Scores:
     """Scores of every class: a function of the row, of shape (problems,).
 
-    ``factor``, one for each problem, leads from odds under the weights of training to odds under
-    the stream's frequencies; ``fixed`` is the map that rows go through first.
+    ``link`` leads to probabilities, where it was asked for; ``fixed`` is the map that rows go
+    through first.
     """
 
     classes: Classes
     solution: Solution
-    factor: Vector
+    link: Link | None = None
     fixed: FixedMap | None = None
 
     def of(self, X: Rows) -> Matrix:
         """Scores of rows, of shape (n, problems)."""
         if self.fixed is None:
-            return self._affine(X)
-        f = np.empty((X.shape[0], len(self.solution.offset)))
+            return self.solution.of(X)
+        f = np.empty((X.shape[0], self.classes.problems))
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
             mapped = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
-            f[start : start + SLICE] = self._affine(mapped)
-        return f
-
-    def _affine(self, X: Rows) -> Matrix:
-        coef, anchor, offset = self.solution.coef, self.solution.anchor, self.solution.offset
-        base = coef * anchor
-        if np.abs(base).sum(axis=1).max() < 1e3:
-            f: Matrix = X @ coef.T + (offset - coef @ anchor)
-            return f
-        # Far from zero the products would cancel; the differences do not.
-        if not sp.issparse(X):
-            f = (X - anchor) @ coef.T
-            return f + offset
-        is_far = np.abs(base).max(axis=0) >= 1.0
-        near, far = np.where(is_far, 0.0, coef), np.flatnonzero(is_far)
-        f = X @ near.T + (offset - near @ anchor)
-        for start in range(0, X.shape[0], SLICE):
-            part = X[start : start + SLICE][:, far].toarray() - anchor[far]
-            f[start : start + SLICE] += part @ coef[:, far].T
+            f[start : start + SLICE] = self.solution.of(mapped)
         return f
 
     def probabilities(self, f: Matrix, stream: bool) -> Matrix:
         """Probabilities of scores, under the weights of training or the stream's frequencies."""
-        factor = self.factor if stream else np.ones_like(self.factor)
-        return probabilities(f, factor, self.classes.seen)
+        assert self.link is not None
+        return self.link.probabilities(f, self.classes.seen, stream)
 
 
 def scores_of(moments: Moments, classes: Classes, options: Options) -> Scores:
     """Solve for every class."""
-    systems, factor = problems_of(moments, classes, options)
-    ridge = choose_ridge(systems) if options.ridge == "gcv" else float(options.ridge)
-    solution = solve(systems, ridge)
-    c = len(classes.labels)
-    if classes.problems > 1:  # a class declared but not seen scores −1
-        coef, offset, by_class = np.zeros((c, len(moments.anchor))), np.full(c, -1.0), np.ones(c)
-        seen = classes.seen
-        coef[seen], offset[seen], by_class[seen] = solution.coef, solution.offset, factor
-        solution, factor = replace(solution, coef=coef, offset=offset), by_class
-    return Scores(classes, solution, factor)
+    problem = problem_of(moments, classes, options)
+    ridge = ridge_of(problem, options)
+    if isinstance(problem, list):
+        solution: Solution = solve(problem, ridge)
+        if classes.problems > 1:
+            solution = solution.placed(classes.seen, -1.0)
+    elif options.pooling is not None:
+        solution = quadratic(problem, ridge, options.pooling, classes.seen)
+    else:
+        solution = linear(problem, ridge).placed(classes.seen, -np.inf)
+    return Scores(classes, solution)
 
 
 def path(
@@ -105,12 +90,16 @@ def path(
     Returns
     -------
     coef : ndarray of shape (r, problems, d)
-        Coefficients, as of :class:`~counterpoise.exact.solve.Solution`.
+        Coefficients, as of :class:`~counterpoise.exact.solution.Linear`.
     offset : ndarray of shape (r, problems)
         Scores at the anchor of the moments.
     """
+    problem = problem_of(moments, classes, options)
+    if isinstance(problem, Pool):
+        found = along(problem, ridges)
+        return np.stack([one.coef for one in found]), np.stack([one.offset for one in found])
     coef, offset = [], []
-    for system in problems_of(moments, classes, options)[0]:
+    for system in problem:
         t, w = Path(system).at(ridges)
         coef.append(w / system.s)
         offset.append(t - coef[-1] @ system.centre)
@@ -120,10 +109,15 @@ def path(
 def condition(moments: Moments, classes: Classes, options: Options, ridge: float) -> float:
     """Largest condition number of the systems that are solved with this ridge, in scaled units."""
     worst = 1.0
-    for system in problems_of(moments, classes, options)[0]:
-        least, most = _ends(system.K(), ridge)
+    for K in _matrices(problem_of(moments, classes, options)):
+        least, most = _ends(K, ridge)
         worst = max(worst, most / least if least else np.inf)
     return worst
+
+
+def _matrices(problem: list[System] | Pool) -> list[Matrix]:
+    """What is inverted, without the ridge."""
+    return [one.K() for one in ([problem] if isinstance(problem, Pool) else problem)]
 
 
 def _ends(K: Matrix, ridge: float) -> tuple[float, float]:
@@ -158,9 +152,9 @@ def lost(moments: Moments, options: Options) -> Vector:
     error = moments.lost()
     if error.max() < 1e-14 or not moments.n.any():
         return error
-    systems, _ = problems_of(moments, Classes.as_arrived(moments), options)
-    ridge = choose_ridge(systems) if options.ridge == "gcv" else float(options.ridge)
-    felt = [inflation(system, ridge) * np.diagonal(system.K()) for system in systems]
+    problem = problem_of(moments, Classes.as_arrived(moments), options)
+    ridge = ridge_of(problem, options)
+    felt = [inflation(K.copy(), ridge) * np.diagonal(K) for K in _matrices(problem)]
     worst: Vector = np.maximum(error, error * np.max(felt, axis=0))
     return worst
 
@@ -194,27 +188,35 @@ def without(
     return without_empty(left)
 
 
-def problems_of(
-    moments: Moments, classes: Classes, options: Options
-) -> tuple[list[System], Vector]:
-    """One problem for two classes or one for each that was seen, and their odds factors."""
+def problem_of(moments: Moments, classes: Classes, options: Options) -> list[System] | Pool:
+    """What is solved: a problem for two classes or one for each, or all classes at once."""
     seen = classes.seen
-    slot = classes.slots[seen]
+    slot, by_slot = classes.slots[seen], np.zeros(len(moments.n))
+    labels, N = moments.labels[slot], moments.N[slot]
+    m, s = affine(moments, options.scale)
+    weights = options.class_weight, options.costs
+    if options.pooling is not None or (
+        classes.problems > 1 and options.multi_class == "discriminant"
+    ):
+        by_slot[slot] = shares(labels, N, *weights)
+        return Pool(moments, m, s, by_slot, slot, options.intercept)
     y = targets(len(seen))[:, seen]
     if len(y) > 1:
         y = y[seen]
-    labels, N = moments.labels[slot], moments.N[slot]
-    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
-    a = totals(labels, N, y, options.class_weight, options.costs)
-    m, s = affine(moments, options.scale)
     systems = []
-    for a_j, y_j in zip(a, y, strict=True):
-        by_slot = np.zeros((2, len(moments.n)))
-        by_slot[:, slot] = a_j, y_j
-        systems.append(System(moments, m, s, by_slot[0], by_slot[1], options.intercept))
-    positive = y > 0
-    weight = [(a * side).sum(axis=1) for side in (positive, ~positive)]
-    count = [side @ rate for side in (positive, ~positive)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor: Vector = (count[0] * weight[1]) / (count[1] * weight[0])
-    return systems, factor
+    for a_j, y_j in zip(totals(labels, N, y, *weights), y, strict=True):
+        a_k, y_k = by_slot.copy(), by_slot.copy()
+        a_k[slot], y_k[slot] = a_j, y_j
+        systems.append(System(moments, m, s, a_k, y_k, options.intercept))
+    return systems
+
+
+def ridge_of(problem: list[System] | Pool, options: Options) -> float:
+    """The ridge, as it is asked for: a number, that of few rows, or chosen."""
+    systems = [problem.against_rest()] if isinstance(problem, Pool) else problem
+    if options.ridge == "gcv":
+        return choose_ridge(systems)
+    if options.ridge != "shrinking":
+        return float(options.ridge)
+    # Of several problems that differ in their weights the mean: one ridge for all.
+    return float(np.mean([shrinking(one.a, one.moments.n) for one in systems]))

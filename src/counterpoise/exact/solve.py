@@ -29,8 +29,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.moments import EPS, Moments
+from counterpoise.exact.solution import Linear
 
 BLUR = 1e-12  # of a loss: its rounding is a thousandth of that
+ROWS = 3.0  # that the shrinking ridge is worth (benchmarks/ridge.py)
+
+
+def within(moments: Moments, a: Vector, s: Vector) -> Matrix:
+    """Σ a_k S_k, the scatter within classes of total weights a, in scaled units; a new array."""
+    n = moments.n
+    alpha = np.divide(a, n, out=np.zeros_like(n), where=n > 0)
+    K: Matrix = np.tensordot(alpha, moments.C, 1)
+    K /= s
+    K /= s[:, None]
+    return K
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +55,10 @@ class System:
         What was seen.
     m, s : ndarray of shape (d,)
         Shift (relative to the anchor) and divisor of the scaling.
-    a, y : ndarray of shape (c,)
-        Total weight and target of each class; 0 for a class that is not in the problem.
+    a : ndarray of shape (c,)
+        Total weight of each class; 0 for a class that is not in the problem.
+    y : ndarray of shape (c,) or (q, c)
+        Target of each class; several rows are several problems that share all the rest.
     intercept : "penalized", "free" or "none"
         What becomes of the constant.
     """
@@ -69,16 +83,12 @@ class System:
 
     def K(self) -> Matrix:
         """Second moment of the features about the centre, without the ridge; a new array."""
-        n = self.moments.n
-        alpha = np.divide(self.a, n, out=np.zeros_like(n), where=n > 0)
-        K: Matrix = np.tensordot(alpha, self.moments.C, 1)
-        K /= self.s
-        K /= self.s[:, None]
+        K = within(self.moments, self.a, self.s)
         K += (self.a[:, None] * self.delta).T @ self.delta
         return K
 
     @cached_property
-    def z(self) -> Vector:
+    def z(self) -> Matrix:
         """First moment of target times features."""
         return (self.a * self.y) @ self.delta
 
@@ -93,9 +103,9 @@ class System:
         return 1.0 / float(self.a.sum())
 
     @property
-    def t(self) -> float:
+    def t(self) -> Any:
         """Value of f at the centre if the constant were free."""
-        return self.share * float(self.a @ self.y)
+        return self.share * (self.y @ self.a)
 
     def rank_one(self, b: Any, norm: Any) -> Any:
         """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and norm is q·R⁻¹q."""
@@ -104,29 +114,7 @@ class System:
         return b / (1.0 + b * norm) if self.intercept == "penalized" else 1.0 / norm
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Affine scores: f(x) = offset + coef·(x − anchor).
-
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        The anchor of the moments.
-    coef : ndarray of shape (problems, d)
-        Coefficients in the units of the input, one row a problem.
-    offset : ndarray of shape (problems,)
-        Scores at the anchor.
-    ridge : float
-        The b that was used.
-    """
-
-    anchor: Vector
-    coef: Matrix
-    offset: Vector
-    ridge: float
-
-
-def solve(systems: list[System], ridge: float) -> Solution:
+def solve(systems: list[System], ridge: float) -> Linear:
     """Minimise each problem.
 
     Parameters
@@ -139,19 +127,21 @@ def solve(systems: list[System], ridge: float) -> Solution:
 
     Returns
     -------
-    Solution
+    Linear
     """
     parts = [_solve(system, ridge) for system in systems]
     t = np.array([t for t, _ in parts])
     coef = np.array([w / system.s for system, (_, w) in zip(systems, parts, strict=True)])
     centre = np.array([system.centre for system in systems])
     offset = t - np.einsum("qj,qj->q", coef, centre)
-    return Solution(systems[0].moments.anchor.copy(), coef, offset, ridge)
+    return Linear(systems[0].moments.anchor.copy(), coef, offset, ridge)
 
 
-def _with_unit_diagonal(system: System, b: float) -> tuple[Matrix, Vector]:
-    """K + bI over the roots of its diagonal, so that its condition does not depend on units."""
-    K = system.K()
+def unit_diagonal(K: Matrix, b: float) -> tuple[Matrix, Vector]:
+    """K + bI over the roots of its diagonal, so that its condition does not depend on units.
+
+    K itself is taken for it; the roots come second.
+    """
     K.flat[:: len(K) + 1] += b
     e = np.sqrt(np.maximum(np.diagonal(K), 0.0))
     e[e == 0.0] = 1.0
@@ -160,13 +150,13 @@ def _with_unit_diagonal(system: System, b: float) -> tuple[Matrix, Vector]:
     return K, e
 
 
-def inflation(system: System, b: float) -> Vector:
+def inflation(K: Matrix, b: float) -> Vector:
     """Diagonal of (K + bI)⁻¹: how much a relative error of a feature is felt in the weights.
 
     Parameters
     ----------
-    system : System
-        The problem.
+    K : ndarray of shape (d, d)
+        Second moments; taken for workspace.
     b : float
         The ridge.
 
@@ -175,7 +165,7 @@ def inflation(system: System, b: float) -> Vector:
     ndarray of shape (d,)
         In scaled units; 1 over the second moment for a feature that no other resembles.
     """
-    K, e = _with_unit_diagonal(system, b)
+    K, e = unit_diagonal(K, b)
     factor, failed = lapack.dpotrf(K, lower=1)
     if failed:
         return np.full(len(e), np.inf)
@@ -183,9 +173,45 @@ def inflation(system: System, b: float) -> Vector:
     return diagonal
 
 
+def warn_of_collinear(b: float) -> None:
+    """Say that there are many solutions."""
+    warnings.warn(
+        f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
+        "taking the shortest of the many solutions. A larger ridge gives a unique one.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def shrinking(a: Vector, n: Vector) -> float:
+    """The ridge that fades as rows arrive: as strong as ROWS rows of each direction.
+
+    The variance of a weighted mean of class covariances is that of one covariance of
+    1/Σ (a_k/a)²/n_k rows, and b/a is ROWS over that. For classes that are not balanced it is
+    ROWS itself, scikit-learn's ``alpha``.
+
+    Parameters
+    ----------
+    a, n : ndarray of shape (c,)
+        Total weight of each class, and the rows that are behind it; 0 for none.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> one = np.ones(2)
+    >>> shrinking(one, 100 * one), shrinking(100 * one, 100 * one)
+    (0.03, 3.0)
+    """
+    part = np.divide(a * a, n, out=np.zeros_like(a), where=n > 0)
+    return ROWS * float(part.sum() / a.sum())
+
+
 def _solve(system: System, b: float) -> tuple[float, Vector]:
     h = system.h
-    K, e = _with_unit_diagonal(system, b)
+    K, e = unit_diagonal(system.K(), b)
     factor, failed = lapack.dpotrf(K, lower=1)
     norm = np.abs(K).sum(axis=0).max()
     if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
@@ -199,13 +225,8 @@ def _solve(system: System, b: float) -> tuple[float, Vector]:
 
 def _shortest(system: System, b: float) -> tuple[float, Vector]:
     """The limit as b tends to 0 of a problem with many solutions."""
-    warnings.warn(
-        f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
-        "taking the shortest of the many solutions. A larger ridge gives a unique one.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    K, e = _with_unit_diagonal(system, b)
+    warn_of_collinear(b)
+    K, e = unit_diagonal(system.K(), b)
     lam, V = np.linalg.eigh(K)
     null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
     V, lam = V / e[:, None], np.where(null, 1.0, lam)
@@ -262,8 +283,9 @@ class Path:
 
         Returns
         -------
-        t : ndarray of shape (r,)
-        w : ndarray of shape (r, d)
+        t : ndarray of shape (..., r)
+            For each problem, if there are several.
+        w : ndarray of shape (..., r, d)
         """
         t, w = self._at(b)
         return t, w @ self.V.T
@@ -271,9 +293,9 @@ class Path:
     def _at(self, b: Vector) -> tuple[Vector, Matrix]:
         """The same in the coordinates of the eigenvectors."""
         inverse = 1.0 / (self.lam + b[:, None])
-        w, t = inverse * self.z, np.full(len(b), self.system.t)
+        w, t = inverse * self.z[..., None, :], np.asarray(self.system.t)[..., None]
         step = self.system.rank_one(b, self._q(inverse)) * (t - w @ self.h)
-        return t - step * self.system.share, w + step[:, None] * inverse * self.h
+        return t - step * self.system.share, w + step[..., None] * inverse * self.h
 
     def _q(self, inverse: Matrix) -> Vector:
         """q·R⁻¹q."""
@@ -311,13 +333,14 @@ class Path:
         for k in np.flatnonzero(system.a):
             G = D.T @ moments.C[k] @ D / moments.n[k]
             delta = system.delta[k] @ self.V
-            loss = _quadratic(G, w) + (t + w @ delta - system.y[k]) ** 2
+            loss = _quadratic(G, w) + (t + w @ delta - system.y[..., k, None]) ** 2
+            loss = loss.reshape(-1, len(b)).sum(axis=0)
             freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
             freedom -= spent * system.rank_one(b, self._q(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
             score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
-            blur += system.a[k] * BLUR / left**2
+            blur += t.size // len(b) * system.a[k] * BLUR / left**2
         return score, blur
 
 
@@ -329,7 +352,7 @@ def _live(system: System) -> int:
 
 def _quadratic(G: Matrix, w: Matrix) -> Vector:
     """wᵀGw for each row of w; rounding must not make it negative."""
-    form: Vector = np.maximum(np.einsum("ri,ri->r", w @ G, w), 0.0)
+    form: Vector = np.maximum(np.einsum("...i,...i->...", w @ G, w), 0.0)
     return form
 
 
@@ -362,6 +385,6 @@ def choose_ridge(systems: list[System]) -> float:
     )
     b = size * np.logspace(-10.0, 2.0, 73)
     score, blur = np.sum([path.gcv(b) for path in paths], axis=0)
-    nothing = 1e-12 * sum(float(system.a.sum()) for system in systems)
+    nothing = 1e-12 * sum(float(system.a.sum()) * (system.y.size // len(system.a)) for system in systems)
     best = float((score + blur).min())
     return float(b[score <= best * (1.0 + 1e-8) + nothing][-1])

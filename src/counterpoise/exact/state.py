@@ -29,6 +29,7 @@ from counterpoise.exact.limits import (
     require_moderate,
     require_room,
 )
+from counterpoise.exact.link import link_of
 from counterpoise.exact.mapped import moments_of, terms_of
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
@@ -353,15 +354,20 @@ class State:
         """Labels seen or declared, sorted, and where they are."""
         return Classes.of(self.moments, self.declared)
 
-    def solve(self, classes: Classes | None, options: Options) -> Scores:
+    def solve(self, classes: Classes | None, options: Options, link: bool = False) -> Scores:
         """Scores of every class; those of the last look as long as nothing has changed.
 
-        ``classes`` are by default all that were seen or declared, sorted.
+        ``classes`` are by default all that were seen or declared, sorted. With ``link`` they can
+        tell probabilities.
         """
         key, cached = (self.version, options), self._scores
         if cached is None or cached[0] != key:
             found = scores_of(self.moments, classes or self.classes, options)
             cached = self._scores = key, replace(found, fixed=self.fixed)
+        if link and cached[1].link is None:
+            found = cached[1]
+            linked = link_of(self.moments, found.classes, options, found.solution)
+            cached = self._scores = key, replace(found, link=linked)
         return cached[1]
 
     # Single rows

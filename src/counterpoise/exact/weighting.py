@@ -61,8 +61,8 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     y : ndarray of shape (problems, c)
         Targets of the classes, one row a problem.
     class_weight : "balanced", dict or None
-        Weight 1 in all for each side of a problem; a weight for each row by its label; or 1
-        for each row.
+        Weight 1 in all for each side of a problem, shared evenly by its classes; a weight for each
+        row by its label; or 1 for each row.
     costs : dict or None
         Factors on these weights, by label; 1 for a label that is not in it.
 
@@ -75,11 +75,40 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     >>> totals(np.array([0, 1]), np.array([90.0, 10.0]), targets(2), "balanced", {1: 2.0}).tolist()
     [[1.0, 2.0]]
     """
-    a = by_label(labels, costs) * N
+    factor = by_label(labels, costs)
     if class_weight != "balanced":
-        return np.broadcast_to(by_label(labels, class_weight) * a, y.shape)
-    sides = [side @ N for side in (y > 0, y < 0)]
-    return a / np.where(y > 0, sides[0][:, None], sides[1][:, None])
+        return np.broadcast_to(by_label(labels, class_weight) * factor * N, y.shape)
+    sides = [np.count_nonzero(side, axis=1) for side in (y > 0, y < 0)]
+    return factor / np.where(y > 0, sides[0][:, None], sides[1][:, None])
+
+
+def shares(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
+    """Total weight a_k of each class where all are told apart at once.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    class_weight : "balanced", dict or None
+        As of :func:`totals`; balanced classes weigh 2/c, so that all of them weigh 2, as two do.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+
+    Examples
+    --------
+    >>> shares(np.array(["a", "b", "c", "d"]), np.ones(4), "balanced", None).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    factor = by_label(labels, costs)
+    if class_weight != "balanced":
+        return by_label(labels, class_weight) * factor * N
+    return factor * 2.0 / len(labels)
 
 
 def by_label(labels: Labels, factors: Any) -> Vector:

@@ -1,0 +1,104 @@
+"""What a look at moments finds: scores as a function of the row, linear or quadratic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Matrix, Rows, Vector
+from counterpoise.features.fixed import SLICE
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Affine scores: f(x) = offset + coef·(x − anchor).
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    coef : ndarray of shape (problems, d)
+        Coefficients in the units of the input, one row a problem.
+    offset : ndarray of shape (problems,)
+        Scores at the anchor.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    coef: Matrix
+    offset: Vector
+    ridge: float
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        coef, anchor, offset = self.coef, self.anchor, self.offset
+        base = coef * anchor
+        if np.abs(base).sum(axis=1).max() < 1e3:
+            f: Matrix = X @ coef.T + (offset - coef @ anchor)
+            return f
+        # Far from zero the products would cancel; the differences do not.
+        if not sp.issparse(X):
+            f = (X - anchor) @ coef.T
+            return f + offset
+        is_far = np.abs(base).max(axis=0) >= 1.0
+        near, far = np.where(is_far, 0.0, coef), np.flatnonzero(is_far)
+        f = X @ near.T + (offset - near @ anchor)
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE][:, far].toarray() - anchor[far]
+            f[start : start + SLICE] += part @ coef[:, far].T
+        return f
+
+    def placed(self, seen: Flags, absent: float) -> Linear:
+        """The same with a row for each class; one that was never seen scores ``absent``."""
+        coef, offset = np.zeros((len(seen), len(self.anchor))), np.full(len(seen), absent)
+        coef[seen], offset[seen] = self.coef, self.offset
+        return Linear(self.anchor, coef, offset, self.ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """Logarithms of normal densities: q_k(x) = offset_k − ‖(x − anchor − mean_k) root_k‖²/2.
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    mean : ndarray of shape (c', d)
+        Means of the classes that were seen, relative to the anchor.
+    root : ndarray of shape (c', d, d)
+        Roots of the inverses of their covariances.
+    offset : ndarray of shape (c',)
+        Logarithms of their densities at their means.
+    seen : ndarray of bool of shape (c,)
+        Whether each class was ever seen.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    mean: Matrix
+    root: NDArray[np.float64]
+    offset: Vector
+    seen: Flags
+    ridge: float
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows: of shape (n, 1), the difference, for two classes, else (n, c)."""
+        q = np.full((X.shape[0], len(self.seen)), -np.inf)
+        at = np.flatnonzero(self.seen)
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE]
+            Z = (part.toarray() if sp.issparse(part) else part) - self.anchor
+            for k, mean, root, offset in zip(at, self.mean, self.root, self.offset, strict=True):
+                v = (Z - mean) @ root
+                q[start : start + SLICE, k] = offset - 0.5 * np.einsum("ij,ij->i", v, v)
+        if len(self.seen) == 1:  # there is nothing that could be against it
+            return np.full((len(q), 1), np.inf)
+        return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
+
+
+Solution = Linear | Quadratic
