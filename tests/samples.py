@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from sklearn.linear_model import RidgeClassifier
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from counterpoise.datasets import load
@@ -59,24 +59,62 @@ def assert_same_model(one, two, tolerance=TOLERANCE):
     assert_close(one.intercept_, two.intercept_, tolerance)
 
 
-def batch_scores(X, y, at, ridge=1e-4, scale="standard", intercept="penalized"):
-    """Scores of scikit-learn's RidgeClassifier after scikit-learn's scaler, rows in memory."""
+def shrinking(y):
+    """The default ridge, of equal classes that weigh 2 together."""
+    n = np.unique(y, return_counts=True)[1]
+    return 6.0 * (1.0 / n).sum() / len(n) ** 2
+
+
+def batch_scores(
+    X, y, at, ridge=None, scale="standard", intercept="penalized", multi_class="discriminant"
+):
+    """Scores of scikit-learn after scikit-learn's scaler, rows in memory.
+
+    Those of RidgeClassifier for two classes, of Ridge with class-balanced weights for each class
+    against the rest, and of LinearDiscriminantAnalysis otherwise, which is compared up to what all
+    scores of a row have in common.
+    """
+    ridge = shrinking(y) if ridge is None else ridge
     scalers = {"standard": StandardScaler(), "minmax": MinMaxScaler()}
     Z, Z_at = X, at
     if scale is not None:
         scaler = scalers[scale].fit(X)
         Z, Z_at = scaler.transform(X), scaler.transform(at)
+    labels, n = np.unique(y, return_counts=True)
+    if len(labels) > 2 and multi_class == "discriminant":
+        return centred(_discriminant(Z, y, Z_at, ridge, intercept))
     if intercept == "penalized":
         Z, Z_at = (np.column_stack([np.ones(len(A)), A]) for A in (Z, Z_at))
-    solver = RidgeClassifier(
-        alpha=ridge * len(Z) / 2,
-        class_weight="balanced",
-        fit_intercept=intercept == "free",
-        solver="cholesky",
-    )
-    if len(np.unique(y)) > 2:
-        solver = OneVsRestClassifier(solver)
-    return solver.fit(Z, y).decision_function(Z_at)
+    free = intercept == "free"
+    if len(labels) == 2:
+        solver = RidgeClassifier(
+            alpha=ridge * len(Z) / 2, class_weight="balanced", fit_intercept=free, solver="cholesky"
+        )
+        return solver.fit(Z, y).decision_function(Z_at)
+    codes, scores = np.searchsorted(labels, y), []
+    for j in range(len(labels)):
+        weight = np.where(codes == j, 1.0, 1.0 / (len(labels) - 1)) / n[codes]
+        solver = Ridge(alpha=ridge, fit_intercept=free, solver="cholesky")
+        scores.append(solver.fit(Z, np.where(codes == j, 1.0, -1.0), weight).predict(Z_at))
+    return np.column_stack(scores)
+
+
+def _discriminant(Z, y, Z_at, ridge, intercept):
+    """LinearDiscriminantAnalysis with equal priors and the ridge as its shrinkage."""
+    labels = np.unique(y)
+    W = np.mean([np.cov(Z[y == k].T, bias=True) for k in labels], axis=0)
+    size = np.trace(np.atleast_2d(W)) / Z.shape[1]
+    part = (ridge / 2) / (size + ridge / 2)
+    priors = np.full(len(labels), 1.0 / len(labels))
+    judge = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=part, priors=priors).fit(Z, y)
+    if intercept == "none":
+        return (1.0 - part) * Z_at @ judge.coef_.T
+    return (1.0 - part) * (Z_at @ judge.coef_.T + judge.intercept_ - np.log(priors))
+
+
+def centred(scores):
+    """Scores without what all of a row have in common; those of two classes as they are."""
+    return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
 
 
 def data_set(name):

@@ -175,7 +175,7 @@ def test_forgetting_where_it_has_no_meaning():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (BalancedRidgeClassifier(ridge=1.0).fit(X, y), "ridge is 0.0001 here and 1.0 there"),
+        (BalancedRidgeClassifier(ridge=1.0).fit(X, y), "ridge is 'shrinking' here and 1.0 there"),
         (BalancedRidgeClassifier(scale=None).fit(X, y), "scale is 'standard' here and None"),
         (BalancedRidgeClassifier().fit(X[:, :2], y), "different features: 3 here, 2 there"),
         (BalancedRidgeClassifier().fit(pd.DataFrame(X, columns=list("abc")), y), "'a', 'b', 'c'"),

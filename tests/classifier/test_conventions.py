@@ -170,7 +170,8 @@ def test_a_class_declared_but_not_seen_is_never_predicted(declared):
     fresh = BalancedRidgeClassifier().fit(X, y)
     np.testing.assert_array_equal(model.predict(X), fresh.predict(X))
     if len(declared) > 2:
-        f = model.decision_function(X)
+        np.testing.assert_array_equal(model.decision_function(X)[:, 2:], -np.inf)
+        f = model.set_params(multi_class="ovr").decision_function(X)
         np.testing.assert_array_equal(f[:, 2:], -1.0)
         np.testing.assert_allclose(f[:, 1], fresh.decision_function(X), atol=1e-12)
 

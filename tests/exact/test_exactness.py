@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from samples import assert_close, batch_scores, data_set, stream
+from samples import assert_close, batch_scores, centred, data_set, shrinking, stream
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
@@ -44,8 +44,19 @@ def test_random_streams_with_a_class_that_comes_late(classes, scale, intercept):
     order = late(y, classes - 1)
     X, y = X[order], y[order]
     assert classes - 1 not in y[: int(0.9 * len(y))]
-    model = streamed(X, y, scale=scale, **INTERCEPTS[intercept])
-    assert_close(model.decision_function(X), batch_scores(X, y, X, 1e-4, scale, intercept))
+    for ridge in ("shrinking", 1e-4):
+        model = streamed(X, y, ridge=ridge, scale=scale, **INTERCEPTS[intercept])
+        batch = batch_scores(X, y, X, None if ridge == "shrinking" else ridge, scale, intercept)
+        assert_close(centred(model.decision_function(X)), batch)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("classes", [3, 10])
+def test_each_class_against_a_balanced_rest(classes, intercept):
+    X, y = stream(2000, 8, classes, minority=0.08, seed=classes)
+    model = streamed(X, y, ridge=1e-2, multi_class="ovr", **INTERCEPTS[intercept])
+    batch = batch_scores(X, y, X, 1e-2, "standard", intercept, "ovr")
+    assert_close(model.decision_function(X), batch)
 
 
 REAL = {
@@ -62,7 +73,8 @@ def test_real_streams(name, scale, intercept):
     X, y = REAL[name](return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     model = streamed(X[order], y[order], scale=scale, **INTERCEPTS[intercept])
-    assert_close(model.decision_function(X), batch_scores(X, y, X, 1e-4, scale, intercept))
+    batch = batch_scores(X, y, X, None, scale, intercept)
+    assert_close(centred(model.decision_function(X)), batch)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -76,7 +88,7 @@ def test_sets_of_the_paper(name, intercept):
 def test_coefficients_are_those_of_the_batch_solver_in_input_units():
     X, y = stream(1000, 6)
     scaler = StandardScaler().fit(X)
-    batch = Ridge(alpha=1e-4, fit_intercept=False, solver="cholesky")
+    batch = Ridge(alpha=shrinking(y), fit_intercept=False, solver="cholesky")
     design = np.column_stack([np.ones(len(X)), scaler.transform(X)])
     weight = 1.0 / np.bincount(y)[y]
     w = batch.fit(design, 2.0 * y - 1.0, sample_weight=weight).coef_
@@ -99,7 +111,7 @@ def test_without_class_weights_it_is_ridge_regression_on_plus_and_minus_one():
     X, y = stream(500, 5)
     Z = StandardScaler().fit_transform(X)
     design = np.column_stack([np.ones(len(Z)), Z])
-    ridge = Ridge(alpha=1e-4, fit_intercept=False, solver="cholesky").fit(design, 2 * y - 1)
+    ridge = Ridge(alpha=3.0, fit_intercept=False, solver="cholesky").fit(design, 2 * y - 1)
     model = streamed(X, y, class_weight=None)
     assert_close(model.decision_function(X), ridge.predict(design))
 
@@ -110,7 +122,8 @@ def test_the_gradient_of_the_objective_is_zero(intercept):
     X, y = stream(400, 4, 3)
     omega = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     costs, b = {1: 3.0}, 1e-2
-    model = BalancedRidgeClassifier(ridge=b, costs=costs, **INTERCEPTS[intercept])
+    options = {"ridge": b, "costs": costs, "multi_class": "ovr"}
+    model = BalancedRidgeClassifier(**options, **INTERCEPTS[intercept])
     model.fit(X, y, sample_weight=omega)
     m = omega @ X / omega.sum()
     s = np.sqrt(omega @ (X - m) ** 2 / omega.sum())
@@ -118,7 +131,7 @@ def test_the_gradient_of_the_objective_is_zero(intercept):
     n = np.bincount(y, omega)
     for j in range(3):
         positive = y == j
-        alpha = np.where(positive, 1.0 / n[j], 1.0 / (n.sum() - n[j])) * omega
+        alpha = np.where(positive, 1.0, 0.5) / n[y] * omega
         alpha *= np.where(y == 1, costs[1], 1.0)
         w = model.coef_[j] * s
         w_0 = model.decision_function(m[None])[0, j]
@@ -153,10 +166,11 @@ def test_an_offset_without_scaling_keeps_its_digits(intercept):
     X = rng.standard_normal((80, 3)) + 1e6
     y = (X[:, 0] - 1e6 + 0.5 * rng.standard_normal(80) > 0.5).astype(int)
     phi = np.vectorize(Fraction, otypes=[object])(X)
-    penalty = np.full(3, Fraction(1e-4))
+    ridge = Fraction(3, 2) * sum(Fraction(1, int(n)) for n in np.bincount(y))
+    penalty = np.full(3, ridge)
     if intercept != "none":
         phi = np.column_stack([np.full(len(X), Fraction(1)), phi])
-        penalty = np.concatenate([[Fraction(1e-4) * (intercept == "penalized")], penalty])
+        penalty = np.concatenate([[ridge * (intercept == "penalized")], penalty])
     alpha = np.array([Fraction(1, int(n)) for n in np.bincount(y)])[y]
     R = (phi * alpha[:, None]).T @ phi + np.diag(penalty)
     z = phi.T @ (alpha * np.where(y == 1, 1, -1))

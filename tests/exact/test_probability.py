@@ -7,27 +7,25 @@ from hypothesis import strategies as st
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.probability import EDGE, odds, probabilities
+from counterpoise.exact.discriminant import linear
+from counterpoise.exact.link import _margins, _nodes, slope
+from counterpoise.exact.probability import Link
+from counterpoise.exact.scores import problem_of
 
 
-@given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True))
-def test_odds_rise_with_the_score(f):
+def link(c, slope=1.0):
+    share = np.full(c, 1.0 / c)
+    return Link.of([slope, slope], np.log(share), share, np.ones(c, dtype=bool), 100.0)
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True), st.floats(0, 1e3))
+def test_probabilities_rise_with_the_score_and_are_never_certain(f, slope):
     f = np.sort(np.array(f))
-    ratio = odds(f)
-    assert (np.diff(ratio) >= 0).all()
-    apart = np.diff(f) > 1e-9 * np.maximum(1.0, np.abs(f[1:]))  # what two floats can tell apart
-    assert (np.diff(ratio)[apart] > 0).all()
-    assert np.isfinite(ratio).all()
-    assert (ratio > 0).all()
-
-
-def test_odds_are_a_line_inside_and_smooth_at_the_edge():
-    f = np.linspace(-EDGE, EDGE, 101)
-    p = odds(f) / (1.0 + odds(f))
-    np.testing.assert_allclose(p, (1.0 + f) / 2.0, rtol=1e-12)
-    around = EDGE + np.array([-1e-6, 0.0, 1e-6])
-    p = odds(around) / (1.0 + odds(around))
-    np.testing.assert_allclose(np.diff(p) / 1e-6, 0.5, rtol=1e-4)
+    for stream in (False, True):
+        p = link(2, slope).probabilities(f[:, None], np.ones(2, dtype=bool), stream)
+        assert (np.diff(p[:, 1]) >= 0).all()
+        assert ((p > 0) & (p < 1)).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
 
 
 @given(
@@ -36,15 +34,63 @@ def test_odds_are_a_line_inside_and_smooth_at_the_edge():
 def test_the_largest_probability_is_that_of_the_largest_score(rows):
     f = np.array(rows)
     f[:, 1] = np.nextafter(f[:, 0], np.inf)  # apart by the last bit
-    p = probabilities(f, np.ones(4), np.ones(4, dtype=bool))
+    p = link(4).probabilities(f, np.ones(4, dtype=bool), stream=False)
     np.testing.assert_array_equal(p.argmax(axis=1), f.argmax(axis=1))
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@given(st.floats(0.1, 10.0), st.floats(0.1, 10.0), st.floats(0.01, 0.99))
+def test_the_slope_is_the_one_of_least_loss(gap, v, share):
+    pi, twice = np.array([share, 1.0 - share]), np.full((2, 2), gap)
+    best = slope(twice, np.full((2, 2), v), pi)
+    x, mass = _nodes()
+
+    def loss(b):
+        margin = b * (gap / 2 + np.sqrt(v) * x)
+        odds = np.log(pi / pi[::-1])
+        return sum(pi[k] * mass @ np.logaddexp(0, -(odds[k] + margin)) for k in (0, 1))
+
+    assert loss(best) <= min(loss(best * (1 + e)) for e in (-1e-3, 1e-3)) + 1e-12
+    # Under normal classes the slope would be gap/v; the long tails of the t make it smaller.
+    assert 0 < best <= 1.001 * gap / v
+
+
+def test_margins_of_rows_that_were_left_out():
+    """The mean margin of left-out rows, refitted one by one, against the one from moments."""
+    X, y = stream(120, 4, 3, minority=0.3, seed=5)
+    model = BalancedRidgeClassifier(scale=None, ridge=1e-9)
+    X = X / X.std(axis=0)
+    gap, v, seen = np.zeros((3, 3)), np.zeros((3, 3)), [[] for _ in range(3)]
+    for i in range(len(y)):
+        kept = np.arange(len(y)) != i
+        g = model.fit(X[kept], y[kept]).decision_function(X[i : i + 1])[0]
+        seen[y[i]].append(g[y[i]] - g)
+    mean = np.array([np.mean(one, axis=0) for one in seen])
+    gap, v = mean + mean.T, np.array([np.var(one, axis=0) for one in seen])
+    model.fit(X, y)
+    state, options = model.state_, model.options_
+    pool = problem_of(state.moments, state.classes, options)
+    found = _margins(pool, linear(pool, 1e-9))
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(found[0][off], gap[off], rtol=0.05)
+    np.testing.assert_allclose(found[1][off], v[off], rtol=0.1)
+
+
+def test_ten_frauds_that_a_feature_separates():
+    X = np.zeros((10_000, 1))
+    X[:, 0] = np.random.default_rng(0).standard_normal(10_000) * 0.1
+    y = (np.arange(10_000) % 1000 == 0).astype(int)
+    X[y == 1] += 5.0
+    p = BalancedRidgeClassifier().fit(X, y).stream_proba(X)[:, 1]
+    assert p[y == 1].min() > 0.3
+    assert p[y == 0].max() < 0.01
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": 10.0}, {"multi_class": "ovr"}], ids=str)
 @pytest.mark.parametrize("classes", [2, 3, 5])
-def test_predict_is_the_argmax(classes):
+def test_predict_is_the_argmax(classes, options):
     X, y = stream(500, 4, classes)
-    model = BalancedRidgeClassifier().fit(X, y)
+    model = BalancedRidgeClassifier(**options).fit(X, y)
     far = np.vstack([X, 1e3 * X, -1e3 * X])
     p = model.predict_proba(far)
     np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(far))

@@ -125,7 +125,7 @@ cdef class Scorer:
                     elif k != j:
                         self.a[q, k] /= seen - (self.N[j] > 0.0)
                     total += self.a[q, k]
-                    squares += self.a[q, k] * self.a[q, k] / self.n[k]
+                    squares += self.a[q, k] * self.a[q, k] / max(self.n[k], 1.0)
             if self.recipe.rows > 0.0 and total > 0.0 and (
                 self.problems == 1 or self.recipe.together or self.N[j] > 0.0
             ):
@@ -567,7 +567,7 @@ cdef class Scorer:
             for c in range(2):
                 size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c])
                 share += size
-                off += size * size / k.n[c]
+                off += size * size / max(k.n[c], 1.0)
                 size /= k.n[c]
                 k.alpha[2 * i + c] = size * k.past[c]
                 k.row_alpha[c] = size

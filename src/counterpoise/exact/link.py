@@ -1,40 +1,180 @@
-"""What the moments know of the scores of each class, and so of probabilities."""
+"""How far scores can be trusted: from what moments know of them to probabilities.
+
+Take two classes k and j, and the margin by which rows of k score higher for k than for j. Its mean
+and its variance over the rows that were learned follow from the moments; a row that was not
+learned has less of the one and more of the other, by its leverage
+
+    h_k = p_k tr(V⁻¹ S̃_k)/n_k,      V = W + (b/a) I,      S̃_k = S_k + W/n_k
+
+as in leaving one row out. The slope β, by which scores become logarithms of odds, is the one of
+least expected log loss where margins have that mean and that variance and the tails of a Student
+t: real scores stray farther than normal ones. And a few rows, fewer the more there are, tell
+nothing at all, so that no probability is 0 or 1.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache
 
-from counterpoise.arrays import Vector
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
+from counterpoise.exact.discriminant import Pool
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
-from counterpoise.exact.solution import Linear, Solution
+from counterpoise.exact.scaling import affine
+from counterpoise.exact.solution import Linear, Quadratic, Solution
 from counterpoise.exact.weighting import shares
+
+FREEDOM = 5.0  # degrees of the Student t (benchmarks/probability.py)
+NODES = 48
+LEAST = 0.02  # of the distance between two classes that leaving rows out always leaves
 
 
 def link_of(moments: Moments, classes: Classes, options: Options, solution: Solution) -> Link:
     """The link of a solution that was found by these moments and options."""
-    seen = classes.seen
-    slot = classes.slots[seen]
-    N = moments.N[slot]
-    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
+    slot = classes.slots[classes.seen]
     if len(slot) < 2:
-        return Link(1.0, np.zeros(classes.problems))
+        return Link.none(classes.problems)
+    N = moments.N[slot]
     a = shares(moments.labels[slot], N, options.class_weight, options.costs)
+    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
+    evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
+    by_slot = np.zeros(len(moments.n))
+    by_slot[slot] = a
+    m, s = affine(moments, options.scale)
+    pool = Pool(moments, m, s, by_slot, slot, "free")
+    rows = float(moments.n[slot].sum())
+    if isinstance(solution, Quadratic):
+        h = _own_leverage(pool, solution, float(options.pooling or 0.0))
+        slopes = [_tempered(h, pi, len(s)) for pi in (evenly, stream)]
+        return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
+    gap, v = _margins(pool, solution)
+    slopes = [slope(gap, v, pi) for pi in (evenly, stream)]
     if classes.problems > 1:
-        stream = np.zeros(len(seen))
-        stream[seen] = np.log(rate / a)
-        return Link(1.0, stream)
-    if not isinstance(solution, Linear):
-        return Link(1.0, np.log(rate[1:] * a[0] / (rate[0] * a[1:])))
-    mean, variance = _spread(moments, slot, solution)
-    slope = (mean[1] - mean[0]) / (a @ variance / a.sum())
-    return Link(slope, np.log(rate[1:] / rate[:1]) - slope * mean.mean())
+        return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
+    # One score for two classes: odds are even half-way between their means.
+    middle = float((moments.mean[slot] @ solution.coef[0] + solution.offset[0]).mean())
+    shift = np.log(stream) - slopes[1] * middle * np.array([-0.5, 0.5])
+    return Link.of(slopes, shift, stream, classes.seen, rows)
 
 
-def _spread(moments: Moments, slot: Vector, solution: Linear) -> tuple[Vector, Vector]:
-    w = solution.coef[0]
-    mean = solution.offset[0] + moments.mean[slot] @ w
-    variance = np.array([w @ moments.C[k] @ w / moments.n[k] for k in slot])
-    return mean, variance
+def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
+    """Twice the mean margin of rows not learned of class k over class j, and its variance."""
+    moments, slots, c = pool.moments, pool.slots, len(pool.slots)
+    n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
+    used = np.any(solution.coef != 0, axis=1) | np.isfinite(solution.offset)
+    A = solution.coef[used] * pool.s
+    if len(A) == 1:  # two classes: half the score for the one, half against the other
+        A = np.array([-0.5, 0.5])[:, None] * A
+    delta = pool.delta
+    G = delta @ A.T  # scores of the means, up to what depends on the class that is scored
+    own = np.diagonal(G)
+    D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
+    W = pool.K() / pool.total
+    b = solution.ridge / pool.total
+    S = moments.C[slots] / moments.n[slots, None, None] / pool.s / pool.s[:, None]
+    S += W / n[:, None, None]
+    V = W.copy()
+    V.flat[:: len(V) + 1] += b
+    q = np.einsum("ij,kij->k", _inverse(V), S)
+    B = np.einsum("ai,kij,bj->kab", A, S, A, optimize=True)
+    k = np.arange(c)
+    v = np.maximum(B[k, k, k][:, None] + np.einsum("kbb->kb", B) - 2.0 * B[k, k], 0.0)
+    h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
+    # Scores may be a multiple of discriminants: so is what a row adds to its own.
+    unit = _unit(pool, A, V)
+    half = 0.5 * (D2 + (p / n / (1.0 - h))[:, None] * v / unit) - unit * (q / n / (1.0 - h))[:, None]
+    return np.maximum(half + half.T, LEAST * D2), v / ((1.0 - h) ** 2)[:, None]
+
+
+def _inverse(V: Matrix) -> Matrix:
+    lam, U = np.linalg.eigh(V)
+    floor = len(lam) * np.finfo(float).eps * max(lam[-1], 1e-300)
+    inverse: Matrix = U / np.maximum(lam, floor) @ U.T
+    return inverse
+
+
+def _unit(pool: Pool, A: Matrix, V: Matrix) -> float:
+    """The multiple of discriminants that scores are: their distance over that of the means."""
+    centred = A - A.mean(axis=0)
+    delta = pool.delta - pool.delta.mean(axis=0)
+    square = float(np.einsum("ki,ij,kj->", centred, V, centred, optimize=True))
+    product = float((centred * delta).sum())
+    return square / product if product > 0.0 and square > 0.0 else 1.0
+
+
+def _own_leverage(pool: Pool, solution: Quadratic, nu: float) -> Vector:
+    """Leverage of a row of each class on the score of its own class."""
+    moments, slots = pool.moments, pool.slots
+    n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
+    W = pool.K() / pool.total * pool.s * pool.s[:, None]
+    h = np.empty(len(slots))
+    for k, slot in enumerate(slots):
+        S = moments.C[slot] / moments.n[slot] + W / n[k]
+        h[k] = np.einsum("ij,ij->", S @ solution.root[k], solution.root[k])
+        h[k] *= (1.0 + nu * p[k] / n[k]) / (n[k] + nu)
+    return np.minimum(h, 1.0 - 1.0 / (n + 1.0))
+
+
+def _tempered(h: Vector, pi: Vector, d: int) -> float:
+    """A slope for quadratic scores: a rule of thumb that was fitted, not derived."""
+    return float((1.0 - pi @ h) ** 2 / np.sqrt(1.0 + d / 10.0))
+
+
+@cache
+def _nodes() -> tuple[Vector, Vector]:
+    """Points and weights of a Student t of variance 1, dense in its tails."""
+    from scipy.special import expit, stdtrit
+
+    at = np.linspace(-16.0, 16.0, NODES)
+    tail = expit(-np.abs(at))
+    x = -np.sign(at) * stdtrit(FREEDOM, tail) / np.sqrt(FREEDOM / (FREEDOM - 2.0))
+    w = tail * (1.0 - tail)
+    return x, w / w.sum()
+
+
+def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
+    """β ≥ 0 of least expected log loss over all pairs of classes; 0 if nothing separates them.
+
+    Parameters
+    ----------
+    gap, v : ndarray of shape (c, c)
+        Twice the mean margin of rows of class k over class j, and its variance.
+    pi : ndarray of shape (c,)
+        How frequent the classes are.
+
+    Returns
+    -------
+    float
+    """
+    i, j = np.nonzero(~np.eye(len(pi), dtype=bool))
+    x, mass = _nodes()
+    w: NDArray[np.float64] = (pi[i] * pi[j] / (1.0 - pi[i]))[:, None] * mass
+    prior = np.log(pi[i] / pi[j])[:, None]
+    g = gap[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
+    unit = float(np.sqrt((w * g * g).sum() / w.sum()))
+    if not 0.0 < unit < np.inf:
+        return 0.0
+    g = g / unit
+
+    def loss(b: float) -> float:
+        return float((w * np.logaddexp(0.0, -(prior + b * g))).sum())
+
+    b, now = 0.0, loss(0.0)
+    for _ in range(50):
+        r = 0.5 * (1.0 + np.tanh(-0.5 * (prior + b * g)))
+        step = -float((w * r * g).sum() / ((w * r * (1.0 - r) * g * g).sum() + 1e-300))
+        part = 1.0
+        while part > 1e-6 and loss(b - part * step) > now:
+            part /= 2.0
+        if part <= 1e-6:
+            break
+        b -= part * step
+        now = loss(b)
+        if abs(part * step) <= 1e-13 * (1.0 + abs(b)):
+            break
+    return max(b / unit, 0.0)

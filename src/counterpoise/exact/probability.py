@@ -1,33 +1,53 @@
-"""From scores to probabilities.
-
-Within each class scores are taken to be normal, with a variance that all classes share: then the
-logarithms of the odds are a multiple of the scores. How large the scores of a class are, and how
-much they vary, the moments know.
-"""
+"""From scores to probabilities."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.exact.classes import winners
+
+SILENT = 0.25  # over the root of the number of rows: the share of rows that tell nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The way from scores to logarithms of posterior probabilities.
+    """The way from scores to probabilities: :mod:`counterpoise.exact.link` says why.
 
     Attributes
     ----------
-    slope : float
-        Factor on the scores.
-    stream : ndarray of shape (problems,)
-        What is added to lead from the weights of training to the frequencies of the stream.
+    slopes : tuple of float
+        Factors on the scores, under the weights of training and under the stream's frequencies.
+    shift : ndarray of shape (c,)
+        What leads from the weights of training to the frequencies of the stream, as logarithms.
+    frequency : ndarray of shape (c,)
+        Of each class in the stream; 0 of one that was never seen.
+    silent : float
+        Share of the rows that tell nothing.
     """
 
-    slope: float
-    stream: Vector
+    slopes: tuple[float, float]
+    shift: Vector
+    frequency: Vector
+    silent: float
+
+    @classmethod
+    def of(
+        cls, slopes: Sequence[float], shift: Vector, frequency: Vector, seen: Flags, rows: float
+    ) -> Link:
+        """A link of the classes that were seen, for all of them."""
+        by_class, share = np.full(len(seen), -np.inf), np.zeros(len(seen))
+        by_class[seen], share[seen] = shift, frequency
+        silent = min(SILENT / np.sqrt(max(rows, 1.0)), 0.5)
+        return cls((slopes[0], slopes[1]), by_class, share, silent)
+
+    @classmethod
+    def none(cls, c: int) -> Link:
+        """Where there is nothing to tell apart."""
+        return cls((1.0, 1.0), np.zeros(c), np.zeros(c), 0.0)
 
     def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
         """Probability of each class.
@@ -49,18 +69,17 @@ class Link:
         """
         if seen.sum() <= 1:
             return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
-        log_odds = self.slope * f + (self.stream if stream else 0.0)
-        p = _softmax(np.hstack([-0.5 * log_odds, 0.5 * log_odds]) if len(seen) == 2 else log_odds)
+        f = np.clip(f, -1e300, 1e300)
+        scores = np.hstack([-0.5 * f, 0.5 * f]) if len(seen) == 2 else f
+        log_p = self.slopes[int(stream)] * scores + (self.shift if stream else 0.0)
+        log_p = np.where(seen, log_p, -np.inf)
+        p: Matrix = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        p *= (1.0 - self.silent) / p.sum(axis=1, keepdims=True)
+        p += self.silent * (self.frequency if stream else seen / seen.sum())
         if stream:
             return p
-        best = (f.ravel() > 0).astype(np.intp) if len(seen) == 2 else f.argmax(axis=1)
+        best = winners(f, seen)
         # Scores that differ in the last bit may round to one probability: keep their order.
         tied = np.flatnonzero(p.argmax(axis=1) != best)
         p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
         return p
-
-
-def _softmax(log_p: Matrix) -> Matrix:
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    return p

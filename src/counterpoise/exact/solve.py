@@ -188,7 +188,8 @@ def shrinking(a: Vector, n: Vector) -> float:
 
     The variance of a weighted mean of class covariances is that of one covariance of
     1/Σ (a_k/a)²/n_k rows, and b/a is ROWS over that. For classes that are not balanced it is
-    ROWS itself, scikit-learn's ``alpha``.
+    ROWS itself, scikit-learn's ``alpha``. A class counts as one row at least, however little its
+    rows weigh.
 
     Parameters
     ----------
@@ -205,8 +206,7 @@ def shrinking(a: Vector, n: Vector) -> float:
     >>> shrinking(one, 100 * one), shrinking(100 * one, 100 * one)
     (0.03, 3.0)
     """
-    part = np.divide(a * a, n, out=np.zeros_like(a), where=n > 0)
-    return ROWS * float(part.sum() / a.sum())
+    return ROWS * float((a * a / np.maximum(n, 1.0)).sum() / a.sum())
 
 
 def _solve(system: System, b: float) -> tuple[float, Vector]:
