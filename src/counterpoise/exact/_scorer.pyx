@@ -394,7 +394,7 @@ cdef class Scorer:
                     for j in range(i, d):
                         row[j] = share * total * self.s.C[k * self.s.size + i * self.s.stride + j]
                         if nu > 0.0:
-                            row[j] += share * nu * self.pooled[i, j]
+                            row[j] += (share * nu) * self.pooled[i, j]
                     for j in range(d, width):
                         row[j] = 0.0
                     row[d] = (x[i] - self.anchor[i]) - self.mean[k, i]

@@ -123,8 +123,9 @@ def quadratic(pool: Pool, b: float, nu: float, seen: Flags) -> Quadratic:
     offset = pool.prior.copy()
     warned = False
     for k, slot in enumerate(pool.slots):
-        K = (a / s) * moments.C[slot] / s[:, None] + nu * shared
-        K, e = unit_diagonal(K / (moments.n[slot] + nu), b)
+        own = 1.0 / (moments.n[slot] + nu)
+        K = (own * a / s) * moments.C[slot] / s[:, None] + nu * own * shared
+        K, e = unit_diagonal(K, b)
         factor, failed = lapack.dpotrf(K, lower=1)
         norm = np.abs(K).sum(axis=0).max()
         if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
