@@ -95,8 +95,8 @@ Ridge = Annotated[
 MultiClass = Annotated[
     str | None,
     typer.Option(
-        help="What three or more classes are told apart by: discriminant, all at once; or ovr, each "
-        "against the rest. discriminant by default.",
+        help="What three or more classes are told apart by: discriminant, all at once; or ovr, "
+        "each against the rest. discriminant by default.",
         metavar="NAME",
     ),
 ]
