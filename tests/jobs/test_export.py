@@ -205,7 +205,7 @@ def test_a_class_that_is_all_forgotten_is_never_predicted(run):
 def test_declared_classes_without_rows_are_never_predicted(run):
     X, y = stream(400, d=2, classes=3, minority=0.05)
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--features", "rm2"])
+    learn(run, "one.csv", more=["--features", "rm2", "--multi-class", "ovr"])
     stored = stored_model("m.st")
     stored.model.partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
