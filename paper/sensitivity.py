@@ -25,8 +25,10 @@ def sensitivity(name: str, seed: int) -> list[list]:
     for half in (0, 1):
         one = fold(X, y, seed, half)
         models = {
-            "NR-RLS": BalancedRidgeClassifier(scale=None).fit(one.X, one.y),
-            "RLS": BalancedRidgeClassifier(scale=None, class_weight=None).fit(one.X, one.y),
+            "NR-RLS": BalancedRidgeClassifier(scale=None, ridge=1e-4).fit(one.X, one.y),
+            "RLS": BalancedRidgeClassifier(scale=None, ridge=1e-4, class_weight=None).fit(
+                one.X, one.y
+            ),
         }
         for b in RIDGES:
             for method, model in models.items():

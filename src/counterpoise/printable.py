@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 
 def printable(text: object, keep: str = "") -> str:
     r"""Text whose characters all can be seen; the others become their escapes.
@@ -30,3 +33,28 @@ def printable(text: object, keep: str = "") -> str:
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in whole
     )
+
+
+def finite(value: Any) -> Any:
+    """A value as JSON can hold it: None where a number is not finite.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, text, and lists and dicts of them.
+
+    Returns
+    -------
+    object
+
+    Examples
+    --------
+    >>> from counterpoise.printable import finite
+    >>> finite({"offset": [1.5, float("-inf")]})
+    {'offset': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

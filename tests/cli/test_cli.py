@@ -262,12 +262,14 @@ def test_weights_and_options_reach_the_model(run):
     frame.to_csv("t.csv", index=False)
     learned(
         run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
-        "minmax", "--intercept", "free", "--half-life", "100",
+        "minmax", "--intercept", "free", "--half-life", "100", "--pooling", "7",
+        "--multi-class", "discriminant",
     )  # fmt: skip
     model = BalancedRidgeClassifier.load(MODEL)
     assert model.get_params() == {
         "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "costs": None, "scale": "minmax",
         "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
+        "multi_class": "discriminant", "pooling": 7.0,
         "memory_limit": 2e9, "features": None,
     }  # fmt: skip
     assert model.class_count_.sum() == frame["weight"].sum()

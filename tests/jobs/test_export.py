@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -19,7 +20,7 @@ from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.export.onnx import graph
 from counterpoise.jobs.export.pipeline import fitted
-from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.file import save, stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:50"]  # choosers: see below
@@ -204,7 +205,7 @@ def test_a_class_that_is_all_forgotten_is_never_predicted(run):
 def test_declared_classes_without_rows_are_never_predicted(run):
     X, y = stream(400, d=2, classes=3, minority=0.05)
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--features", "rm2"])
+    learn(run, "one.csv", more=["--features", "rm2", "--multi-class", "ovr"])
     stored = stored_model("m.st")
     stored.model.partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
@@ -275,3 +276,75 @@ def test_one_class_is_nothing_to_decide(run):
     for name in ("m.onnx", "m.joblib"):
         assert "only one class" in run("export", "m.st", "-o", name, code=2).err
     assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
+
+
+# Quadratic boundaries
+
+
+def several(classes, rows=400, seed=0):
+    """Rows of classes that differ in their means and in their spreads."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    X = rng.standard_normal((rows, 3)) * (1.0 + y[:, None]) + 0.7 * rng.random((classes, 3))[y]
+    X[:, 1] = 5e4 + 300.0 * X[:, 1]
+    return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
+
+
+@pytest.mark.parametrize("features", ["linear", "rm2", "rff:20"])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_quadratic_models_are_exported_too(run, classes, features):
+    several(classes).to_csv("all.csv", index=False)
+    more = [] if features == "linear" else ["--features", features]
+    learn(run, "all.csv", more=[*more, "--pooling", "20"])
+    assert_exports_agree(run, "all.csv")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_densities_in_json_are_the_scores(run, classes):
+    table = several(classes)
+    table.to_csv("all.csv", index=False)
+    learn(run, "all.csv", more=["--pooling", "5"])
+    found = json.loads(run("export", "m.st").out)
+    X = table[[f["column"] for f in found["features"]]].to_numpy()
+    told = found["quadratic"]
+    assert [one["label"] for one in told["densities"]] == found["classes"]
+    q = np.column_stack(
+        [
+            one["offset"]
+            - 0.5 * (((X - told["anchor"] - one["mean"]) @ one["root"]) ** 2).sum(axis=1)
+            for one in told["densities"]
+        ]
+    )
+    f = q[:, 1:] - q[:, :1] if classes == 2 else q
+    np.testing.assert_allclose(f, predictions(run, "all.csv")[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("pooling", [None, 10.0])
+def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pooling):
+    table = several(3)
+    table.to_csv("one.csv", index=False)
+    learn(run, "one.csv", more=[] if pooling is None else ["--pooling", str(pooling)])
+    stored = stored_model("m.st")
+    X, y = table[["a", "b", "c"]].to_numpy(), table["target"].to_numpy()
+    stored.model.partial_fit(X[:0], y[:0], classes=[-1, 1, 9])
+    f = stored.model.decision_function(X)
+    assert (f[:, [0, 4]] == -np.inf).all()
+    assert np.isfinite(f[:, 1:4]).all()
+    Path("m.onnx").write_bytes(graph(stored))
+    label, score = onnx_outputs(table)
+    np.testing.assert_array_equal(label, stored.model.predict(X))
+    np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(fitted(stored).predict(table), label)
+    save("m.st", replace(stored, recent=None))  # which knows three classes
+    found = json.loads(run("export", "m.st").out, parse_constant=pytest.fail)
+    if pooling is None:
+        assert [value is None for value in found["intercept"]] == [True, False, False, False, True]
+    else:
+        assert [one["label"] for one in found["quadratic"]["densities"]] == [0, 1, 2]
+    run("predict", "m.st", "one.csv", "-o", "p.jsonl")
+    rows = [
+        json.loads(t, parse_constant=pytest.fail) for t in Path("p.jsonl").read_text().splitlines()
+    ]
+    assert all(row["score_9"] is None and row["balanced_9"] == 0.0 for row in rows)
+    assert run("predict", "m.st", "one.csv").out.count("-inf") == 2 * len(table)
+    json.loads(run("evaluate", "m.st", "one.csv", "--json").out, parse_constant=pytest.fail)

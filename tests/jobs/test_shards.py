@@ -119,7 +119,8 @@ def test_what_cannot_be_merged_or_forgotten_says_why(run):
     learn(run, "a.st", "one.csv")
     learn(run, "b.st", "two.csv", more=["--ridge", "0.5"])
     assert (
-        "ridge is 0.0001 here and 0.5 there" in run("merge", "a.st", "b.st", "-o", "c", code=2).err
+        "ridge is 'shrinking' here and 0.5 there"
+        in run("merge", "a.st", "b.st", "-o", "c", code=2).err
     )
     learn(run, "d.st", "two.csv", more=["--missing", "drop"])
     assert "different column options" in run("merge", "a.st", "d.st", "-o", "c", code=2).err

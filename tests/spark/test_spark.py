@@ -285,6 +285,25 @@ def test_many_classes_have_many_scores(spark):
     assert np.allclose(np.stack(rows["score"]), alone.decision_function(X3), atol=1e-9)
 
 
+@pytest.mark.parametrize("options", [{"pooling": 20.0}, {"multi_class": "ovr"}])
+def test_quadratic_boundaries_and_one_vs_rest(spark, options, tmp_path):
+    X3, y3 = load_iris(return_X_y=True)
+    words = np.array(["a", "b", "c"])[y3]
+    frame = spark.createDataFrame(pd.DataFrame(X3, columns=list("pqrs")).assign(kind=words))
+    model = fit(frame.repartition(3), "kind", **options)
+    alone = BalancedRidgeClassifier(**options).fit(X3, words)
+    save(model, str(tmp_path / "m"))
+    for one in (model, str(tmp_path / "m")):
+        rows = predict(frame, one).toPandas()
+        assert (rows["prediction"] == alone.predict(X3)).all()
+        np.testing.assert_allclose(
+            np.stack(rows["score"]), alone.decision_function(X3), rtol=1e-9, atol=1e-9
+        )
+    stage = BalancedRidge(inputCols=list("pqrs"), labelCol="kind", options=options)
+    rows = stage.fit(frame).transform(frame).toPandas()
+    assert (rows["prediction"] == alone.predict(X3)).all()
+
+
 def test_strange_names_of_columns_are_names(spark):
     table = pd.DataFrame(
         {"a.b": [0.0, 1.0, 2.0, 3.0], "c`d": [1.0, 0.0, 1.0, 0.0], "the label": [0, 0, 1, 1]}

@@ -48,12 +48,13 @@ def export(
     from counterpoise.cli.app import say
     from counterpoise.jobs.file import stored_model
     from counterpoise.jobs.store import require_learned
+    from counterpoise.printable import finite
 
     stored = require_learned(stored_model(model), model)
     if kind == "json":
         from counterpoise.jobs.export.json import coefficients
 
-        data = (json.dumps(coefficients(stored), indent=2) + "\n").encode()
+        data = (json.dumps(finite(coefficients(stored)), indent=2) + "\n").encode()
     elif kind == "onnx":
         from counterpoise.jobs.export.onnx import graph
 

@@ -13,12 +13,14 @@ ENDS = 4  # inputs shown at either end of a long list
 
 def inspect(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
-    most: Annotated[int, typer.Option(help="Weights to show.", metavar="N")] = 15,
+    most: Annotated[int, typer.Option(help="Weights, or features, to show.", metavar="N")] = 15,
     as_json: Json = False,
 ) -> None:
     """Show classes, counts, options, the largest weights, and what was learned from where.
 
-    Weights are for features of standard deviation 1. Of many inputs the first and the last are
+    Weights are for features of standard deviation 1. A model with --pooling has none: mean and
+    standard deviation of each class are shown instead, of the features in which the classes differ
+    most. Of many inputs the first and the last are
     shown; --json has all of them.
 
     Example: counterpoise inspect fraud.safetensors
@@ -31,8 +33,9 @@ def inspect(
     if as_json:
         show_json(found)
         return
+    what = "term" if found["options"]["features"] else "feature"
     facts: list[list[Any]] = [
-        ["terms" if found["options"]["features"] else "features", len(found["weights"])],
+        [f"{what}s", len(found["densities" if found["weights"] is None else "weights"])],
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
@@ -53,10 +56,19 @@ def inspect(
     inputs = [[key, r["rows"], r["dropped"]] for key, r in found["inputs"].items()]
     show(["learned from", "rows", "of which dropped"], _folded(inputs))
     print()
-    names = list(found["weights"].items())[:most]
-    what = "term" if found["options"]["features"] else "feature"
-    head = [what, *(f"for {label}" for label in found["scores"])]
-    show(head, [[name, *values] for name, values in names])
+    if found["weights"] is None:
+        head = [
+            what,
+            *(f"{of} of {label}" for label in found["scores"] for of in ("mean", "spread")),
+        ]
+        rows = [
+            [name, *(x for pair in zip(one["mean"], one["deviation"], strict=True) for x in pair)]
+            for name, one in found["densities"].items()
+        ]
+    else:
+        head = [what, *(f"for {label}" for label in found["scores"])]
+        rows = [[name, *values] for name, values in found["weights"].items()]
+    show(head, rows[:most])
 
 
 def _folded(inputs: list[list[Any]]) -> list[list[Any]]:

@@ -51,9 +51,9 @@ def learn(
     positive: opt.Positive = None,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
-    ridge: Annotated[
-        str | None, typer.Option(help="Penalty, or gcv to choose it.", metavar="NUMBER")
-    ] = None,
+    ridge: opt.Ridge = None,
+    multi_class: opt.MultiClass = None,
+    pooling: opt.Pooling = None,
     class_weight: Annotated[
         Names | None,
         typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
@@ -109,6 +109,8 @@ def learn(
     Options are stored in it and need not be repeated.
 
     Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
+
+    With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooling 30 -m s.st
     """
     reading = opt.reading(format, delimiter, no_header)
     for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
@@ -120,7 +122,10 @@ def learn(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
         classes, decimal, time_format,
     )  # fmt: skip
-    parameters = _parameters(ridge, class_weight, cost, scale, intercept, half_life, memory_limit)
+    parameters = opt.boundaries(ridge, multi_class, pooling)
+    if parameters.get("pooling") is not None and intercept == "none":
+        raise opt.bad("--pooling", "cannot be combined with --intercept none")
+    parameters |= _parameters(class_weight, cost, scale, intercept, half_life, memory_limit)
     if features is not None:
         parameters["features"] = opt.features(features)
 
@@ -292,7 +297,6 @@ def _chosen(model: Any) -> str:
 
 
 def _parameters(
-    ridge: str | None,
     class_weight: Names | None,
     cost: Names | None,
     scale: str | None,
@@ -302,11 +306,6 @@ def _parameters(
 ) -> dict[str, Any]:
     """Parameters of the classifier that somebody has named."""
     result: dict[str, Any] = {}
-    if ridge is not None:
-        try:
-            result["ridge"] = ridge if ridge == "gcv" else float(ridge)
-        except ValueError:
-            raise opt.bad("--ridge", f"{ridge!r} is neither a number nor gcv") from None
     if class_weight:
         words = {"balanced": "balanced", "none": None}
         given = opt.names(class_weight)

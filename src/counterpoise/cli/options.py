@@ -84,6 +84,64 @@ Features = Annotated[
 ]
 
 
+Ridge = Annotated[
+    str | None,
+    typer.Option(
+        help="Penalty: shrinking, worth three rows however many there are; gcv to choose it; or a "
+        "number. shrinking by default.",
+        metavar="NUMBER|NAME",
+    ),
+]
+MultiClass = Annotated[
+    str | None,
+    typer.Option(
+        help="What three or more classes are told apart by: discriminant, all at once; or ovr, "
+        "each against the rest. discriminant by default.",
+        metavar="NAME",
+    ),
+]
+Pooling = Annotated[
+    str | None,
+    typer.Option(
+        help="Give each class a covariance of its own, for quadratic boundaries, with so many rows "
+        "of pooled evidence; none, the default, for linear boundaries.",
+        metavar="ROWS",
+    ),
+]
+
+
+def boundaries(ridge: str | None, multi_class: str | None, pooling: str | None) -> dict[str, Any]:
+    """Parameters of the classifier that say how classes are told apart, of those given.
+
+    Parameters
+    ----------
+    ridge, multi_class, pooling : str, optional
+        As given.
+
+    Returns
+    -------
+    dict
+    """
+    result: dict[str, Any] = {}
+    if ridge is not None:
+        try:
+            result["ridge"] = ridge if ridge in ("shrinking", "gcv") else float(ridge)
+        except ValueError:
+            raise bad("--ridge", f"{ridge!r} is neither a number nor shrinking or gcv") from None
+    if multi_class is not None:
+        if multi_class not in ("discriminant", "ovr"):
+            raise bad("--multi-class", f"{multi_class!r} is not discriminant or ovr")
+        result["multi_class"] = multi_class
+    if pooling is not None:
+        try:
+            result["pooling"] = None if pooling == "none" else float(pooling)
+        except ValueError:
+            raise bad("--pooling", f"{pooling!r} is neither a number of rows nor none") from None
+        if result["pooling"] is not None and multi_class == "ovr":
+            raise bad("--pooling", "cannot be combined with --multi-class ovr")
+    return result
+
+
 def features(text: str) -> str:
     """A map of the features, checked.
 

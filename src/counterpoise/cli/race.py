@@ -45,7 +45,20 @@ def race(
     ] = False,
     ridge: Annotated[
         str | None,
-        typer.Option(help="Also race the exact model with this ridge, or gcv.", metavar="NUMBER"),
+        typer.Option(
+            help="Also race the exact model with this ridge: a number, gcv or shrinking.",
+            metavar="NUMBER|NAME",
+        ),
+    ] = None,
+    multi_class: Annotated[
+        str | None,
+        typer.Option(help="Also race one with discriminant or ovr.", metavar="NAME"),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="Also race one with quadratic boundaries, of so many pooled rows.", metavar="ROWS"
+        ),
     ] = None,
     half_life: Annotated[
         float | None,
@@ -64,7 +77,8 @@ def race(
 
     Recall, precision and what follows them are of the rarest class, or of --positive. Rows before
     labels of two classes have arrived are not counted. Rivals that would take long are left out.
-    With --ridge, --half-life or --features the exact model runs once more, with these options.
+    With --ridge, --multi-class, --pooling, --half-life or --features the exact model runs once
+    more, with these options.
 
     Example: counterpoise race payments.csv --label fraud --report race.html
     """
@@ -91,7 +105,7 @@ def race(
     from counterpoise.jobs.race import read
     from counterpoise.streams import DataError
 
-    own = _own(ridge, half_life, features, delay)
+    own = _own(opt.boundaries(ridge, multi_class, pooling), half_life, features, delay)
     if demo:
         X, y, names = made_up()
         title = "A made-up stream of payments"
@@ -182,14 +196,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def _own(ridge: str | None, half_life: float | None, features: str | None, delay: int) -> Any:
+def _own(bounds: dict[str, Any], half_life: float | None, features: str | None, delay: int) -> Any:
     """The exact model with the options that somebody has named, or None."""
-    options: dict[str, Any] = {}
-    if ridge is not None:
-        try:
-            options["ridge"] = ridge if ridge == "gcv" else float(ridge)
-        except ValueError:
-            raise opt.bad("--ridge", f"{ridge!r} is neither a number nor gcv") from None
+    options = dict(bounds)
     if half_life is not None:
         options["half_life"] = half_life
     if features is not None:
@@ -207,8 +216,9 @@ def _own(ridge: str | None, half_life: float | None, features: str | None, delay
         raise opt.bad(
             "--features", "auto cannot be combined with --delay: it learns each label at once"
         )
-    if ridge is not None:
-        raise opt.bad("--ridge", "cannot be combined with --features auto, which chooses its ridge")
+    for name in bounds:
+        option = f"--{name.replace('_', '-')}"
+        raise opt.bad(option, "cannot be combined with --features auto, which chooses by itself")
     return ChoosingClassifier(half_life=half_life)
 
 

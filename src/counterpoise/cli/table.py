@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counterpoise.printable import printable
+from counterpoise.printable import finite, printable
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -106,6 +106,6 @@ def show_json(value: Any) -> None:
     Parameters
     ----------
     value : object
-        What JSON can hold.
+        What JSON can hold, but for infinity, which becomes null.
     """
-    print(json.dumps(value, indent=2))
+    print(json.dumps(finite(value), indent=2))

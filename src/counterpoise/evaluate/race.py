@@ -26,6 +26,8 @@ from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.exact.scaling import spread
+from counterpoise.exact.solution import Linear
+from counterpoise.exact.standing import against_rest, bounded
 
 OURS = "BalancedRidgeClassifier"
 OWN = "own options"  # the exact model with the options of the user
@@ -65,7 +67,7 @@ class Result:
     microseconds : float
         Time per row, for predicting and learning.
     weights : ndarray of shape (d,) or (c, d)
-        Final weights, for features of standard deviation 1.
+        Final weights, for features of standard deviation 1; None where scores are quadratic.
     terms : list of str, optional
         Names of the weights, if they are not those of the features.
     """
@@ -76,7 +78,7 @@ class Result:
     first: int
     metrics: Metrics
     microseconds: float
-    weights: Matrix
+    weights: Matrix | None
     terms: list[str] | None = None
 
 
@@ -111,17 +113,19 @@ class _Targets:
         name: str,
         f: Matrix,
         took: float,
-        weights: Matrix,
+        weights: Matrix | None,
         terms: list[str] | None = None,
+        ranks: Matrix | None = None,
     ) -> Result:
-        """The result of scores by number of class."""
+        """The result of scores by number of class, and of what ranks rows if that is not these."""
         best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
         predicted = self.classes[self.order[best]]
+        f = f if ranks is None else ranks
         if f.ndim == 2:
             back = np.argsort(self.order)
-            f, weights = f[:, back], weights[back]
+            f, weights = f[:, back], None if weights is None else weights[back]
         elif self.order[1] == 0:
-            f, weights = -f, -weights
+            f, weights = -f, None if weights is None else -weights
         rows = slice(self.first, None)
         metrics = measure(self.y[rows], predicted[rows], f[rows], self.classes)
         per_row = 1e6 * took / len(self.y)
@@ -200,8 +204,8 @@ def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
     """
     n, c, d = counts.sum(), len(counts), d + 1
     problems = c if c > 2 else 1  # one against the rest
-    if name == OURS:
-        steps = n * problems * min(d**3 / 10.0, 4.0 * d**2)
+    if name == OURS:  # several classes share a system
+        steps = n * (min(d**3 / 10.0, 4.0 * d**2) if c == 2 else d**3 / 10.0 + c * d**2)
     elif name in FIRST_ORDER:
         steps = n * problems * d
     elif name == "NR-RLS":
@@ -250,7 +254,13 @@ def _exact(
     terms = None
     if fitted.features_ is not None:
         terms = fitted.features_.names(list(names or map(str, range(X.shape[1]))))
-    return targets.result(name, f, took, fitted.coef_ * spread(fitted.state_.moments), terms)
+    weights = None
+    if isinstance(fitted.scores_.solution, Linear):
+        weights = fitted.coef_ * spread(fitted.state_.moments)
+    ranks = bounded(f)
+    if f.ndim == 2 and fitted.multi_class == "discriminant":
+        ranks = against_rest(f)
+    return targets.result(name, f, took, weights, terms, ranks)
 
 
 def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:

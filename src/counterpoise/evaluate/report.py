@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels
+from counterpoise.arrays import Labels, Matrix
 from counterpoise.evaluate import drawing, plots, theme
 from counterpoise.evaluate.race import OURS, Result, winner
 from counterpoise.printable import printable
@@ -189,11 +189,6 @@ def _figures(
     by_precision = sorted(
         results, key=lambda r: -(r.metrics.of(positive)["average_precision"] or 0.0)
     )[0]
-    weights = best.weights[k] if len(best.weights) > 1 else best.weights[0]
-    if len(best.weights) == 1 and k == 0:
-        weights = -weights
-    names = best.terms or names
-    top = int(np.abs(weights).argmax())
     window = plots.window_of(y)
     rows = slice(best.first, None)
     at, late = plots.running_g_mean(y[rows], best.predicted[rows], window)
@@ -205,7 +200,7 @@ def _figures(
         f"{at[lowest] + best.first:,} rows, and ended at {late[-1]:.4f}."
     )
     leads = "leads with" if len(results) > 1 else "has"
-    return [
+    figures = [
         _figure(
             lambda: plots.g_mean_over_stream(results, y),
             "G-mean over the stream",
@@ -240,14 +235,23 @@ def _figures(
             )
             + ".",
         ),
-        _figure(
-            lambda: plots.largest_weights(weights, names, best.name),
-            f"Largest weights of {best.name}",
-            f"Evidence for {positive} (positive) and against it (negative) at the end of the "
-            f"stream, for features of standard deviation 1. Largest: {names[top]}, "
-            f"{weights[top]:+.3g}.",
-        ),
     ]
+    if best.weights is not None:
+        figures.append(_weights(best.weights, best, names, positive, k))
+    return figures
+
+
+def _weights(every: Matrix, best: Result, names: list[str], positive: Any, k: int) -> str:
+    weights = every[k] if len(every) > 1 else every[0] if k else -every[0]
+    names = best.terms or names
+    top = int(np.abs(weights).argmax())
+    return _figure(
+        lambda: plots.largest_weights(weights, names, best.name),
+        f"Largest weights of {best.name}",
+        f"Evidence for {positive} (positive) and against it (negative) at the end of the "
+        f"stream, for features of standard deviation 1. Largest: {names[top]}, "
+        f"{weights[top]:+.3g}.",
+    )
 
 
 def _times(results: list[Result]) -> str:

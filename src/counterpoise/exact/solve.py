@@ -385,6 +385,8 @@ def choose_ridge(systems: list[System]) -> float:
     )
     b = size * np.logspace(-10.0, 2.0, 73)
     score, blur = np.sum([path.gcv(b) for path in paths], axis=0)
-    nothing = 1e-12 * sum(float(system.a.sum()) * (system.y.size // len(system.a)) for system in systems)
+    nothing = 1e-12 * sum(
+        float(system.a.sum()) * (system.y.size // len(system.a)) for system in systems
+    )
     best = float((score + blur).min())
     return float(b[score <= best * (1.0 + 1e-8) + nothing][-1])

@@ -129,7 +129,8 @@ def _borrowed(path: str, options: dict[str, Any]) -> Encoding:
     """Let options begin with what another model file has fixed, and return its encoding."""
     stored = require_learned(stored_model(path), path)
     model = answering(stored)
-    options.setdefault("ridge", model.ridge)
+    for name in ("ridge", "multi_class", "pooling"):
+        options.setdefault(name, getattr(model, name))
     if stored.model is model and model.features_ is None:
         raise DataError(f"{path} has no map of the features to begin with; leave it out")
     if model.state_.warmup is not None:
@@ -200,6 +201,8 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
     given = {*options, *(["weight"] if columns.weight is not None else [])}
     for name, what in (
         ("ridge", (" chooses the ridge",)),
+        ("multi_class", (" tells all classes apart at once",)),
+        ("pooling", (" has boundaries of its own",)),
         ("scale", (" scales by itself",)),
         ("class_weight", costs),
         ("fit_intercept", (" has a constant",)),

@@ -13,6 +13,7 @@ from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
 from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.recent import standing
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.streams import DataError, Mark, Source
 
@@ -48,7 +49,7 @@ def judged(
                 f = behind.of(encoded.X)
                 true.append(encoded.y)
                 predicted.append(behind.classes.best(f))
-                scores.append(f)
+                scores.append(standing(f, behind))
             watch.chunk(source, chunk.rows)
     if not true:
         raise DataError("there are no rows to evaluate")

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.exact.scaling import spread
+from counterpoise.exact.scaling import affine, spread
 from counterpoise.exact.scores import condition
+from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.features.given import text_of
 from counterpoise.jobs.store import Model, Stored, answering
 
@@ -38,19 +39,38 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def weighed(stored: Stored) -> tuple[list[str], Matrix, str | None]:
+def weighed(stored: Stored) -> tuple[list[str], Matrix | None, str | None]:
     """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
 
-    No two names are the same; the weights are zero if nothing was learned.
+    No two names are the same; the weights are zero if nothing was learned, and None if scores are
+    quadratic.
     """
     names = unique([feature.name for feature in stored.encoding.features])
     if not stored.model.__sklearn_is_fitted__():
         return names, np.zeros((1, len(names))), None
     model = answering(stored)
-    weights: Matrix = model.coef_ * spread(model.state_.moments)
+    weights: Matrix | None = None
+    if isinstance(model.scores_.solution, Linear):
+        weights = model.coef_ * spread(model.state_.moments)
     if model.features_ is None:
         return names, weights, None
     return unique(model.features_.names(names)), weights, model.features_.map.text
+
+
+def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
+    """Return mean and standard deviation (c, d) of each class seen, and how they differ, (d,).
+
+    That is by how many standard deviations of all rows the means are apart at most, plus the
+    largest difference of the logarithms of the deviations.
+    """
+    moments, classes = model.state_.moments, model.state_.classes
+    slot, s = classes.slots[classes.seen], spread(moments)
+    n = moments.n[slot, None]
+    mean = moments.anchor + moments.mean[slot]
+    deviation = np.sqrt(np.einsum("kjj->kj", moments.C[slot]) / n)
+    # A class in which a feature never varies differs much, but not without limit.
+    logarithm = np.log(np.maximum(deviation / s, 1e-3))
+    return mean, deviation, np.ptp(moments.mean[slot], axis=0) / s + np.ptp(logarithm, axis=0)
 
 
 def _named(model: Model) -> str | None:
@@ -58,8 +78,13 @@ def _named(model: Model) -> str | None:
 
 
 def _condition(model: BalancedRidgeClassifier) -> float:
-    """Condition number of what is solved."""
-    state = model.state_
+    """Largest condition number of what is inverted, in scaled units."""
+    state, solution = model.state_, model.scores_.solution
+    if isinstance(solution, Quadratic):
+        s = affine(state.moments, model.scale)[1]
+        values = np.linalg.svd(solution.root * s[:, None], compute_uv=False)
+        least = values.min(axis=1)
+        return float(np.square(values.max(axis=1) / least).max()) if least.all() else np.inf
     return condition(state.moments, state.classes, model.options_, model.ridge_)
 
 
@@ -76,7 +101,23 @@ def described(stored: Stored) -> dict[str, Any]:
             for name, by_ridge in stored.model.g_means_.items()
         }
         dropped = stored.model.dropped_
-    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    if weights is None:
+        mean, deviation, apart = by_class(answering(stored))
+        columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
+        told = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
+        order = np.argsort(-apart, kind="stable")
+        shown: dict[str, Any] = {
+            "scores": [str(label) for label in model.classes_[model.scores_.classes.seen].tolist()],
+            "weights": None,
+            "densities": dict(told[j] for j in order.tolist()),
+        }
+    else:
+        order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+        shown = {
+            "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
+            "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
+            "densities": None,
+        }
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
         "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
@@ -92,6 +133,5 @@ def described(stored: Stored) -> dict[str, Any]:
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
-        "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
-        "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
+        **shown,
     }

@@ -128,4 +128,9 @@ def _quoted(column: Any, delimiter: str) -> Any:
 
 
 def _json_lines(table: pa.Table) -> bytes:
+    """One object a row; null where a number is not finite, for which JSON has no word."""
+    for i, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            finite = pc.if_else(pc.is_finite(column), column, None)
+            table = table.set_column(i, table.column_names[i], finite)
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()

@@ -18,6 +18,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded
 from counterpoise.exact.classes import problems
 from counterpoise.exact.scores import Scores
+from counterpoise.exact.standing import against_rest, bounded
 from counterpoise.jobs.store import MOST_RECENT, Model, taught
 
 WINDOW = MOST_RECENT
@@ -51,9 +52,12 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
 def standing(f: Matrix, scores: Scores) -> Matrix:
     """Return by what rows are ranked, (n, problems).
 
-    That is the score of the second of two classes, or balanced probabilities of all.
+    That is the score of the second of two classes, or the log-odds of each against all others.
     """
-    return f if scores.classes.problems == 1 else scores.probabilities(f, stream=False)
+    if scores.classes.problems == 1:
+        return bounded(f)
+    assert scores.link is not None
+    return against_rest(scores.link.slope * f)
 
 
 def of_class(ranks: Matrix, position: int) -> Vector:
@@ -94,7 +98,7 @@ def _every(model: Model) -> int:
     if not isinstance(model, BalancedRidgeClassifier):
         return 8
     d: int = len(model.state_.moments.anchor)
-    return 1 + d // (100 if model.ridge == "gcv" else 1000)
+    return 1 + d // (100 if model.ridge == "gcv" or model.pooling is not None else 1000)
 
 
 def moved_on(

@@ -3,7 +3,8 @@
 An export is fixed: it predicts as the model does now, and does not learn. Scores are computed about
 the anchor of the model, a row amid those that it has learned:
 
-    f(x) = offset + coef·(φ(x) − anchor)
+    f(x) = offset + coef·(φ(x) − anchor)        or, with pooling,
+    f_k(x) = offset_k − ‖(φ(x) − anchor − mean_k) root_k‖²/2
 
 About the origin they would lose digits where features are far from zero, such as time stamps.
 """

@@ -1,14 +1,15 @@
-"""Coefficients by name, as JSON can hold them."""
+"""Coefficients by name, or densities, as JSON can hold them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.jobs.store import Stored, answering
 
 
 def coefficients(stored: Stored) -> dict[str, Any]:
-    """Weights by name, as JSON can hold them.
+    """Weights by name, or the densities of a quadratic model, as JSON can hold them.
 
     Parameters
     ----------
@@ -20,18 +21,21 @@ def coefficients(stored: Stored) -> dict[str, Any]:
     dict
         ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
         ``weights``: one of the second class for two, else one a class. A score is the intercept
-        plus the sum of weights times features. Where there is a map, ``map`` has its name, the
-        scaling of the features, its random numbers, and the weights of its terms.
+        plus the sum of weights times features; the intercept of a class that was never seen is
+        −inf. Where there is a map, ``map`` has its name, the scaling of the features, its random
+        numbers, and the weights of its terms. A quadratic model has ``quadratic`` in place of
+        intercept and weights: an ``anchor``, and for each class that was seen its ``label``,
+        ``mean``, ``root`` and ``offset``, so that its score is
+        offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
     """
     model = answering(stored)
-    weights, fixed = model.coef_.T.tolist(), model.features_
+    solution, fixed = model.scores_.solution, model.features_
     features = [{**f._asdict(), "name": f.name} for f in stored.encoding.features]
+    terms = features
     mapped: dict[str, Any] = {}
-    if fixed is None:
-        features = [{**f, "weights": w} for f, w in zip(features, weights, strict=True)]
-    else:
+    if fixed is not None:
         names = fixed.names([f.name for f in stored.encoding.features])
-        terms = [{"name": n, "weights": w} for n, w in zip(names, weights, strict=True)]
+        terms = [{"name": name} for name in names]
         mapped["map"] = {
             "name": fixed.map.text,
             "mean": fixed.mean.tolist(),
@@ -39,9 +43,15 @@ def coefficients(stored: Stored) -> dict[str, Any]:
             "drawn": fixed.drawn.tolist(),
             "terms": terms,
         }
+    found: dict[str, Any] = {"classes": model.classes_.tolist()}
+    if isinstance(solution, Linear):
+        found["intercept"] = model.intercept_.tolist()
+        for term, weights in zip(terms, model.coef_.T.tolist(), strict=True):
+            term["weights"] = weights
+    else:
+        found["quadratic"] = _densities(solution, model.classes_[solution.seen].tolist())
     return {
-        "classes": model.classes_.tolist(),
-        "intercept": model.intercept_.tolist(),
+        **found,
         "features": features,
         **mapped,
         "columns": stored.encoding.kinds,
@@ -49,4 +59,15 @@ def coefficients(stored: Stored) -> dict[str, Any]:
             "buckets": dict(stored.encoding.columns.hashed),
             "seed": stored.encoding.columns.seed,
         },
+    }
+
+
+def _densities(solution: Quadratic, labels: list[Any]) -> dict[str, Any]:
+    parts = solution.mean.tolist(), solution.root.tolist(), solution.offset.tolist()
+    return {
+        "anchor": solution.anchor.tolist(),
+        "densities": [
+            {"label": label, "mean": mean, "root": root, "offset": offset}
+            for label, mean, root, offset in zip(labels, *parts, strict=True)
+        ],
     }

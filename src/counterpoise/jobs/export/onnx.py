@@ -22,6 +22,7 @@ from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
+from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.features import (
     FixedMap,
     Interactions,
@@ -318,9 +319,12 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     classes, solution = scores.classes, scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
     near = made.node("Sub", X, made.constant(solution.anchor))
-    product = made.node("MatMul", near, made.constant(solution.coef.T))
     out = made.output("score", np.dtype(float), ["n", classes.problems])
-    f = made.node("Add", product, made.constant(solution.offset), name=out)
+    if isinstance(solution, Linear):
+        product = made.node("MatMul", near, made.constant(solution.coef.T))
+        f = made.node("Add", product, made.constant(solution.offset), name=out)
+    else:
+        f = _quadratic(made, near, solution, out)
     if classes.problems == 1:
         ahead = made.node("Greater", f, made.constant(0.0))
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
@@ -332,3 +336,19 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
     out = made.output("label", labels.dtype, ["n"])
     made.node("Gather", made.constant(labels), best, name=out)
+
+
+def _quadratic(made: Graph, near: str, solution: Quadratic, out: str) -> str:
+    """Logarithms of densities, or of two classes their difference, under a name."""
+    across = made.constant(np.array([1], dtype=np.int64))
+    half, columns = made.constant(0.5), []
+    for mean, root, offset in zip(solution.mean, solution.root, solution.offset, strict=True):
+        v = made.node("MatMul", made.node("Sub", near, made.constant(mean)), made.constant(root))
+        square = made.node("ReduceSum", made.node("Mul", v, v), across, keepdims=1)
+        columns.append(made.node("Sub", made.constant(offset), made.node("Mul", half, square)))
+    if len(solution.seen) == 2:
+        return made.node("Sub", columns[1], columns[0], name=out)
+    # A class that was never seen borrows a column, and is minus infinity whatever is in it.
+    place = np.maximum(np.cumsum(solution.seen) - 1, 0)
+    q = made.taken(made.joined(columns), place)
+    return made.node("Add", q, made.constant(np.where(solution.seen, 0.0, -np.inf)), name=out)

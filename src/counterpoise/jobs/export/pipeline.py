@@ -13,17 +13,18 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.arrays import Flags, Labels, Matrix
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import flat, winners
+from counterpoise.exact.solution import Solution
 from counterpoise.features import FixedMap
 from counterpoise.jobs.export import deciding
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 
 
-class LinearScorer(ClassifierMixin, BaseEstimator):
-    """Fixed weights: the last step of an exported pipeline.
+class Scorer(ClassifierMixin, BaseEstimator):
+    """Fixed scores, linear or quadratic: the last step of an exported pipeline.
 
     Parameters
     ----------
@@ -31,30 +32,22 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         The labels.
     seen : ndarray of shape (c,)
         Whether a label may be predicted.
-    anchor : ndarray of shape (d,)
-        A row amid those that were learned.
-    coef : ndarray of shape (1, d) or (c, d)
-        Weights.
-    offset : ndarray of shape (1,) or (c,)
-        Scores of the anchor.
+    solution : Linear or Quadratic
+        Scores as a function of the row.
     """
 
-    def __init__(
-        self, classes: Labels, seen: Flags, anchor: Vector, coef: Matrix, offset: Vector
-    ) -> None:
+    def __init__(self, classes: Labels, seen: Flags, solution: Solution) -> None:
         self.classes = classes
         self.seen = seen
-        self.anchor = anchor
-        self.coef = coef
-        self.offset = offset
+        self.solution = solution
 
     @property
     def classes_(self) -> Labels:
         """The labels."""
         return self.classes
 
-    def fit(self, X: Any = None, y: Any = None) -> LinearScorer:
-        """Do nothing: the weights are fixed.
+    def fit(self, X: Any = None, y: Any = None) -> Scorer:
+        """Do nothing: the scores are fixed.
 
         Parameters
         ----------
@@ -79,8 +72,7 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        near = np.asarray(X, dtype=np.float64) - self.anchor
-        return flat(near @ self.coef.T + self.offset)
+        return flat(self._of(X))
 
     def predict(self, X: Any) -> Labels:
         """Labels of rows.
@@ -94,9 +86,11 @@ class LinearScorer(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        f = self.decision_function(X).reshape(-1, len(self.coef))
-        labels: Labels = self.classes[winners(f, self.seen)]
+        labels: Labels = self.classes[winners(self._of(X), self.seen)]
         return labels
+
+    def _of(self, X: Any) -> Matrix:
+        return self.solution.of(np.asarray(X, dtype=np.float64))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -184,6 +178,5 @@ def fitted(stored: Stored) -> Pipeline:
         order += at
     columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
-    classes, found = scores.classes, scores.solution
-    scorer = LinearScorer(classes.labels, classes.seen, found.anchor, found.coef, found.offset)
+    scorer = Scorer(scores.classes.labels, scores.classes.seen, scores.solution)
     return Pipeline([("columns", columns), ("map", step), ("classifier", scorer)])

@@ -1,0 +1,151 @@
+"""Quadratic models by command line: kept in files, merged, forgotten, inspected, judged."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact.standing import against_rest
+from counterpoise.modelfile.container import ModelFileError
+
+
+def table(rows, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    X = rng.standard_normal((rows, 3)) * (1.0 + y[:, None]) + rng.random((classes, 3))[y]
+    return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
+
+
+def learn(run, *files, model="m.st", more=("--pooling", "15")):
+    return run("learn", *files, "--label", "target", "-m", model, *more)
+
+
+def scores(run, model, file="one.csv"):
+    return pd.read_csv(io.StringIO(run("predict", model, file).out)).filter(like="score").to_numpy()
+
+
+@pytest.fixture
+def files(run):
+    for seed, name in enumerate(["one.csv", "two.csv"]):
+        table(200, seed=seed).to_csv(name, index=False)
+
+
+def test_the_options_reach_the_model_and_stay(run, files):
+    learn(run, "one.csv", more=["--pooling", "15", "--ridge", "gcv"])
+    model = BalancedRidgeClassifier.load("m.st")
+    assert (model.pooling, model.ridge, model.multi_class) == (15.0, "gcv", "discriminant")
+    X, y = table(200)[["a", "b", "c"]].to_numpy(), table(200)["target"].to_numpy()
+    expected = BalancedRidgeClassifier(pooling=15, ridge="gcv").fit(X, y).decision_function(X)
+    np.testing.assert_allclose(scores(run, "m.st"), expected, rtol=1e-9)
+    before = Path("m.st").read_bytes()
+    for option, value, told in (
+        ("--pooling", "3", "3.0, but m.st was learned with 15.0"),
+        ("--pooling", "none", "none, but m.st was learned with 15.0"),
+        ("--ridge", "shrinking", "shrinking, but m.st was learned with gcv"),
+        ("--multi-class", "ovr", "ovr, but m.st was learned with discriminant"),
+    ):
+        done = run("learn", "two.csv", "-m", "m.st", option, value, code=2)
+        assert f"{option} is {told}" in done.err
+    assert Path("m.st").read_bytes() == before
+    run("learn", "two.csv", "-m", "m.st", "--pooling", "15")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--pooling", "-1"], "pooling=-1.0 must be a finite number that is not negative"),
+        (["--pooling", "inf"], "pooling=inf must be a finite number"),
+        (["--pooling", "nan"], "pooling=nan must be a finite number"),
+        (["--pooling", "many"], "'many' is neither a number of rows nor none"),
+        (["--pooling", "1", "--multi-class", "ovr"], "cannot be combined with --multi-class ovr"),
+        (["--pooling", "1", "--intercept", "none"], "cannot be combined with --intercept none"),
+        (["--multi-class", "all"], "'all' is not discriminant or ovr"),
+        (["--ridge", "small"], "'small' is neither a number nor shrinking or gcv"),
+        (["--pooling", "1", "--features", "auto"], "leave --pooling out"),
+        (["--multi-class", "ovr", "--features", "auto"], "leave --multi-class out"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(run, files, more, says):
+    done = run("learn", "one.csv", "--label", "target", "-m", "m.st", *more, code=2)
+    assert says in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("pooling", [-1.0, True, "many", float("inf"), float("nan")])
+def test_files_with_impossible_pooling_are_refused(pooling):
+    X, y = table(50)[["a", "b", "c"]].to_numpy(), table(50)["target"].to_numpy()
+    contents = BalancedRidgeClassifier(pooling=2.0).fit(X, y).contents()
+    assert BalancedRidgeClassifier.from_contents(contents).pooling == 2.0
+    contents.options["pooling"] = pooling
+    with pytest.raises(ModelFileError, match="pooling"):
+        BalancedRidgeClassifier.from_contents(contents)
+
+
+def test_merged_is_having_learned_both_and_forgotten_is_never_seen(run, files):
+    learn(run, "one.csv", "two.csv", model="both.st")
+    learn(run, "one.csv", model="one.st")
+    learn(run, "two.csv", model="two.st")
+    run("merge", "one.st", "two.st", "-o", "merged.st")
+    np.testing.assert_allclose(scores(run, "merged.st"), scores(run, "both.st"), rtol=1e-9)
+    run("forget", "both.st", "two.csv")
+    np.testing.assert_allclose(scores(run, "both.st"), scores(run, "one.st"), rtol=1e-8)
+    learn(run, "two.csv", model="other.st", more=["--pooling", "3"])
+    done = run("merge", "one.st", "other.st", "-o", "x.st", code=2)
+    assert "pooling is 15.0 here and 3.0 there" in done.err
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_inspect_shows_means_and_spreads(run, classes):
+    rows = table(300, classes)
+    rows.to_csv("one.csv", index=False)
+    learn(run, "one.csv")
+    found = json.loads(run("inspect", "m.st", "--json").out)
+    assert found["weights"] is None
+    assert found["options"]["pooling"] == 15.0
+    assert found["condition"] >= 1.0
+    groups = rows.groupby("target")
+    for name, one in found["densities"].items():
+        np.testing.assert_allclose(one["mean"], groups[name].mean(), rtol=1e-12)
+        np.testing.assert_allclose(one["deviation"], groups[name].std(ddof=0), rtol=1e-12)
+    shown = run("inspect", "m.st", "-q").out
+    assert "pooling\t15" in shown
+    assert "multi_class\tdiscriminant" in shown
+    heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "spread")]
+    assert "\t".join(["feature", *heads]) in shown
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_quadratic_models_are_judged_and_raced(run, classes):
+    table(300, classes).to_csv("one.csv", index=False)
+    learn(run, "one.csv")
+    run("evaluate", "m.st", "one.csv", "--report", "e.html")
+    assert "Largest weights" not in Path("e.html").read_text()
+    run("race", "one.csv", "--label", "target", "--pooling", "15", "--only", "PA",
+        "--report", "r.html")  # fmt: skip
+    run("race", "one.csv", "--label", "target", "--multi-class", "ovr", "--only", "PA")
+
+
+def test_rows_are_ranked_by_the_odds_of_a_class_and_not_by_its_density(run):
+    rows = table(300)
+    rows.to_csv("one.csv", index=False)
+    learn(run, "one.csv")
+    model = BalancedRidgeClassifier.load("m.st")
+    found = json.loads(run("evaluate", "m.st", "one.csv", "--json").out)["by_class"]
+    from sklearn.metrics import roc_auc_score
+
+    p = model.predict_proba(rows[["a", "b", "c"]].to_numpy())
+    for k in range(3):
+        auc = roc_auc_score(rows["target"] == k, p[:, k])
+        assert found[str(k)]["roc_auc"] == pytest.approx(auc, abs=1e-3)  # ties where p rounds to 1
+
+
+def test_odds_against_the_rest_are_finite_and_keep_their_digits():
+    f = np.array([[0.0, -1000.0, -2000.0], [0.0, -np.inf, 1.0], [-np.inf, 5.0, -np.inf]])
+    odds = against_rest(f)
+    assert np.isfinite(odds).all()
+    np.testing.assert_allclose(odds[0], [1000.0, -1000.0, -2000.0])
+    np.testing.assert_allclose(odds[1, [0, 2]], [-1.0, 1.0])
+    np.testing.assert_array_equal(odds.argmax(axis=1), f.argmax(axis=1))
