@@ -493,7 +493,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
-        features = state.plan.given or state.plan.text
+        features: str | Map | FixedMap | None = state.plan.given or state.plan.text
         for one, known in zip(self.candidates, self._params().names, strict=True):
             if known == name and isinstance(one, Map):
                 features = one

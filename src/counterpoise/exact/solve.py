@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.moments import EPS, Moments
@@ -199,6 +198,8 @@ def _solve(system: System, b: float) -> tuple[float, Vector]:
 
 def _shortest(system: System, b: float) -> tuple[float, Vector]:
     """The limit as b tends to 0 of a problem with many solutions."""
+    from sklearn.exceptions import ConvergenceWarning  # takes long to import
+
     warnings.warn(
         f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
         "taking the shortest of the many solutions. A larger ridge gives a unique one.",
