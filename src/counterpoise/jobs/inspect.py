@@ -14,7 +14,8 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.scaling import spread
 from counterpoise.exact.scores import condition
 from counterpoise.features.given import text_of
-from counterpoise.jobs.store import Model, Stored, answering
+from counterpoise.jobs.models import Model, answering
+from counterpoise.jobs.store import Stored
 
 
 def unique(names: Iterable[str]) -> list[str]:

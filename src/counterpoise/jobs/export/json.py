@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise.jobs.store import Stored, answering
+from counterpoise.jobs.models import answering
+from counterpoise.jobs.store import Stored
 
 
 def coefficients(stored: Stored) -> dict[str, Any]:
