@@ -20,16 +20,18 @@ from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
+from counterpoise.exact.params import read
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import WARMUP, FixedMap, Map
-from counterpoise.features.given import map_in, text_of
-from counterpoise.modelfile.container import Contents, ModelFileError
-from counterpoise.modelfile.options import names_of, options_of
+from counterpoise.features.given import text_of
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.learned import learned_of
+from counterpoise.modelfile.options import names_of
 from counterpoise.modelfile.saved import Saved
-from counterpoise.modelfile.states import contents_of, state_of
+from counterpoise.modelfile.states import contents_of
 
 
 class Params(NamedTuple):
@@ -461,8 +463,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     @property
     def class_count_(self) -> Vector:
         """Weight of each class, not faded."""
-        slots = self._classes().slots
-        return np.append(self.state_.moments.N, 0.0)[slots]
+        self._classes()
+        return self.state_.class_count
 
     @property
     def features_(self) -> FixedMap | None:
@@ -664,19 +666,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         BalancedRidgeClassifier
         """
-        result = cls(**options_of(contents.options, cls().get_params()))
-        try:
-            plan = result._params().plan
-        except ValueError as error:
-            raise ModelFileError(
-                f"is not a valid model file: it has an impossible option: {error}"
-            ) from None
-        state = state_of(contents, plan)
-        if state.fixed is not None and contents.facts["map"]["given"]:
-            result.features = state.fixed
-            state.plan = result._params().plan
+        learned = learned_of(contents)
+        state, limit = learned.state, contents.options["memory_limit"]
+        features = state.plan.given or state.plan.text
+        result = cls.with_state(
+            state, **vars(learned.options), memory_limit=limit, features=features
+        )
+        state.plan = result._params().plan  # the very same is found to be equal at once
         names = names_of(contents, state.inputs)
-        result.state_, result.n_features_in_ = state, state.inputs
         if names is not None:
             result.feature_names_in_ = names
         return result
@@ -714,13 +711,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         held: Params | None = self.__dict__.get("_held")
         if held is not None and held.given == given:
             return held
-        options = Options.of(self)
-        options.check()
-        validate.positive(self, "memory_limit")
-        the_map = map_in(features)
-        fixed = features if isinstance(features, FixedMap) else None
-        name = None if the_map is None else the_map.text
-        plan = Plan(self.half_life, self.scale == "minmax", name, fixed, the_map)
+        options, plan = read(self)
         kept = tuple(dict(one) if isinstance(one, Mapping) else one for one in given)
         self._held = held = Params(kept, options, plan)
         return held

@@ -991,3 +991,20 @@ def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
         if learner.model is not None:
             stored = stored_model(str(tmp_path / f"m{i}"))
             assert np.isfinite(stored.model.coef_).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("features", [(), ("--features", "poly2"), ("--features", "auto")])
+def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
+    payments().to_csv("t.csv", index=False)
+    learned(run, *features)
+    payments(1, seed=1).drop(columns="fraud").to_csv("one.csv", index=False)
+    slow = ("sklearn", "pandas", "scipy.stats")
+    program = f"{MAIN}\nimport sys; print([name for name in {slow} if name in sys.modules])"
+    # A process of its own, which has imported nothing before.
+    found = subprocess.run(
+        [sys.executable, "-c", program, "predict", MODEL, "one.csv"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.splitlines()[0].startswith("predicted,score,")
+    assert found.stdout.splitlines()[2:] == ["[]"]

@@ -56,6 +56,11 @@ class Candidates:
         """Exponents of the recalls, by label."""
         return self.options.costs
 
+    @property
+    def plainest(self) -> State:
+        """What the linear candidate has learned, or the first if there is none."""
+        return next((one for one in self.states if one.plan.text is None), self.states[0])
+
     def copy(self) -> Candidates:
         """An independent copy."""
         return replace(

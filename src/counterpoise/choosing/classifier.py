@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,32 +17,20 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing import file
 from counterpoise.choosing.candidates import LINEAR, Candidates
 from counterpoise.choosing.judge import Tally
+from counterpoise.choosing.params import Params, read
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
-from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
-from counterpoise.exact.state import Batch, Plan, State
+from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
-from counterpoise.features.given import map_in, text_of
-from counterpoise.modelfile.container import Contents, ModelFileError, require
-from counterpoise.modelfile.options import contents_of, names_of, options_of
+from counterpoise.features.given import text_of
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
 
 CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
-MANY = 100  # candidates at most
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
-
-
-class Params(NamedTuple):
-    """Parameters as they were given, and what they mean: made anew only when one has changed."""
-
-    given: tuple[Any, ...]
-    names: list[str]
-    plans: list[Plan]
-    ridges: Vector
-    options: Options
-    learning: tuple[Any, ...]  # what decides what is learned and chosen
 
 
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
@@ -309,8 +297,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     @property
     def class_count_(self) -> Vector:
         """Rows of each class."""
-        slots = self._classes().slots
-        return np.append(self.candidates_.states[0].moments.N, 0.0)[slots]
+        self._classes()
+        return self.candidates_.states[0].class_count
 
     @property
     def scores_(self) -> Scores:
@@ -405,31 +393,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ChoosingClassifier
         """
-        options = options_of(contents.options, cls().get_params())
-        require(
-            all(isinstance(options[k], str) for k in ("candidates", "ridges")),
-            "malformed candidates",
-        )
-        options["candidates"] = tuple(options["candidates"].split(" "))
-        options["ridges"] = tuple(map(float, options["ridges"].split(" ")))
-        result = cls(**options)
-        try:
-            params = result._params()
-        except ValueError as error:
-            raise ModelFileError(
-                f"is not a valid model file: it has an impossible option: {error}"
-            ) from None
-        found, models = file.unpack(contents, params.names, len(params.ridges), params.options)
-        for name, model in zip(found.names, models, strict=True):
-            alike = result._model(name, model.state_, 1.0).get_params(deep=False)
-            same = {**alike, "features": model.features, "memory_limit": model.memory_limit}
-            require(same == model.get_params(deep=False), "a candidate with other options")
-        given = {
-            name: state.plan.given
-            for name, state in zip(found.names, found.states, strict=True)
-            if state.plan.given is not None
-        }
-        result.candidates = tuple(given.get(name, name) for name in params.names)
+        given, found = file.unpack(contents)
+        result = cls(**given)
         result._learned_with = result._params().learning
         result.n_features_in_ = found.states[0].inputs
         columns = names_of(contents, result.n_features_in_)
@@ -456,44 +421,17 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         ridges, costs = self.ridges, self.costs
         kept = tuple(ridges) if _several(ridges) else ridges
         given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-        held: Params | None = self.__dict__.get("_held")
-        if held is None or held.given != given:
-            costs = None if costs is None else dict(costs)
+        held: tuple[tuple[Any, ...], Params] | None = self.__dict__.get("_held")
+        if held is None or held[0] != given:
+            params = read(self)
+            costs = params.options.costs  # a copy
             given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-            self._held = held = self._read(given)
-        return held
-
-    def _read(self, given: tuple[Any, ...]) -> Params:
-        """Read the parameters; raise if one has no meaning."""
-        validate.positive(self, "memory_limit")
-        validate.flag(self, "drop")
-        try:
-            ridges = np.array(self.ridges, dtype=np.float64)
-        except (TypeError, ValueError):
-            ridges = np.empty(0)
-        if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
-            raise ValueError(f"ridges={self.ridges!r} must be finite numbers above 0")
-        if len(np.unique(ridges)) < len(ridges):
-            raise ValueError(f"ridges={self.ridges!r} has a number twice")
-        if len(self.candidates) > MANY:
-            raise ValueError(f"candidates has {len(self.candidates)} maps, more than {MANY}")
-        maps = [_map(one) for one in self.candidates]
-        names = [LINEAR if one is None else one.text for one in maps]
-        if len(set(names)) < len(names):
-            raise ValueError(f"candidates={self.candidates!r} has a map twice")
-        options = Options(ridge=1.0, costs=given[3], half_life=self.half_life)
-        options.check()
-        fixed = [one if isinstance(one, FixedMap) else None for one in self.candidates]
-        plans = [
-            Plan(self.half_life, False, None if one is None else one.text, before, one)
-            for one, before in zip(maps, fixed, strict=True)
-        ]
-        learning = (names, fixed), ridges.tolist(), given[3], self.half_life
-        return Params(given, names, plans, ridges, options, learning)
+            self._held = held = given, params
+        return held[1]
 
     def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
-        features = state.plan.given or state.plan.text
+        features: str | Map | FixedMap | None = state.plan.given or state.plan.text
         for one, known in zip(self.candidates, self._params().names, strict=True):
             if known == name and isinstance(one, Map):
                 features = one
@@ -613,11 +551,6 @@ def _several(given: Any) -> bool:
     return (known or isinstance(given, Sequence | np.ndarray)) and bool(
         len(given) and not isinstance(given, str)
     )
-
-
-def _map(candidate: Any) -> Map | None:
-    """The map of a candidate; None for the linear one."""
-    return None if isinstance(candidate, str) and candidate == LINEAR else map_in(candidate)
 
 
 def _refusal(what: str) -> ValueError:

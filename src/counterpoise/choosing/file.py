@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,20 +12,19 @@ import numpy as np
 from counterpoise.arrays import Labels
 from counterpoise.choosing.candidates import LINEAR, Candidates
 from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
-from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.choosing.params import NAMES, Params, read
 from counterpoise.exact.classes import problems
-from counterpoise.exact.options import Options
 from counterpoise.exact.state import State
-from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
+from counterpoise.modelfile.learned import Learned, learned_of
 from counterpoise.modelfile.maps import scaled_map
+from counterpoise.modelfile.options import options_of, possible
+from counterpoise.modelfile.saved import Saved
 from counterpoise.validate import LARGEST
 
 
-def pack(
-    candidates: Candidates, models: list[BalancedRidgeClassifier]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of candidates, given each as a classifier."""
     judge, tally = candidates.judges[0], candidates.tally
     arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
@@ -43,11 +45,33 @@ def pack(
     }
 
 
-def unpack(
-    contents: Contents, names: list[str], ridges: int, options: Options
-) -> tuple[Candidates, list[BalancedRidgeClassifier]]:
-    """Candidates from a file, and each as a classifier; ``names`` include those dropped."""
-    facts = contents.facts
+def chosen_of(contents: Contents) -> Learned:
+    """What predictions need of a file of a ChoosingClassifier: its choice."""
+    given, candidates = unpack(contents)
+    i, j = candidates.best()
+    options = replace(candidates.options, ridge=float(given["ridges"][j]))
+    return Learned(candidates.states[i], options, candidates.plainest)
+
+
+def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
+    """Parameters and candidates from a file, checked as if a stranger had written it."""
+    given = options_of(contents.options, NAMES)
+    require(
+        all(isinstance(given[k], str) for k in ("candidates", "ridges")), "malformed candidates"
+    )
+    given["candidates"] = tuple(given["candidates"].split(" "))
+    given["ridges"] = tuple(map(float, given["ridges"].split(" ")))
+    with possible():
+        params = read(SimpleNamespace(**given))
+    found = _candidates(contents, params)
+    fixed = {n: state.plan.given for n, state in zip(found.names, found.states, strict=True)}
+    given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
+    return given, found
+
+
+def _candidates(contents: Contents, params: Params) -> Candidates:
+    """The candidates of a file; the names among the parameters include those dropped."""
+    facts, names, ridges = contents.facts, params.names, len(params.ridges)
     wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
     require(set(facts) == wanted, "unexpected facts")
     left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
@@ -62,13 +86,14 @@ def unpack(
     require(rows < due and (due == FIRST or due <= next_refresh(rows)), "an invalid schedule")
     parts = zip(facts["models"], left, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
-    require(len({m.n_features_in_ for m in models}) == 1, "candidates of other features")
-    for one in models:
+    states = [model.state for model in models]
+    require(len({state.inputs for state in states}) == 1, "candidates of other features")
+    for state in states:
         require(
-            int(one.class_count_.sum()) == rows,
+            int(state.class_count.sum()) == rows,
             "a candidate that has seen a different number of rows",
         )
-    seen = set(models[0].classes_.tolist())
+    seen = set(states[0].classes.labels.tolist())
     labels = labels_of(facts["judged"])
     require(set(labels.tolist()) <= seen, "a tally of other classes")
     total, hits = contents.arrays["total"], contents.arrays["hits"]
@@ -76,7 +101,6 @@ def unpack(
     require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
     fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
     require(bool(fits and (total <= float(rows) ** 1.5).all()), "an impossible tally")
-    states = [model.state_ for model in models]
     judges: list[Judge | None] = [None] * len(models)
     if facts["classes"] is not None:
         classes = labels_of(facts["classes"])
@@ -85,8 +109,10 @@ def unpack(
         judges = [_judge(contents, i, classes, ridges, state) for i, state in enumerate(states)]
     used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
     require(set(contents.arrays) == used | {"total", "hits"}, "unexpected tensors")
+    same = all(model.options == params.options for model in models)
+    require(same, "a candidate with other options")
     tally = Tally(labels, total, hits)
-    return Candidates(left, states, judges, tally, options, rows, due, dropped), models
+    return Candidates(left, states, judges, tally, params.options, rows, due, dropped)
 
 
 def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
@@ -95,14 +121,12 @@ def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
     return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
 
 
-def _model(contents: Contents, i: int, part: Any, name: str) -> BalancedRidgeClassifier:
+def _model(contents: Contents, i: int, part: Any, name: str) -> Learned:
     """A candidate from a file."""
     arrays = {k: v for k, v in _of_part(contents, i).items() if not k.startswith("judge ")}
-    kind = BalancedRidgeClassifier.__name__
-    plain = Contents(kind, part["options"], arrays, part["facts"])
-    model = BalancedRidgeClassifier.from_contents(plain)
-    require((text_of(model.features) or LINEAR) == name, f"a candidate {name!r}")
-    return model
+    learned = learned_of(replace(contents, arrays=arrays, **part))
+    require((learned.state.plan.text or LINEAR) == name, f"a candidate {name!r}")
+    return learned
 
 
 def _arrays(judge: Judge | None) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def features(text: str) -> str:
     if text == "auto":
         return text
 
-    from counterpoise.features import map_of
+    from counterpoise.features.names import map_of
 
     try:
         return map_of(text).text

@@ -70,16 +70,16 @@ def predict(
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.file import scoring
     from counterpoise.jobs.output import sink
     from counterpoise.jobs.predict import Predictor
     from counterpoise.jobs.predict import predict as predictions
-    from counterpoise.jobs.store import require_learned
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    stored = require_learned(stored_model(model), model)
-    known = stored.model.classes_.tolist(), stored.model.class_count_.tolist()
+    stored = scoring(model)
+    state = stored.model.state
+    known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
     predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown)
     there = [path for path in paths if os.path.exists(path)] if output else []

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.utils import murmurhash3_32
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cells
@@ -153,6 +152,8 @@ def categories(
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     if kind == "text":
         return [Feature(name, "category", value) for value in values], codes
+    from sklearn.utils import murmurhash3_32  # takes long to import
+
     buckets = [
         murmurhash3_32(value.encode(), columns.seed, positive=True) % columns.hashed[name]
         for value in values

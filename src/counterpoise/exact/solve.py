@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.moments import EPS, Moments
@@ -175,6 +174,8 @@ def inflation(K: Matrix, b: float) -> Vector:
 
 def warn_of_collinear(b: float) -> None:
     """Say that there are many solutions."""
+    from sklearn.exceptions import ConvergenceWarning  # takes long to import
+
     warnings.warn(
         f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
         "taking the shortest of the many solutions. A larger ridge gives a unique one.",

@@ -354,6 +354,11 @@ class State:
         """Labels seen or declared, sorted, and where they are."""
         return Classes.of(self.moments, self.declared)
 
+    @property
+    def class_count(self) -> Vector:
+        """Weight of each of the classes, not faded."""
+        return np.append(self.moments.N, 0.0)[self.classes.slots]
+
     def solve(self, classes: Classes | None, options: Options, link: bool = False) -> Scores:
         """Scores of every class; those of the last look as long as nothing has changed.
 

@@ -4,12 +4,21 @@ All are scikit-learn transformers for a pipeline. A classifier takes them as ``f
 combines them with a scaling that uses no later rows.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from counterpoise.features.fixed import WARMUP, FixedMap, Warmup, fixed, fixed_by
-from counterpoise.features.fourier import RandomFourier
 from counterpoise.features.maps import Map
-from counterpoise.features.names import map_of
-from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, terms
-from counterpoise.features.union import Union
+from counterpoise.features.polynomial import terms
+
+if TYPE_CHECKING:
+    from counterpoise.features.transformers import (
+        Interactions,
+        Polynomial,
+        RandomFourier,
+        ReducedPolynomial,
+        Union,
+        map_of,
+    )
 
 __all__ = [
     "WARMUP",
@@ -26,3 +35,16 @@ __all__ = [
     "map_of",
     "terms",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the transformers when one is asked for: models need only the maps behind them."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from counterpoise.features import transformers
+
+    return getattr(transformers, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

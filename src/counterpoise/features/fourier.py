@@ -22,32 +22,7 @@ from counterpoise.features.maps import Map, whole
 
 
 class RandomFourier(Map):
-    """Random Fourier features of the Gaussian kernel.
-
-    Parameters
-    ----------
-    terms : int, default=400
-        D, the number of terms; even.
-    width : float or tuple of float, default=1.0
-        σ, the width of the kernel for features of standard deviation 1, in units of the square
-        root of their number. scikit-learn's ``gamma="scale"`` is 0.707; a large width is nearly
-        linear. Several widths share the terms: (0.5, 1, 2) covers coarse and fine structure.
-    seed : int, default=0
-        Seed of the frequencies.
-
-    References
-    ----------
-    Rahimi and Recht, "Random features for large-scale kernel machines", NIPS 2007. Yu et al.,
-    "Orthogonal random features", NIPS 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterpoise.features import RandomFourier
-    >>> Z = RandomFourier(2000).fit_transform([[0.0, 0.0], [1.0, 1.0]])
-    >>> round(float(Z[0] @ Z[1]), 2), round(float(np.exp(-2 / (2 * 2))), 2)
-    (0.6, 0.61)
-    """
+    """Random Fourier features of the Gaussian kernel."""
 
     def __init__(
         self, terms: int = 400, *, width: float | Sequence[float] = 1.0, seed: int = 0

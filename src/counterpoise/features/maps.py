@@ -1,8 +1,7 @@
 """The base class of all maps of features: a row becomes a longer row, independently of other rows.
 
 A map comes before the moments, so every guarantee of a model also holds for the mapped features.
-Maps are scikit-learn transformers that learn only the number of features; some draw random numbers
-from their own seed.
+Some maps draw random numbers from their own seed. Their faces for users are in ``transformers.py``.
 """
 
 from __future__ import annotations
@@ -12,86 +11,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix
+from counterpoise.arrays import Matrix
 
 
-class Map(TransformerMixin, BaseEstimator):
+class Map:
     """A map whose output depends on the row alone."""
-
-    drawn_: Matrix
-    n_features_in_: int
-
-    def fit(self, X: ArrayLike, y: Any = None) -> Map:
-        """Record the number of features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, l)
-            The rows.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        self.check()
-        validate_data(self, X)
-        self.drawn_ = self.draw(self.n_features_in_)
-        return self
-
-    def transform(self, X: ArrayLike) -> Matrix:
-        """Map the rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, l)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n, terms)
-        """
-        check_is_fitted(self, "n_features_in_")
-        self.check()
-        with np.errstate(over="ignore", invalid="ignore"):
-            terms = self.apply(validate_data(self, X, reset=False, dtype=np.float64), self.drawn_)
-        if not np.isfinite(terms).all():
-            raise ValueError(f"terms of {self.text} overflow; scale the features to [0, 1]")
-        return terms
-
-    def get_feature_names_out(self, input_features: Any = None) -> Labels:
-        """Names of the terms.
-
-        Parameters
-        ----------
-        input_features : array-like of shape (l,), optional
-            Names of the features; by default those seen in fit, or x0, x1, ...
-
-        Returns
-        -------
-        ndarray of shape (terms,)
-        """
-        check_is_fitted(self, "n_features_in_")
-        inputs, seen = self.n_features_in_, getattr(self, "feature_names_in_", None)
-        if input_features is None:
-            names = [f"x{j}" for j in range(inputs)] if seen is None else seen.tolist()
-        else:
-            names = list(np.asarray(input_features, dtype=object))
-            if seen is not None and names != seen.tolist():
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(names) != inputs:
-                raise ValueError(
-                    f"input_features should have length equal to number of features "
-                    f"({inputs}), got {len(names)}"
-                )
-        return np.array(self.names(names), dtype=object)
-
-    # What a classifier needs of a map
 
     @property
     def text(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from counterpoise.features.fourier import RandomFourier
@@ -10,39 +11,36 @@ from counterpoise.features.maps import Map
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial
 from counterpoise.features.union import Union
 
+Kinds = Mapping[str, Callable[..., Map]]
+KINDS: Kinds = {
+    "poly": Polynomial,
+    "rm": ReducedPolynomial,
+    "interactions": Interactions,
+    "rff": RandomFourier,
+    "+": Union,
+}
 
-def map_of(given: Any) -> Map:
-    """A map by its name, or the map itself.
 
-    Parameters
-    ----------
-    given : str or Map
-        ``poly2``, ``interactions``, ``rm3``, ``rff:400``, ``rff:400,width=0.5,seed=1``,
-        ``rff:400,width=0.5/1/2``, and several side by side: ``rm2+rff:300``.
-
-    Returns
-    -------
-    Map
-
-    Examples
-    --------
-    >>> from counterpoise.features import map_of
-    >>> map_of("rff:400,width=0.5")
-    RandomFourier(width=0.5)
-    """
+def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
+    """A map by its name, of these kinds, or the map itself; see ``map_of`` of the transformers."""
     if isinstance(given, Map):
         given.check()
         if getattr(given, "constant", False):
             raise ValueError("the classifier adds a constant itself; remove constant=True")
-        again = _named(given.text)
-        if type(again) is not type(given) or again.text != given.text:
+        again = _named(given.text, KINDS)
+        ours = type(given).__module__.rpartition(".")[0] == __package__
+        if (
+            again is None
+            or not (ours and isinstance(given, type(again)))
+            or again.text != given.text
+        ):
             raise ValueError(
                 f"features={given!r} has no name for a model file: orders have at most 3 digits, "
                 "seeds at most 18, and only maps of counterpoise.features have names; use it as a "
                 "step of a pipeline instead"
             )
         return given
-    found = _named(given) if isinstance(given, str) else None
+    found = _named(given, kinds) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
             f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
@@ -53,20 +51,19 @@ def map_of(given: Any) -> Map:
     return found
 
 
-def _named(text: str) -> Map | None:
+def _named(text: str, kinds: Kinds) -> Map | None:
     """The map of this name, one or several joined by a plus; None if there is none."""
-    parts = [_read(part) for part in text.split("+")]
+    parts = [_read(part, kinds) for part in text.split("+")]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
-    return known[0] if len(known) == 1 else Union(known)
+    return known[0] if len(known) == 1 else kinds["+"](known)
 
 
-def _read(text: str) -> Map | None:
+def _read(text: str, kinds: Kinds) -> Map | None:
     polynomial = re.fullmatch(r"(poly|rm|interactions)(\d{0,3})", text)
     if polynomial:
-        kind = {"poly": Polynomial, "rm": ReducedPolynomial, "interactions": Interactions}
-        return kind[polynomial[1]](int(polynomial[2] or 2))
+        return kinds[polynomial[1]](int(polynomial[2] or 2))
     number = r"\d+(?:\.\d*)?(?:e-?\d+)?"
     fourier = re.fullmatch(
         rf"rff(?::(\d{{1,9}}))?(?:,width=({number}(?:/{number})*))?(?:,seed=(\d{{1,18}}))?", text
@@ -75,4 +72,4 @@ def _read(text: str) -> Map | None:
         return None
     widths = tuple(map(float, (fourier[2] or "1").split("/")))
     width = widths if len(widths) > 1 else widths[0]
-    return RandomFourier(int(fourier[1] or 400), width=width, seed=int(fourier[3] or 0))
+    return kinds["rff"](int(fourier[1] or 400), width=width, seed=int(fourier[3] or 0))

@@ -17,23 +17,7 @@ Factors = tuple[int, ...]
 
 
 class Polynomial(Map):
-    """All monomials of total degree up to ``order``, without the constant 1.
-
-    Their number is C(l + r, r) − 1: 1,890 for 60 features and order 2.
-
-    Parameters
-    ----------
-    order : int, default=2
-        r, the highest total degree.
-    constant : bool, default=False
-        Put a 1 first; classifiers here add a constant themselves.
-
-    Examples
-    --------
-    >>> from counterpoise.features import Polynomial
-    >>> Polynomial(2).fit_transform([[0.5, 0.25]]).tolist()
-    [[0.5, 0.25, 0.25, 0.125, 0.0625]]
-    """
+    """All monomials of total degree up to ``order``."""
 
     def __init__(self, order: int = 2, *, constant: bool = False) -> None:
         self.order = order
@@ -69,22 +53,7 @@ class Polynomial(Map):
 
 
 class Interactions(Map):
-    """The features and the products of distinct ones, up to ``order`` of them.
-
-    Their number is l + l(l − 1)/2 at order 2. Squares are left out: for features that are 0 or 1
-    they would say nothing new.
-
-    Parameters
-    ----------
-    order : int, default=2
-        The most factors of a product.
-
-    Examples
-    --------
-    >>> from counterpoise.features import Interactions
-    >>> Interactions().fit_transform([[0.5, 0.25, 2.0]]).tolist()
-    [[0.5, 0.25, 2.0, 0.125, 1.0, 0.5]]
-    """
+    """The features and the products of distinct ones, up to ``order`` of them."""
 
     def __init__(self, order: int = 2) -> None:
         self.order = order
@@ -116,30 +85,7 @@ class Interactions(Map):
 
 
 class ReducedPolynomial(Map):
-    """The reduced multivariate model (RM): 1 + r + l(2r − 1) terms instead of C(l + r, r).
-
-    With s = x₁ + … + x_l the terms are x_j^k for k = 1..r, s^k for k = 1..r, and x_j s^k for
-    k = 1..r − 1; their names call it Σ. At order 1 the sum is collinear with the features:
-    harmless to ridge regression, harmful to first-order rules.
-
-    Parameters
-    ----------
-    order : int, default=2
-        r.
-    constant : bool, default=False
-        Put a 1 first; classifiers here add a constant themselves.
-
-    References
-    ----------
-    Toh, Tran and Srinivasan, "Benchmarking a reduced multivariate polynomial pattern classifier",
-    IEEE TPAMI 26, 2004.
-
-    Examples
-    --------
-    >>> from counterpoise.features import ReducedPolynomial
-    >>> ReducedPolynomial(2).fit_transform([[0.5, 0.25]]).tolist()
-    [[0.5, 0.25, 0.25, 0.0625, 0.75, 0.5625, 0.375, 0.1875]]
-    """
+    """Powers of the features, powers of their sum s, and products of the two."""
 
     def __init__(self, order: int = 2, *, constant: bool = False) -> None:
         self.order = order

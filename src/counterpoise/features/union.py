@@ -12,20 +12,7 @@ from counterpoise.features.maps import Map
 
 
 class Union(Map):
-    """The terms of several maps, one after the other.
-
-    Parameters
-    ----------
-    maps : sequence of Map
-        The maps; their names are joined by a plus, as in ``rm2+rff:300``.
-
-    Examples
-    --------
-    >>> from counterpoise.features import Interactions, RandomFourier, Union
-    >>> both = Union([Interactions(), RandomFourier(4)])
-    >>> both.text, both.fit_transform([[0.0, 0.0]]).round(2).tolist()
-    ('interactions+rff:4', [[0.0, 0.0, 0.0, 0.71, 0.71, 0.0, 0.0]])
-    """
+    """The terms of several maps, one after the other."""
 
     def __init__(self, maps: Sequence[Map]) -> None:
         self.maps = maps

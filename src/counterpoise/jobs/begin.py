@@ -19,7 +19,8 @@ from counterpoise.errors import Remedy, Setting
 from counterpoise.features import FixedMap
 from counterpoise.features.given import text_of
 from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.store import Model, Stored, answering, fits, require_learned
+from counterpoise.jobs.models import Model, answering
+from counterpoise.jobs.store import Stored, fits, require_learned
 from counterpoise.modelfile.options import options_of, plain_options
 from counterpoise.streams import DataError
 

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoise.arrays import Counts, Matrix
-from counterpoise.choosing.classifier import ChoosingClassifier
-from counterpoise.classifier import BalancedRidgeClassifier
+import counterpoise
+from counterpoise.arrays import Counts, Labels, Matrix
+from counterpoise.choosing.file import chosen_of
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.jobs.store import MOST_RECENT, TIMES, Model, Record, Stored, Window, fits
+from counterpoise.jobs.store import (
+    MOST_RECENT,
+    TIMES,
+    Kept,
+    M,
+    Record,
+    Scoring,
+    Stored,
+    Window,
+    emptied,
+    fits,
+)  # fmt: skip
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import ModelFileError, require
+from counterpoise.modelfile.container import Contents, ModelFileError, require
+from counterpoise.modelfile.learned import Learned, learned_of
 from counterpoise.streams import Mark
 from counterpoise.streams.chunk import STARTS
 
+if TYPE_CHECKING:
+    from counterpoise.jobs.models import Model
+
 BUCKETS = 2**32  # of a hashed column: more values the hash does not have
-KINDS: dict[str, type[Model]] = {
-    kind.__name__: kind for kind in (BalancedRidgeClassifier, ChoosingClassifier)
-}
+# What predictions need of each kind of model; its face has the same name in ``counterpoise``.
+KINDS = {"BalancedRidgeClassifier": learned_of, "ChoosingClassifier": chosen_of}
 
 
 def save(path: str, stored: Stored) -> None:
@@ -29,7 +44,7 @@ def save(path: str, stored: Stored) -> None:
     modelfile.save(path, contents_of(stored))
 
 
-def contents_of(stored: Stored) -> modelfile.Contents:
+def contents_of(stored: Stored) -> Contents:
     """Return what the file of a model holds."""
     inputs = {
         key: {
@@ -70,22 +85,47 @@ def stored_model(path: str) -> Stored:
     return of_contents(modelfile.load(path), path)
 
 
-def of_contents(contents: modelfile.Contents, path: str) -> Stored:
+def of_contents(contents: Contents, path: str) -> Stored:
     """Return the model that a file holds, checked; ``path`` is its name in messages."""
+
+    def model(kind: str, plain: Contents) -> tuple[Model, int, Labels]:
+        found: Model = getattr(counterpoise, kind).from_contents(plain)
+        return found, found.n_features_in_, found.classes_
+
+    return _kept(contents, path, model)
+
+
+def scoring(path: str) -> Scoring:
+    """Load what predictions need of a file, which must have learned something."""
+
+    def learned(kind: str, plain: Contents) -> tuple[Learned, int, Labels]:
+        found = KINDS[kind](plain)
+        return found, found.state.inputs, found.state.classes.labels
+
+    result = _kept(modelfile.load(path), path, learned)
+    if not result.model.state.begun:
+        raise emptied(path)
+    return result
+
+
+def _kept(
+    contents: Contents, path: str, read: Callable[[str, Contents], tuple[M, int, Labels]]
+) -> Kept[M]:
+    """What a file holds, given how its model is read, with the number of features and classes."""
     if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
             "become features; use it from Python, or learn a model with counterpoise learn"
         )
 
-    def build() -> Stored:
+    def build() -> Kept[M]:
         plain = replace(contents, stream=None, lists={})
-        return _stream(contents, KINDS[contents.kind].from_contents(plain))
+        return _stream(contents, *read(contents.kind, plain))
 
     return modelfile.believed(path, build)
 
 
-def _stream(contents: modelfile.Contents, model: Model) -> Stored:
+def _stream(contents: Contents, model: M, inputs: int, classes: Labels) -> Kept[M]:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
@@ -97,7 +137,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
     kinds = {"number", "category", "bucket", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
-    require(len(set(features)) == len(features) == model.n_features_in_, "the wrong features")
+    require(len(set(features)) == len(features) == inputs, "the wrong features")
     plain = stream["encoding"]
     require(set(plain) == {"columns", "kinds", "labels"}, "an unexpected encoding")
     values = plain["columns"]
@@ -125,7 +165,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
     encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
-    text = [isinstance(label, str) for label in model.classes_.tolist()]
+    text = [isinstance(label, str) for label in classes.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
@@ -137,7 +177,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
         type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
     )
     held = _held(contents.lists.get("held"), len(features), records)
-    labels = [(type(label), label) for label in model.classes_.tolist()]
+    labels = [(type(label), label) for label in classes.tolist()]
     require(positive is None or (type(positive), positive) in labels, "an invalid positive class")
     recent = _recent(contents.lists.get("recent"), len(labels))
     window = None
@@ -145,7 +185,7 @@ def _stream(contents: modelfile.Contents, model: Model) -> Stored:
         window = _window(stream["window"], rows + forgotten)
         types = {type(label) for count in window.counts for label in count[:2]}
         require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
-    return Stored(
+    return Kept(
         model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten
     )
 

@@ -15,7 +15,8 @@ from counterpoise.exact.scaling import affine, spread
 from counterpoise.exact.scores import condition
 from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.features.given import text_of
-from counterpoise.jobs.store import Model, Stored, answering
+from counterpoise.jobs.models import Model, answering
+from counterpoise.jobs.store import Stored
 
 
 def unique(names: Iterable[str]) -> list[str]:

@@ -27,9 +27,10 @@ from counterpoise.jobs.begin import begun, made, resumed, typed
 from counterpoise.jobs.file import save
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.known import recognised, require_unknown
+from counterpoise.jobs.models import Model, taught, telling
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
-from counterpoise.jobs.store import Model, Record, Stored, Window, input_key, taught
+from counterpoise.jobs.store import Record, Stored, Window, input_key
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
@@ -213,7 +214,9 @@ class Learner:
         )
         self._prepare(chunk, encoded, self._next)
         if self.model is not None and fitted:
-            self.outlying.look(self.model, self._next.features, encoded.X, encoded.kept, chunk)
+            self.outlying.look(
+                telling(self.model), self._next.features, encoded.X, encoded.kept, chunk
+            )
         for subject, text in encoded.notes.items():
             self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
         return encoded

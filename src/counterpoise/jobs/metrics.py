@@ -11,8 +11,9 @@ import os
 
 from counterpoise.encoding.encoding import Encoded
 from counterpoise.evaluate.confusion import Confusion
+from counterpoise.jobs.models import Model
 from counterpoise.jobs.recent import progressive
-from counterpoise.jobs.store import Model, Window
+from counterpoise.jobs.store import Window
 from counterpoise.streams import DataError
 
 

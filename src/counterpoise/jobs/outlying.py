@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Flags, Matrix, Rows, Vector
-from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.encoding.columns import Feature
-from counterpoise.jobs.store import Model
+from counterpoise.exact.state import State
 from counterpoise.streams.chunk import Chunk
 
 DEVIATIONS = 100  # from the mean, beyond which a value is told of
@@ -29,12 +28,12 @@ class Outlying:
         self._found: dict[str, tuple[int, str]] = {}
 
     def look(
-        self, model: Model, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
+        self, learned: State, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
     ) -> None:
-        """Look at rows X (n, d) of a chunk, which ``kept`` marks, before the model learns them."""
+        """Look at rows X (n, d) of a chunk, which ``kept`` marks, by what was learned before."""
         if not X.shape[0]:
             return
-        bounds = usual(model)
+        bounds = usual(learned)
         if bounds is None or len(bounds[0]) != X.shape[1]:
             return
         low, high = bounds
@@ -84,19 +83,12 @@ def _extremes(X: Matrix) -> tuple[Vector, Vector]:
     return few.min(axis=0), few.max(axis=0)
 
 
-def usual(model: Model) -> tuple[Vector, Vector] | None:
+def usual(learned: State) -> tuple[Vector, Vector] | None:
     """Return what each feature is expected to stay between: low and high, of shape (d,).
 
     Infinite where nothing can be said; None if that is everywhere.
     """
-    if isinstance(model, ChoosingClassifier):
-        found = getattr(model, "candidates_", None)
-        states = [] if found is None else found.states
-        plain = [state for state in states if state.plan.text is None]
-        learned = (plain or states)[0] if states else None
-    else:
-        learned = getattr(model, "state_", None)
-    if learned is None or learned.moments.n.sum() < LEAST:
+    if learned.moments.n.sum() < LEAST:
         return None
     if learned.fixed is not None or learned.warmup is not None:
         if learned.fixed is None or learned.warmup is not None:

@@ -14,8 +14,8 @@ from counterpoise.arrays import Vector
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
 from counterpoise.jobs.outlying import Outlying
-from counterpoise.jobs.recent import WINDOW, of_class, standing
-from counterpoise.jobs.store import Stored, sometimes
+from counterpoise.jobs.ranks import of_class, standing
+from counterpoise.jobs.store import MOST_RECENT, Scoring, sometimes
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
 
@@ -27,8 +27,8 @@ class Predictor:
 
     Parameters
     ----------
-    stored : Stored
-        The model and its encoding.
+    stored : Scoring
+        What predictions need of the model, and its encoding.
     positive : label
         The class that alerts are about.
     threshold : float, optional
@@ -60,20 +60,21 @@ class Predictor:
 
     def __init__(
         self,
-        stored: Stored,
+        stored: Scoring,
         positive: Any,
         threshold: float | None = None,
         alert_rate: float | None = None,
         carry: Sequence[str] | None = (),
         ignore_unknown: bool = False,
     ) -> None:
-        self.model, self.encoding = stored.model, stored.encoding
+        self.learned, self.encoding = stored.model, stored.encoding
         self.threshold, self.carry = threshold, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
         self.lacking, self._optional = dict[str, None](), sometimes(stored)
         self._apart = None if ignore_unknown else carry or ()
-        self._classes = self.model.classes_.tolist()
+        self._labels = self.learned.state.classes.labels
+        self._classes = self._labels.tolist()
         self._positive = self._classes.index(positive)
         self._highest = None
         if alert_rate is not None:
@@ -100,13 +101,13 @@ class Predictor:
             self.unknown[name] = self.unknown.get(name, 0) + count
         columns = self._carried(chunk)
         if kept.any():
-            self.outlying.look(self.model, self.encoding.features, encoded.X, kept, chunk)
-            scores = self.model.scores_
+            self.outlying.look(self.learned.usual, self.encoding.features, encoded.X, kept, chunk)
+            scores = self.learned.scores
             f = scores.of(encoded.X)
             ranks, labels = standing(f, scores), scores.classes.best(f)
             balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
-            labels = self.model.classes_[:0]
+            labels = self._labels[:0]
             f = np.empty((0, problems(len(self._classes))))
             balanced = stream = np.empty((0, len(self._classes)))
             ranks = f
@@ -124,7 +125,7 @@ class Predictor:
         """Return a table without rows, for inputs without rows."""
         empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
         outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
-        labels = pa.array(self.model.classes_[:0])
+        labels = pa.array(self._labels[:0])
         return pa.table({**empty, **outputs, "predicted": labels})
 
     def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
@@ -169,14 +170,14 @@ class Highest:
 
     def __init__(self, share: float, late: Vector | None = None) -> None:
         self.share = share
-        self._late: deque[float] = deque([] if late is None else late[-WINDOW:].tolist())
+        self._late: deque[float] = deque([] if late is None else late[-MOST_RECENT:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
     def among(self, values: Vector) -> Any:
         """Judge n values, in order, and return n flags."""
         result = np.zeros(len(values), dtype=bool)
         for i, value in enumerate(values.tolist()):
-            if len(self._late) == WINDOW:
+            if len(self._late) == MOST_RECENT:
                 del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
             self._late.append(value)
             bisect.insort(self._sorted, value)

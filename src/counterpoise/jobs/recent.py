@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Matrix, Vector
+from counterpoise.arrays import Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded
 from counterpoise.exact.classes import problems
 from counterpoise.exact.scores import Scores
-from counterpoise.exact.standing import against_rest, bounded
-from counterpoise.jobs.store import MOST_RECENT, Model, taught
+from counterpoise.jobs.models import Model, taught
+from counterpoise.jobs.ranks import standing
+from counterpoise.jobs.store import MOST_RECENT
 
 WINDOW = MOST_RECENT
 NUMBERS = 40_000  # numbers that are kept: with many classes fewer scores
@@ -47,25 +48,6 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
             yield piece, scores.of(X), scores
         taught(ahead, X, y, None if rows.weight is None else rows.weight[piece])
         at = piece.stop
-
-
-def standing(f: Matrix, scores: Scores) -> Matrix:
-    """Return by what rows are ranked, (n, problems).
-
-    That is the score of the second of two classes, or the log-odds of each against all others.
-    """
-    if scores.classes.problems == 1:
-        return bounded(f)
-    assert scores.link is not None
-    return against_rest(scores.link.slope * f)
-
-
-def of_class(ranks: Matrix, position: int) -> Vector:
-    """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
-    if ranks.shape[1] > 1:
-        return ranks[:, position]
-    result: Vector = ranks[:, 0] if position else -ranks[:, 0]
-    return result
 
 
 def most(problems: int) -> int:

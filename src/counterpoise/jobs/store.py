@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from counterpoise.arrays import Counts, Labels, Matrix, Rows, Vector
-from counterpoise.choosing.classifier import ChoosingClassifier
-from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
+from counterpoise.modelfile.learned import Learned
 from counterpoise.streams import DataError, Mark
+
+if TYPE_CHECKING:
+    from counterpoise.jobs.models import Model
 
 TIMES = 1_000_000  # that an input may count
 MOST_RECENT = 10_000  # scores of the last rows
-Model = BalancedRidgeClassifier | ChoosingClassifier
+M = TypeVar("M")
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,13 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class Kept(Generic[M]):
     """What a file that was learned from a stream holds.
 
     Attributes
     ----------
-    model : BalancedRidgeClassifier or ChoosingClassifier
-        The model, without names of features.
+    model : BalancedRidgeClassifier, ChoosingClassifier or Learned
+        The model, without names of features, or what predictions need of it.
     encoding : Encoding
         How columns become features.
     records : dict of str to Record
@@ -90,7 +92,7 @@ class Stored:
         Rows that were read and forgotten since.
     """
 
-    model: Model
+    model: M
     encoding: Encoding
     records: dict[str, Record]
     chunk_rows: int
@@ -102,7 +104,11 @@ class Stored:
     forgotten: int = 0
 
 
-def sometimes(stored: Stored) -> frozenset[str]:
+Stored: TypeAlias = Kept["Model"]  # to learn more
+Scoring: TypeAlias = Kept[Learned]  # to predict
+
+
+def sometimes(stored: Kept[Any]) -> frozenset[str]:
     """Return the columns that some of the rows of a model did not have, and that were 0 there.
 
     None of them if nobody has counted.
@@ -115,14 +121,6 @@ def sometimes(stored: Stored) -> frozenset[str]:
     for feature, held in zip(stored.encoding.features, stored.held.tolist(), strict=True):
         there[feature.column] = there.get(feature.column, 0) + held
     return frozenset(column for column, held in there.items() if held < rows)
-
-
-def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
-    """Let a model learn rows X (n, d); one that chooses counts rows, and knows no weights."""
-    if isinstance(model, BalancedRidgeClassifier):
-        model.partial_fit(X, y, sample_weight=weight)
-    else:
-        model.partial_fit(X, y)
 
 
 def input_key(path: str, model: str) -> str:
@@ -140,17 +138,16 @@ def input_key(path: str, model: str) -> str:
     return os.path.join(".", key) if key.startswith("-") else key
 
 
-def answering(stored: Stored) -> BalancedRidgeClassifier:
-    """Return the model that predicts: the stored one, or the candidate that it has chosen."""
-    model = stored.model
-    return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
-
-
 def require_learned(stored: Stored, path: str) -> Stored:
     """Return what is stored, or raise if it has learned nothing, or has forgotten it all."""
     if not stored.model.__sklearn_is_fitted__():
-        raise DataError(f"{path} is empty: everything that it had learned was forgotten")
+        raise emptied(path)
     return stored
+
+
+def emptied(path: str) -> DataError:
+    """Return the error that nothing is left in a file."""
+    return DataError(f"{path} is empty: everything that it had learned was forgotten")
 
 
 def undecided(path: str) -> DataError:

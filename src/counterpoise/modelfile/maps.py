@@ -9,8 +9,9 @@ import numpy as np
 
 from counterpoise.arrays import Labels
 from counterpoise.exact.moments import Moments
-from counterpoise.features import WARMUP, FixedMap, Map, Warmup, map_of
+from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.features.given import text_of
+from counterpoise.features.names import map_of
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.validate import LARGEST
 

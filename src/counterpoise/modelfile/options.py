@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -12,7 +13,7 @@ from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import feature_name
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
-from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.container import Contents, ModelFileError, require
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,15 +46,15 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in options.items()}
 
 
-def options_of(plain: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(plain: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Parameters of an estimator from what :func:`plain_options` made of them.
 
     Parameters
     ----------
     plain : mapping
         What the file says.
-    known : mapping
-        The parameters that the estimator has.
+    known : collection of str
+        Names of the parameters that the estimator has.
 
     Returns
     -------
@@ -80,6 +81,17 @@ def options_of(plain: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, 
         )
         result[name] = value
     return result
+
+
+@contextmanager
+def possible() -> Iterator[None]:
+    """Blame the file for parameters that have no meaning."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelFileError(
+            f"is not a valid model file: it has an impossible option: {error}"
+        ) from None
 
 
 def contents_of(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> Contents:

@@ -12,7 +12,8 @@ About the origin they would lose digits where features are far from zero, such a
 from __future__ import annotations
 
 from counterpoise.exact.scores import Scores
-from counterpoise.jobs.store import Stored, answering
+from counterpoise.jobs.models import answering
+from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise.exact.solution import Linear, Quadratic
-from counterpoise.jobs.store import Stored, answering
+from counterpoise.jobs.models import answering
+from counterpoise.jobs.store import Stored
 
 
 def coefficients(stored: Stored) -> dict[str, Any]:

@@ -23,17 +23,11 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear, Quadratic
-from counterpoise.features import (
-    FixedMap,
-    Interactions,
-    Map,
-    Polynomial,
-    RandomFourier,
-    ReducedPolynomial,
-    Union,
-)
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.fixed import FAR
-from counterpoise.features.polynomial import recipe
+from counterpoise.features.fourier import RandomFourier
+from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
+from counterpoise.features.union import Union
 from counterpoise.jobs.export import deciding
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError

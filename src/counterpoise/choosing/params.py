@@ -1,0 +1,63 @@
+"""The parameters of a classifier that chooses, read."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise import validate
+from counterpoise.arrays import Vector
+from counterpoise.choosing.candidates import LINEAR
+from counterpoise.exact.options import Options
+from counterpoise.exact.state import Plan
+from counterpoise.features import FixedMap, Map
+from counterpoise.features.given import map_in
+
+NAMES = ("candidates", "ridges", "drop", "costs", "half_life", "memory_limit")
+MANY = 100  # candidates at most
+
+
+class Params(NamedTuple):
+    """What the parameters mean."""
+
+    names: list[str]
+    plans: list[Plan]
+    ridges: Vector
+    options: Options
+    learning: tuple[Any, ...]  # what decides what is learned and chosen
+
+
+def read(given: Any) -> Params:
+    """Read parameters that are attributes of an object; raise if one has no meaning."""
+    costs = None if given.costs is None else dict(given.costs)
+    validate.positive(given, "memory_limit")
+    validate.flag(given, "drop")
+    try:
+        ridges = np.array(given.ridges, dtype=np.float64)
+    except (TypeError, ValueError):
+        ridges = np.empty(0)
+    if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges > 0)).all():
+        raise ValueError(f"ridges={given.ridges!r} must be finite numbers above 0")
+    if len(np.unique(ridges)) < len(ridges):
+        raise ValueError(f"ridges={given.ridges!r} has a number twice")
+    if len(given.candidates) > MANY:
+        raise ValueError(f"candidates has {len(given.candidates)} maps, more than {MANY}")
+    maps = [_map(one) for one in given.candidates]
+    names = [LINEAR if one is None else one.text for one in maps]
+    if len(set(names)) < len(names):
+        raise ValueError(f"candidates={given.candidates!r} has a map twice")
+    options = Options(ridge=1.0, costs=costs, half_life=given.half_life)
+    options.check()
+    fixed = [one if isinstance(one, FixedMap) else None for one in given.candidates]
+    plans = [
+        Plan(given.half_life, False, None if one is None else one.text, before, one)
+        for one, before in zip(maps, fixed, strict=True)
+    ]
+    learning = (names, fixed), ridges.tolist(), costs, given.half_life
+    return Params(names, plans, ridges, options, learning)
+
+
+def _map(candidate: Any) -> Map | None:
+    """The map of a candidate; None for the linear one."""
+    return None if isinstance(candidate, str) and candidate == LINEAR else map_in(candidate)

@@ -1,0 +1,31 @@
+"""The two kinds of models that a command can learn, and what differs between them."""
+
+from __future__ import annotations
+
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact.state import State
+from counterpoise.jobs.store import Stored
+
+Model = BalancedRidgeClassifier | ChoosingClassifier
+
+
+def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
+    """Let a model learn rows X (n, d); one that chooses counts rows, and knows no weights."""
+    if isinstance(model, BalancedRidgeClassifier):
+        model.partial_fit(X, y, sample_weight=weight)
+    else:
+        model.partial_fit(X, y)
+
+
+def answering(stored: Stored) -> BalancedRidgeClassifier:
+    """Return the model that predicts: the stored one, or the candidate that it has chosen."""
+    model = stored.model
+    return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
+
+
+def telling(model: Model) -> State:
+    """Return what tells which values of the features are usual, of a model that has learned."""
+    chooses = isinstance(model, ChoosingClassifier)
+    return model.candidates_.plainest if chooses else model.state_
