@@ -24,14 +24,13 @@
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
-   Returns the sum of the w_i. */
+   Returns n and the sum of the w_i. */
 ONE_PER_CPU static double gather_rows(
-    const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
+    double n, const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, const double *restrict centre,
     double *restrict R, double *restrict total, double *restrict not_zero,
     double *restrict not_one)
 {
-    double n = 0.0;
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
