@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,12 +19,13 @@ from counterpoise.choosing.candidates import LINEAR, Candidates
 from counterpoise.choosing.judge import Tally
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
+from counterpoise.exact.held import held
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
-from counterpoise.features.given import map_in, text_of
+from counterpoise.features.given import map_in
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.options import contents_of, names_of, options_of
 from counterpoise.modelfile.saved import Saved
@@ -35,9 +36,8 @@ RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
 class Params(NamedTuple):
-    """Parameters as they were given, and what they mean: made anew only when one has changed."""
+    """What the parameters mean."""
 
-    given: tuple[Any, ...]
     names: list[str]
     plans: list[Plan]
     ridges: Vector
@@ -440,31 +440,14 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     # Inside
 
+    @held(__init__)
     def _params(self) -> Params:
-        """The parameters, checked, and what they mean."""
-        if (
-            not _several(self.candidates)
-            or isinstance(self.candidates, str)
-            or not len(self.candidates)
-        ):
+        """What the parameters mean; raise if one has no meaning."""
+        if not _several(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
-        each = tuple(self.candidates)
-        texts = [text_of(one) if isinstance(one, Map) else None for one in each]
-        ridges, costs = self.ridges, self.costs
-        kept = tuple(ridges) if _several(ridges) else ridges
-        given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-        held: Params | None = self.__dict__.get("_held")
-        if held is None or held.given != given:
-            costs = None if costs is None else dict(costs)
-            given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-            self._held = held = self._read(given)
-        return held
-
-    def _read(self, given: tuple[Any, ...]) -> Params:
-        """Read the parameters; raise if one has no meaning."""
         validate.positive(self, "memory_limit")
         validate.flag(self, "drop")
         try:
@@ -481,15 +464,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         names = [LINEAR if one is None else one.text for one in maps]
         if len(set(names)) < len(names):
             raise ValueError(f"candidates={self.candidates!r} has a map twice")
-        options = Options(ridge=1.0, costs=given[3], half_life=self.half_life)
+        costs = dict(self.costs) if isinstance(self.costs, Mapping) else self.costs
+        options = Options(ridge=1.0, costs=costs, half_life=self.half_life)
         options.check()
         fixed = [one if isinstance(one, FixedMap) else None for one in self.candidates]
         plans = [
             Plan(self.half_life, False, None if one is None else one.text, before, one)
             for one, before in zip(maps, fixed, strict=True)
         ]
-        learning = (names, fixed), ridges.tolist(), given[3], self.half_life
-        return Params(given, names, plans, ridges, options, learning)
+        learning = (names, fixed), ridges.tolist(), costs, self.half_life
+        return Params(names, plans, ridges, options, learning)
 
     def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
