@@ -19,6 +19,8 @@ from counterpoise.features.given import text_of
 
 T = TypeVar("T")
 
+PLAIN = frozenset({bool, float, int, str, type(None)})  # what cannot change by itself
+
 
 def held(init: Callable[..., None]) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
     """Let a method without arguments run again only when a parameter of ``init`` has changed.
@@ -46,16 +48,19 @@ def held(init: Callable[..., None]) -> Callable[[Callable[[Any], T]], Callable[[
     return holding
 
 
-def _snapshot(given: tuple[Any, ...]) -> tuple[Any, ...]:
+def _snapshot(given: Sequence[Any]) -> tuple[Any, ...]:
     """Values as they are now, whatever becomes of what holds them."""
-    return tuple([_now(value) for value in given])
+    return tuple([value if type(value) in PLAIN else _now(value) for value in given])
 
 
 def _now(value: Any) -> Any:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return _snapshot(value)
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist()) if value.ndim else value.item()
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, np.ndarray):
-        return value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_now(each) for each in value]
-    return (type(value), text_of(value)) if isinstance(value, Map) else value
+        return _snapshot(value)
+    return (kind, text_of(value)) if isinstance(value, Map) else value
