@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from counterpoise.errors import DataError, Remedy
 from counterpoise.exact import stepwise
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
+from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.params import read
@@ -35,9 +36,8 @@ from counterpoise.modelfile.states import contents_of
 
 
 class Params(NamedTuple):
-    """Parameters as they were given, and what they mean: made anew only when one has changed."""
+    """What the parameters mean."""
 
-    given: tuple[Any, ...]
     options: Options
     plan: Plan
 
@@ -337,15 +337,17 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         found, row = self._open(), np.asarray(x)
         slot = None if found is None else found.slots.get(y)
-        mapped = None if slot is None else self.state_.row(row)
-        if found is None or slot is None or mapped is None or not 0.0 <= w <= validate.HEAVIEST:
+        if (
+            found is None
+            or slot is None
+            or not 0.0 <= w <= validate.HEAVIEST
+            or not self.state_.learn_row(found, row, slot, w)
+        ):
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
                 draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
                 if names is not None and len(names) == draft.n_features_in_:
                     draft.feature_names_in_ = names
-            return
-        self.state_.learn_one(found, mapped, slot, w)
 
     def predict_one(self, x: ArrayLike) -> Any:
         """Label of one row, by weights that are brought up to date first.
@@ -359,21 +361,24 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         label
         """
-        self._require_fitted()
         found, row = self._open(), np.asarray(x)
+        if found is None:  # else there is something to look at
+            self._require_fitted()
         mapped = None if found is None else self.state_.row(row)
         best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
     def _open(self) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
-        state: State | None = self.__dict__.get("state_")
-        if state is None:
+        if "state_" not in self.__dict__:
             return None
-        params = self._params()
-        if state.plan is not params.plan:
-            self._require_same_plan(params.plan)
-        return state.open(params.options)
+        state = self.state_
+        options, plan = self._params()
+        if state.plan is not plan:
+            if not state.begun:
+                return None
+            self._require_same_plan(plan)
+        return state.open(options)
 
     # Looking
 
@@ -699,22 +704,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     # Inside
 
+    @held(__init__)
     def _params(self) -> Params:
-        """The parameters, checked, and what they mean."""
-        features = self.features
-        text = text_of(features) if isinstance(features, Map) else None
-        given = (
-            self.ridge, self.class_weight, self.costs, self.scale, self.fit_intercept,
-            self.penalize_intercept, self.half_life, self.multi_class, self.pooling,
-            self.memory_limit, features, text,
-        )  # fmt: skip
-        held: Params | None = self.__dict__.get("_held")
-        if held is not None and held.given == given:
-            return held
-        options, plan = read(self)
-        kept = tuple(dict(one) if isinstance(one, Mapping) else one for one in given)
-        self._held = held = Params(kept, options, plan)
-        return held
+        """What the parameters mean; raise if one has no meaning."""
+        return Params(*read(self))
 
     def _learn(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from counterpoise.choosing.judge import Tally
 from counterpoise.choosing.params import Params, read
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
+from counterpoise.exact.held import held
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
@@ -405,29 +406,15 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     # Inside
 
+    @held(__init__)
     def _params(self) -> Params:
-        """The parameters, checked, and what they mean."""
-        if (
-            not _several(self.candidates)
-            or isinstance(self.candidates, str)
-            or not len(self.candidates)
-        ):
+        """What the parameters mean; raise if one has no meaning."""
+        if not _several(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'poly2')"
             )
-        each = tuple(self.candidates)
-        texts = [text_of(one) if isinstance(one, Map) else None for one in each]
-        ridges, costs = self.ridges, self.costs
-        kept = tuple(ridges) if _several(ridges) else ridges
-        given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-        held: tuple[tuple[Any, ...], Params] | None = self.__dict__.get("_held")
-        if held is None or held[0] != given:
-            params = read(self)
-            costs = params.options.costs  # a copy
-            given = (each, texts, kept, costs, self.drop, self.half_life, self.memory_limit)
-            self._held = held = given, params
-        return held[1]
+        return read(self)
 
     def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""

@@ -12,16 +12,13 @@ def gather(
     R: NDArray[Any],
     mean: NDArray[Any],
     away: NDArray[Any],
+    marks: NDArray[Any] | None,
 ) -> float: ...
 def weigh(rows: NDArray[Any], weight: NDArray[Any], n: float) -> tuple[float, float]: ...
-def mark(
-    X: NDArray[Any], rows: NDArray[Any], weight: NDArray[Any], marks: NDArray[Any]
-) -> None: ...
 def mark_sparse(
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
-    rows: NDArray[Any],
     weight: NDArray[Any],
     marks: NDArray[Any],
 ) -> None: ...

@@ -7,16 +7,17 @@ and is changed in place. A call cannot be interrupted half-way by a signal.
 """
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 # Deviations of all rows from which their mean may be away from the anchor: the mean is then off
 # by at most this many units in the last place of a deviation.
 cdef double FAR = 8.0
+cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
 
 
 cdef extern from "loops.h" nogil:
     double gather_rows(
-        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        double n, const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, const double* centre,
         double* R, double* total, double* not_zero, double* not_one,
     )
@@ -47,28 +48,36 @@ def gather(
     double[:, ::1] R,
     double[::1] mean,
     double[:, ::1] away,
+    uint64_t[:, ::1] marks,
 ):
     """Rows of one class about a centre near their mean, times the root of their weight.
 
     The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1. Returns
-    the weight of all rows and leaves in ``centre`` their mean about the old centre.
+    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1, and the
+    rows leave their marks, unless that is None. Returns the weight of all rows and leaves in
+    ``centre`` their mean about the old centre.
     """
-    cdef Py_ssize_t d = X.shape[1], j
+    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some
     cdef double n, about
+    cdef bint marked = marks is not None
+    cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else m
     with nogil:
         for j in range(d):
             centre[j] = 0.0
             mean[j] = 0.0
-        n = sum_rows(
-            &X[0, 0], d, &rows[0], rows.shape[0], sample, &weight[0], &anchor[0], &centre[0]
-        )
+        n = sum_rows(&X[0, 0], d, &rows[0], m, sample, &weight[0], &anchor[0], &centre[0])
         for j in range(d):
             centre[j] = anchor[j] + centre[j] / n
-        n = gather_rows(
-            &X[0, 0], d, &rows[0], rows.shape[0], &weight[0], &centre[0], &R[0, 0], &mean[0],
-            &away[0, 0], &away[1, 0],
-        )
+        n = 0.0
+        while i < m:
+            some = min(step, m - i)
+            n = gather_rows(
+                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], &R[i, 0], &mean[0],
+                &away[0, 0], &away[1, 0],
+            )
+            if marked:
+                mark_rows(&X[0, 0], d, &rows[i], some, &weight[0], &marks[0, 0], &marks[1, 0])
+            i += some
         for j in range(d):
             about = mean[j] / n
             mean[j] = (centre[j] - anchor[j]) + about
@@ -87,36 +96,27 @@ def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
     return (total - n) + rest, lightest
 
 
-def mark(
-    const double[:, ::1] X,
-    const Py_ssize_t[::1] rows,
-    const double[::1] weight,
-    uint64_t[:, ::1] marks,
-):
-    """Rows of one class leave their marks."""
-    with nogil:
-        mark_rows(
-            &X[0, 0], X.shape[1], &rows[0], rows.shape[0], &weight[0], &marks[0, 0], &marks[1, 0]
-        )
+ctypedef fused place_t:
+    int32_t
+    int64_t
 
 
 def mark_sparse(
     const double[::1] data,
-    const Py_ssize_t[::1] indices,
-    const Py_ssize_t[::1] indptr,
-    const Py_ssize_t[::1] rows,
+    const place_t[::1] indices,
+    const place_t[::1] indptr,
     const double[::1] weight,
     uint64_t[:, ::1] marks,
 ):
-    """The same of CSR rows: the mark of 0 is 0."""
+    """CSR rows of one class leave their marks: that of 0 is 0."""
     cdef Py_ssize_t i, p, j
     cdef uint64_t t, bits
     with nogil:
-        for i in range(rows.shape[0]):
-            t = ticket(weight[rows[i]])
+        for i in range(weight.shape[0]):
+            t = ticket(weight[i])
             marks[0, 0] += t
             marks[1, 0] += t
-            for p in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            for p in range(indptr[i], indptr[i + 1]):
                 j, bits = 1 + indices[p], bits_of(data[p])
                 marks[0, j] += t * bits
                 marks[1, j] += t * folded(bits)

@@ -116,8 +116,9 @@ def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     new = y if not len(known) else y[~np.isin(y, known)]
     labels = known
     if len(new):
+        new = np.unique(new)
         validate.require_labels(new)
-        labels = joined(known, np.unique(new))
+        labels = joined(known, new)
     order = np.argsort(labels, kind="stable")
     codes = order[np.searchsorted(labels[order], y)]
     return groups(codes, len(labels)), labels

@@ -1,8 +1,8 @@
 """Rows become sums: dense ones about a centre near their mean, sparse ones as they are.
 
 :func:`fill` does it for all classes. :func:`dense` and :func:`sparse` fill in, for one class that
-had seen nothing, the mean about the anchor, the scatter and ``away`` (weight of the rows in which
-a feature is not 0, and not 1), and return its weight.
+had seen nothing, the mean about the anchor, the scatter, ``away`` (weight of the rows in which
+a feature is not 0, and not 1) and the marks for removal, and return its weight.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact._moments import (
     gather,
-    mark,
     mark_sparse,
     place_products,
     places,
@@ -60,8 +59,7 @@ def fill(
         _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
     weight = np.ones(X.shape[0]) if given is None else given
     even = given is None and half_life is None
-    csr = not isinstance(X, np.ndarray)
-    of_class, entries = (sparse, _entries(X)) if csr else (dense, None)
+    of_class = dense if isinstance(X, np.ndarray) else sparse
     lasting = half_life is None and not result.low.size  # else rows cannot be removed
     block = max(1024, 2**20 // X.shape[1])  # rows at a time: about 8 MB
     entering = [(rows, weight) for rows in rows_of]
@@ -73,7 +71,8 @@ def fill(
         for i in range(0, len(rows), block):
             part, slot = (result, k) if i == 0 else (result.nothing_of(k), 0)
             mine, sums = rows[i : i + block], (part.mean[slot], part.C[slot], part.away[slot])
-            n = of_class(X, mine, omega, result.anchor, *sums)
+            marks = part.marks[slot] if lasting else None
+            n = of_class(X, mine, omega, result.anchor, *sums, marks)
             part.n[slot] = part.N[slot] = n
             if even:  # a count of rows is exact
                 part.lightest[slot] = 1.0
@@ -82,10 +81,6 @@ def fill(
             part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
             if not lasting:
                 part.marks[slot] = UNKNOWN
-            elif entries is not None:
-                mark_sparse(*entries, mine, weight, part.marks[slot])
-            else:  # while the rows are near
-                mark(X, mine, weight, part.marks[slot])
             if i:
                 result += part
     if half_life is not None:
@@ -95,11 +90,6 @@ def fill(
         _own_clocks(rows_of, weight, half_life, result)
     if X.shape[0] > FEW:
         _settle(result, X, entering, block)
-
-
-def _entries(X: Rows) -> tuple[Any, Any, Any]:
-    """What a CSR matrix is made of, with places as the marks want them."""
-    return X.data, X.indices.astype(np.intp), X.indptr.astype(np.intp)
 
 
 def _settle(
@@ -133,6 +123,7 @@ def dense(
     mean: Vector,
     C: Matrix,
     away: Matrix,
+    marks: NDArray[np.uint64] | None,
 ) -> float:
     """Dense rows.
 
@@ -151,6 +142,8 @@ def dense(
         What the mean is relative to.
     mean, C, away : ndarray of shape (d,), (d, d), (2, d)
         Filled in.
+    marks : ndarray of shape (2, 1 + d), optional
+        Those of these rows are added.
 
     Returns
     -------
@@ -158,13 +151,13 @@ def dense(
     """
     R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
     sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, anchor, sample, about, R, mean, away)
+    n = gather(X, rows, weight, anchor, sample, about, R, mean, away, marks)
     if len(rows) == 1:
         return n
     np.matmul(R.T, R, out=C)
     if not recentre(n, about, C):
         away[:] = 0.0
-        n = gather(X, rows, weight, anchor, 1, about, R, mean, away)
+        n = gather(X, rows, weight, anchor, 1, about, R, mean, away, None)
         np.matmul(R.T, R, out=C)
         C -= n * np.outer(about, about)
     return n
@@ -178,6 +171,7 @@ def sparse(
     mean: Vector,
     C: Matrix,
     away: Matrix,
+    marks: NDArray[np.uint64] | None,
 ) -> float:
     """CSR rows: columns mostly filled are treated as dense, the others as they are, if that pays.
 
@@ -188,7 +182,7 @@ def sparse(
     ----------
     X : CSR matrix of shape (n, d)
         All rows, with one entry a place.
-    rows, weight, anchor, mean, C, away
+    rows, weight, anchor, mean, C, away, marks
         As for :func:`dense`.
 
     Returns
@@ -196,8 +190,10 @@ def sparse(
     float
     """
     X, weight = X[rows], weight[rows]
+    if marks is not None:
+        mark_sparse(X.data, X.indices, X.indptr, weight, marks)
     if _filled_pays(X):
-        return dense(X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, away)
+        return dense(X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, away, None)
     n = float(weight.sum())
     by_entry = np.repeat(weight, np.diff(X.indptr)) * (X.data != 0)
     filled = 2.0 * np.bincount(X.indices, by_entry, minlength=X.shape[1]) > n
@@ -215,7 +211,7 @@ def sparse(
         D = X[:, full].toarray()
         k = len(full)
         mean_D, C_DD, away_D = np.empty(k), np.zeros((k, k)), np.zeros((2, k))
-        dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, away_D)
+        dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, away_D, None)
         mean[full], away[:, full] = mean_D, away_D
         D -= anchor[full]
         D -= mean_D

@@ -24,14 +24,13 @@
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
-   Returns the sum of the w_i. */
+   Returns n and the sum of the w_i. */
 ONE_PER_CPU static double gather_rows(
-    const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
+    double n, const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, const double *restrict centre,
     double *restrict R, double *restrict total, double *restrict not_zero,
     double *restrict not_one)
 {
-    double n = 0.0;
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
@@ -213,6 +212,52 @@ static void mark_rows(
 #else
 #define mark_rows mark_each
 #endif
+
+/* Sizes r of the entries of a row in the units of their columns, 1 at most; the units learn from
+   it. See counterpoise.online.confidence_weighted. Units are powers of two, so that it rounds
+   nothing. */
+ONE_PER_CPU static void in_units(
+    const double *restrict x, ptrdiff_t d, double *restrict unit, double *restrict r)
+{
+    int first = 0;
+    for (ptrdiff_t j = 0; j < d; j++)
+        first |= (unit[j] == 0.0) & (x[j] != 0.0);
+    if (first)
+        for (ptrdiff_t j = 0; j < d; j++)
+            if (unit[j] == 0.0 && x[j] != 0.0) {
+                int exponent;
+                frexp(x[j], &exponent);
+                unit[j] = ldexp(0.5, exponent);
+            }
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double size = fabs(x[j]), old = unit[j];
+        const double down = size < old ? 0.5 : 1.0, up = size >= 2.0 * old ? 2.0 : 1.0;
+        const double now = size > 0.0 ? old * (down * up) : old;
+        const double ratio = size / (now > 0.0 ? now : 1.0);
+        unit[j] = now;
+        r[j] = ratio > 1.0 ? 1.0 : ratio;
+    }
+}
+
+/* The largest entry in the units of the columns; of a column of zeros that is 1. */
+ONE_PER_CPU static double largest_in_units(
+    const double *restrict w, ptrdiff_t d, const double *restrict unit)
+{
+    double most[4] = {0.0, 0.0, 0.0, 0.0};
+    ptrdiff_t j = 0;
+    for (; j + 4 <= d; j += 4)
+        for (int i = 0; i < 4; i++) {
+            const double size = fabs(w[j + i]) * (unit[j + i] > 0.0 ? unit[j + i] : 1.0);
+            most[i] = size > most[i] ? size : most[i];
+        }
+    for (; j < d; j++) {
+        const double size = fabs(w[j]) * (unit[j] > 0.0 ? unit[j] : 1.0);
+        most[0] = size > most[0] ? size : most[0];
+    }
+    most[0] = most[1] > most[0] ? most[1] : most[0];
+    most[2] = most[3] > most[2] ? most[3] : most[2];
+    return most[2] > most[0] ? most[2] : most[0];
+}
 
 /* C += r r', with the same rounding on both sides of the diagonal. */
 ONE_PER_CPU static void rank_one(

@@ -37,6 +37,7 @@ from counterpoise.exact.scores import Scores, scores_of, without
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.validate import LARGEST
 
+NUMBER = np.dtype(np.float64)
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -380,8 +381,12 @@ class State:
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         found, names = self._open, self.names if self.fixed is None else None
-        same = found is not None and found.moments is self.moments and found.names is names
-        if found is None or not same or (found.options is not options and found.options != options):
+        if (
+            found is None
+            or found.moments is not self.moments
+            or found.names is not names
+            or (found.options is not options and found.options != options)
+        ):
             if self.warmup is not None or not self.begun:
                 return None
             found = opened(self.moments, classes or self.classes, options, names, self.version)
@@ -395,11 +400,21 @@ class State:
         found.version = self.version = self.version + 1
         found.events.learn_array(row, slot, w)
 
+    def learn_row(self, found: Open, x: Any, slot: int, w: float) -> bool:
+        """One row more, as it comes; returns whether it is a row of numbers."""
+        plain = self.fixed is None and x.dtype is NUMBER
+        row = np.ascontiguousarray(x) if plain else self.row(x)
+        if row is None:
+            return False
+        found.version = self.version = self.version + 1
+        found.events.learn_array(row, slot, w)
+        return True
+
     def row(self, x: Any) -> Vector | None:
         """A single row as the moments want it; None if it is no row of numbers."""
         if x.dtype.kind not in "fiub":
             return None
-        row = np.ascontiguousarray(x, dtype=np.float64)
+        row: Vector = np.ascontiguousarray(x, NUMBER)
         if self.fixed is None:
             return row
         if row.shape != self.fixed.mean.shape or not np.abs(row).max() <= LARGEST:

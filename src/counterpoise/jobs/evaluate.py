@@ -13,7 +13,7 @@ from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
 from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.recent import standing
+from counterpoise.jobs.ranks import standing
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.streams import DataError, Mark, Source
 

@@ -26,6 +26,11 @@ cdef enum:
     EXPONENTS = 2400  # more than a float has
 
 
+cdef extern from "loops.h" nogil:
+    void in_units(const double* x, Py_ssize_t d, double* unit, double* r)
+    double largest_in_units(const double* w, Py_ssize_t d, const double* unit)
+
+
 cdef struct Rule
 
 
@@ -121,36 +126,6 @@ cdef inline int _exponent(double x) noexcept nogil:
     return exponent
 
 
-cdef inline double _size(int d, const double* w, const double* unit) noexcept nogil:
-    """Of the largest entry, in the units of the columns; of a column of zeros that is 1."""
-    cdef double largest = 0.0
-    cdef int j
-    for j in range(d):
-        largest = fmax(largest, fabs(w[j]) * (unit[j] if unit[j] > 0.0 else 1.0))
-    return largest
-
-
-cdef inline double _in_units(int d, double* unit, const double* x) noexcept nogil:
-    """Squared length of a row in the units of its columns, which learn from it.
-
-    See online.confidence_weighted.
-    """
-    cdef double squares = 0.0, size
-    cdef int j
-    for j in range(d):
-        size = fabs(x[j])
-        if size > 0.0:
-            if unit[j] == 0.0:
-                unit[j] = ldexp(0.5, _exponent(size))
-            elif size < unit[j]:
-                unit[j] *= 0.5
-            elif size >= 2.0 * unit[j]:
-                unit[j] *= 2.0
-            size = fmin(size / unit[j], 1.0)
-            squares += size * size
-    return squares
-
-
 cdef void _moves(
     int d, const double* g, const double* size, int anchor, int far, int* power, int* lift
 ) noexcept nogil:
@@ -198,7 +173,7 @@ cdef void root_rescale(Rule* r, int anchor) noexcept nogil:
         rest[j] = r.w[j]
     for j in range(d):  # w = R'g
         row = r.S + j * d
-        size[j] = _size(d - j, row + j, r.z + j)
+        size[j] = largest_in_units(row + j, d - j, r.z + j)
         g[j] = rest[j] / row[j]
         add(d - j, -g[j], row + j, rest + j)
     _moves(d, g, size, anchor, NEAR, power, lift)
@@ -249,7 +224,7 @@ cdef void diagonal_rescale(Rule* r, int anchor) noexcept nogil:
     for j in range(r.d):
         size[j] = sqrt(r.S[j])
         g[j] = r.w[j] / size[j]
-        size[j] = _size(1, size + j, r.z + j)
+        size[j] = largest_in_units(size + j, 1, r.z + j)
     _moves(r.d, g, size, anchor, FAR, power, lift)
     for j in range(r.d):
         r.w[j] = ldexp(r.w[j], lift[j])
@@ -324,8 +299,10 @@ cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omeg
     cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
     if v > TINY and phi * sqrt(v) > m:
         _confide(r, x, y, phi, _hard(phi, m, v), v)
-        v = r.form.variance(r, x) / fmax(_in_units(r.d, r.z, x), TINY)
-        if TINY < v < SMALL or LARGE < _size(r.d, r.w, r.z) < HUGE_VAL:
+        v = r.form.variance(r, x)
+        in_units(x, r.d, r.z, r.work)
+        v /= fmax(dot(r.d, r.work, r.work), TINY)
+        if TINY < v < SMALL or LARGE < largest_in_units(r.w, r.d, r.z) < HUGE_VAL:
             r.form.rescale(r, _exponent(sqrt(v)))
 
 
