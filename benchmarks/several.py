@@ -378,7 +378,8 @@ def main():
         "*Shared rest* is one-vs-rest where a row of the rest weighs the same whatever its class, "
         "which is what the fair rest of `ovr` replaces. The "
         "rivals come after `StandardScaler`, are balanced by `class_weight` or by equal priors "
-        "(*LDA* is as it comes), and are otherwise as they come; QDA has `shrinkage=0.1`, for without it it refuses classes with fewer rows than features. The best "
+        "(*LDA* is as it comes), and are otherwise as they come; QDA has `shrinkage=0.1`, for "
+        "without it it refuses classes with fewer rows than features. The best "
         "of a row is bold; - was not run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "classes", "d", "rows", "rarest", *LEARNERS], rows),
         "Means:",
