@@ -379,7 +379,8 @@ def main():
         "which is what the fair rest of `ovr` replaces. The "
         "rivals come after `StandardScaler`, are balanced by `class_weight` or by equal priors "
         "(*LDA* is as it comes), and are otherwise as they come; QDA has `shrinkage=0.1`, for "
-        "without it it refuses classes with fewer rows than features. The best "
+        "without it it refuses classes with fewer rows than features; HistGradientBoosting keeps "
+        "20 rows in a leaf, which the smallest cuts do not have. The best "
         "of a row is bold; - was not run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "classes", "d", "rows", "rarest", *LEARNERS], rows),
         "Means:",
