@@ -21,8 +21,8 @@ def link(c, slope=1.0):
 @given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True), st.floats(0, 1e3))
 def test_probabilities_rise_with_the_score_and_are_never_certain(f, slope):
     f = np.sort(np.array(f))
-    for stream in (False, True):
-        p = link(2, slope).probabilities(f[:, None], np.ones(2, dtype=bool), stream)
+    for frequencies in (False, True):
+        p = link(2, slope).probabilities(f[:, None], np.ones(2, dtype=bool), frequencies)
         assert (np.diff(p[:, 1]) >= 0).all()
         assert ((p > 0) & (p < 1)).all()
         np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)

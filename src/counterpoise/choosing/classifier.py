@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -25,7 +25,6 @@ from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
-from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved

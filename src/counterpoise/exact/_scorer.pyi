@@ -6,12 +6,15 @@ class Recipe:
     def __init__(
         self,
         b: float,
+        rows: float,
         half_life: float | None,
         factor: NDArray[Any],
         order: NDArray[Any],
         balanced: bool,
         scale: str | None,
         intercept: str,
+        together: bool,
+        pooling: float,
     ) -> None: ...
 
 class Scorer:

@@ -87,7 +87,9 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
     unit = _unit(pool, A, V)
-    half = 0.5 * (D2 + (p / n / (1.0 - h))[:, None] * v / unit) - unit * (q / n / (1.0 - h))[:, None]
+    half = (
+        0.5 * (D2 + (p / n / (1.0 - h))[:, None] * v / unit) - unit * (q / n / (1.0 - h))[:, None]
+    )
     return np.maximum(half + half.T, LEAST * D2), v / ((1.0 - h) ** 2)[:, None]
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact.classes import Classes
+from counterpoise.exact.discriminant import Pool, along, linear, quadratic
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
-from counterpoise.exact.discriminant import Pool, along, linear, quadratic
 from counterpoise.exact.removal import REFUSED, RemovalError, too_few_digits
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
@@ -70,9 +70,9 @@ def scores_of(moments: Moments, classes: Classes, options: Options) -> Scores:
     problem = problem_of(moments, classes, options)
     ridge = ridge_of(problem, options)
     if isinstance(problem, list):
-        solution: Solution = solve(problem, ridge)
-        if classes.problems > 1:
-            solution = solution.placed(classes.seen, -1.0)
+        found = solve(problem, ridge)
+        many = classes.problems > 1
+        solution: Solution = found.placed(classes.seen, -1.0) if many else found
     elif options.pooling is not None:
         solution = quadratic(problem, ridge, options.pooling, classes.seen)
     else:

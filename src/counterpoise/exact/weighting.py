@@ -79,7 +79,8 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     if class_weight != "balanced":
         return np.broadcast_to(by_label(labels, class_weight) * factor * N, y.shape)
     sides = [np.count_nonzero(side, axis=1) for side in (y > 0, y < 0)]
-    return factor / np.where(y > 0, sides[0][:, None], sides[1][:, None])
+    a: Matrix = factor / np.where(y > 0, sides[0][:, None], sides[1][:, None])
+    return a
 
 
 def shares(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
