@@ -12,15 +12,23 @@ if TYPE_CHECKING:
     from counterpoise.classifier import BalancedRidgeClassifier
     from counterpoise.exact.moments import Moments
     from counterpoise.exact.scores import PrecisionWarning
+    from counterpoise.risk import RiskClassifier
 
 __version__ = VERSION
-__all__ = ["BalancedRidgeClassifier", "ChoosingClassifier", "Moments", "PrecisionWarning"]
+__all__ = [
+    "BalancedRidgeClassifier",
+    "ChoosingClassifier",
+    "Moments",
+    "PrecisionWarning",
+    "RiskClassifier",
+]
 
 _HOMES = {
     "BalancedRidgeClassifier": "classifier",
     "ChoosingClassifier": "choosing.classifier",
     "Moments": "exact.moments",
     "PrecisionWarning": "exact.scores",
+    "RiskClassifier": "risk",
 }
 
 

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
 
 CONFIGURATIONS = [
     BalancedRidgeClassifier(),
@@ -34,6 +34,8 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(scale="minmax"),
     BalancedRidgeClassifier(scale=None),
     BalancedRidgeClassifier(half_life=100.0),
+    BalancedRidgeClassifier(multi_class="ovr"),
+    BalancedRidgeClassifier(pooling=10.0),
     BalancedRidgeClassifier(features="rm2", ridge=0.01),
     BalancedRidgeClassifier(features="rff:40", ridge="gcv"),
 ]
@@ -59,6 +61,11 @@ def test_scikit_learn_checks(estimator, check):
 
 @parametrize_with_checks([ChoosingClassifier(candidates=("linear", "rm2", "rff:20"))])
 def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([RiskClassifier(), RiskClassifier(BalancedRidgeClassifier(pooling=9.0))])
+def test_scikit_learn_checks_of_risks(estimator, check):
     check(estimator)
 
 

@@ -36,7 +36,7 @@ cdef class Scorer:
         self, Py_ssize_t q, const double* x, double* t, double* share, double* step
     ) noexcept nogil
     cdef double total(self) noexcept nogil
-    cdef double prior(self, Py_ssize_t k, double total) noexcept nogil
+    cdef double prior(self, Py_ssize_t k) noexcept nogil
     cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil
     cdef int pivots(self) noexcept nogil
     cdef int gather(self, const double* x) noexcept nogil

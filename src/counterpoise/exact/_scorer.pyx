@@ -117,7 +117,7 @@ cdef class Scorer:
             for k in range(self.c):
                 self.a[q, k] = 0.0
                 if self.N[k] > 0.0:
-                    self.a[q, k] = self.recipe.factor[k]
+                    self.a[q, k] = 1.0 if self.recipe.together else self.recipe.factor[k]
                     if not self.recipe.balanced:
                         self.a[q, k] *= self.N[k]
                     elif self.recipe.together:
@@ -284,12 +284,14 @@ cdef class Scorer:
                         self.centre[i] += self.a[0, k] / total * self.mean[k, i]
         return total
 
-    cdef double prior(self, Py_ssize_t k, double total) noexcept nogil:
-        """Logarithm of the weight of class k over the mean of those seen."""
+    cdef double prior(self, Py_ssize_t k) noexcept nogil:
+        """Logarithm of what class k is worth, over the mean of those seen."""
         cdef Py_ssize_t j, seen = 0
+        cdef double worth = 0.0
         for j in range(self.c):
             seen += self.N[j] > 0.0
-        return log(self.a[0, k] * seen / total)
+            worth += self.recipe.factor[j] * self.a[0, j]
+        return log(self.recipe.factor[k] * self.a[0, k] * seen / worth)
 
     cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil:
         """U += sum a_k C_k / n_k, the upper triangle."""
@@ -334,7 +336,7 @@ cdef class Scorer:
             return 0.0
         for i in range(d):
             square += self.U[i, d + q] * self.U[i, d + q] / self.U[i, i]
-        return self.prior(self.recipe.order[q], total) - 0.5 * total * square
+        return self.prior(self.recipe.order[q]) - 0.5 * total * square
 
     cdef int discriminate(self, const double* x, double* f) noexcept nogil:
         """Linear scores of x, all classes at once; returns whether the problem was singular."""
@@ -405,7 +407,7 @@ cdef class Scorer:
                 for i in range(d):
                     square += self.U[i, d] * self.U[i, d] / self.U[i, i]
                     half += log(self.U[i, i] / self.v[i])
-                score = self.prior(k, total) - 0.5 * (half + total * square)
+                score = self.prior(k) - 0.5 * (half + total * square)
             if self.problems > 1:
                 f[q] = score
             elif q == 0:

@@ -7,8 +7,9 @@ Class k is taken to be normal about its mean with the covariance
 in scaled units, where S_k is its own covariance, W that of all classes together and ν the number
 of rows of pooled evidence. With ν infinite all share W, the squares of x cancel, and boundaries
 are linear: with two classes these are the weights of balanced least squares, up to a factor, and
-with more no class is hidden behind others, as it is where each is set against the rest. Total
-weights a_k are priors: a class that weighs twice as much counts as if it were twice as frequent.
+with more no class is hidden behind others, as it is where each is set against the rest. What a class
+is worth by its costs is a prior: one that is worth twice as much counts as if it were twice as
+frequent.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ class Pool:
     m, s : ndarray of shape (d,)
         Shift (relative to the anchor) and divisor of the scaling.
     a : ndarray of shape (slots,)
-        Total weight of each class; 0 for a slot that is none of them.
+        Weight of each class in W; 0 for a slot that is none of them.
     slots : ndarray of int of shape (c,)
         Where the classes are, in the order of the scores.
+    prior : ndarray of shape (c,)
+        Logarithms of what they are worth.
     intercept : "penalized", "free" or "none"
         Whether scores have constants, which follow from the means.
     """
@@ -49,6 +52,7 @@ class Pool:
     s: Vector
     a: Vector
     slots: NDArray[np.intp]
+    prior: Vector
     intercept: str
 
     @property
@@ -65,12 +69,6 @@ class Pool:
     def delta(self) -> Matrix:
         """Mean of each class about the centre, in scaled units."""
         return (self.moments.mean[self.slots] - self.centre) / self.s
-
-    @cached_property
-    def prior(self) -> Vector:
-        """Logarithm of the weight of each class over their mean."""
-        a = self.a[self.slots]
-        return np.log(a * (len(a) / self.total))
 
     def K(self) -> Matrix:
         """aW; a new array."""

@@ -27,7 +27,7 @@ from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.solution import Linear, Quadratic, Solution
-from counterpoise.exact.weighting import shares
+from counterpoise.exact.weighting import priors, shares
 
 FREEDOM = 5.0  # degrees of the Student t (benchmarks/probability.py)
 NODES = 48
@@ -40,13 +40,13 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     if len(slot) < 2:
         return Link.none(classes.problems)
     N = moments.N[slot]
-    a = shares(moments.labels[slot], N, options.class_weight, options.costs)
+    weights = options.class_weight, options.costs
     rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
     evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
     by_slot = np.zeros(len(moments.n))
-    by_slot[slot] = a
+    by_slot[slot] = shares(N, options.class_weight)
     m, s = affine(moments, options.scale)
-    pool = Pool(moments, m, s, by_slot, slot, "free")
+    pool = Pool(moments, m, s, by_slot, slot, priors(moments.labels[slot], N, *weights), "free")
     rows = float(moments.n[slot].sum())
     if isinstance(solution, Quadratic):
         h = _own_leverage(pool, solution, float(options.pooling or 0.0))

@@ -23,7 +23,7 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import scores_of
 from counterpoise.exact.solve import ROWS, shrinking
-from counterpoise.exact.weighting import by_label, shares
+from counterpoise.exact.weighting import by_label, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
@@ -172,6 +172,6 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
         return True
     origin = moments.anchor + moments.mean[0]
     weights = options.class_weight, options.costs
-    a = shares(moments.labels, moments.N, *weights)
+    a = totals(moments.labels, moments.N, targets(2), *weights)[0]
     ridge = shrinking(a, moments.n) if options.ridge == "shrinking" else float(options.ridge)
     return float(ridge * (origin @ origin)) < FAR

@@ -21,7 +21,7 @@ from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
 from counterpoise.exact.solution import Solution
 from counterpoise.exact.solve import Path, System, choose_ridge, inflation, shrinking, solve
-from counterpoise.exact.weighting import shares, targets, totals
+from counterpoise.exact.weighting import priors, shares, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
@@ -198,8 +198,8 @@ def problem_of(moments: Moments, classes: Classes, options: Options) -> list[Sys
     if options.pooling is not None or (
         classes.problems > 1 and options.multi_class == "discriminant"
     ):
-        by_slot[slot] = shares(labels, N, *weights)
-        return Pool(moments, m, s, by_slot, slot, options.intercept)
+        by_slot[slot] = shares(N, options.class_weight)
+        return Pool(moments, m, s, by_slot, slot, priors(labels, N, *weights), options.intercept)
     y = targets(len(seen))[:, seen]
     if len(y) > 1:
         y = y[seen]

@@ -83,8 +83,32 @@ def totals(labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, cost
     return a
 
 
-def shares(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
-    """Total weight a_k of each class where all are told apart at once.
+def shares(N: Vector, class_weight: ClassWeight) -> Vector:
+    """How much each class has to say about what all of them share: their covariance.
+
+    Costs, and weights by label, say what classes are worth and not what they look like.
+
+    Parameters
+    ----------
+    N : ndarray of shape (c,)
+        True counts of the classes.
+    class_weight : "balanced", dict or None
+        Balanced classes weigh 2/c, so that all of them weigh 2, as two do; else each row counts.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+
+    Examples
+    --------
+    >>> shares(np.array([9.0, 1.0, 5.0, 5.0]), "balanced").tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    return np.full(len(N), 2.0 / len(N)) if class_weight == "balanced" else N.copy()
+
+
+def priors(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
+    """Logarithm of what each class is worth, over the mean of all.
 
     Parameters
     ----------
@@ -93,23 +117,19 @@ def shares(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -
     N : ndarray of shape (c,)
         Their true counts.
     class_weight : "balanced", dict or None
-        As of :func:`totals`; balanced classes weigh 2/c, so that all of them weigh 2, as two do.
+        As of :func:`totals`.
     costs : dict or None
         Factors on these weights, by label; 1 for a label that is not in it.
 
     Returns
     -------
     ndarray of shape (c,)
-
-    Examples
-    --------
-    >>> shares(np.array(["a", "b", "c", "d"]), np.ones(4), "balanced", None).tolist()
-    [0.5, 0.5, 0.5, 0.5]
     """
-    factor = by_label(labels, costs)
+    worth = shares(N, class_weight) * by_label(labels, costs)
     if class_weight != "balanced":
-        return by_label(labels, class_weight) * factor * N
-    return factor * 2.0 / len(labels)
+        worth = worth * by_label(labels, class_weight)
+    logarithm: Vector = np.log(worth / worth.mean())
+    return logarithm
 
 
 def by_label(labels: Labels, factors: Any) -> Vector:

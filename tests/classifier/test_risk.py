@@ -1,0 +1,71 @@
+"""RiskClassifier: the stream's probabilities where scikit-learn looks for them, and costs."""
+
+import numpy as np
+import pytest
+from samples import stream
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_predict, cross_val_score
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
+
+X, y = stream(3000, 4, minority=0.03, seed=1)
+
+
+def test_its_probabilities_are_those_of_the_stream():
+    plain, risk = BalancedRidgeClassifier().fit(X, y), RiskClassifier().fit(X, y)
+    np.testing.assert_array_equal(risk.predict_proba(X), plain.stream_proba(X))
+    np.testing.assert_array_equal(risk.predict(X), risk.predict_proba(X).argmax(axis=1))
+    parts = RiskClassifier(BalancedRidgeClassifier(ridge=0.1))
+    for i in range(0, 3000, 500):
+        parts.partial_fit(X[i : i + 500], y[i : i + 500])
+    whole = BalancedRidgeClassifier(ridge=0.1).fit(X, y)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.stream_proba(X), rtol=1e-9)
+
+
+def test_least_expected_cost():
+    """Judged by the bill: less than by the balanced threshold, and less than by never alerting."""
+    rng = np.random.default_rng(0)
+    new = np.arange(len(y)) % 2 == 1
+    for cost in (5.0, 20.0, 100.0):
+
+        def bill(found, cost=cost):
+            return np.sum((found != y[new]) * np.where(y[new] == 1, cost, 1.0))
+
+        risk = RiskClassifier(costs={1: cost}).fit(X[~new], y[~new])
+        balanced = BalancedRidgeClassifier().fit(X[~new], y[~new])
+        assert bill(risk.predict(X[new])) <= bill(np.zeros(new.sum()))
+        if cost < 30.0:  # with 3 % of frauds, 32 to 1 is where balance itself is right
+            assert bill(risk.predict(X[new])) < bill(balanced.predict(X[new]))
+    three = rng.integers(0, 3, len(y))
+    p = RiskClassifier().fit(X, three).predict_proba(X)
+    expected = (p * [1.0, 1.0, 4.0]).argmax(axis=1)
+    found = RiskClassifier(costs={2: 4.0}).fit(X, three).predict(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_what_scikit_learn_builds_on_probabilities():
+    p = cross_val_predict(RiskClassifier(), X, y, method="predict_proba", cv=3)
+    assert abs(p[:, 1].mean() - y.mean()) < 0.01
+    assert log_loss(y, p) < log_loss(y, np.full(len(y), y.mean()))
+    assert cross_val_score(RiskClassifier(), X, y, scoring="neg_brier_score", cv=3).mean() > -0.03
+    tuned = TunedThresholdClassifierCV(RiskClassifier(), scoring="balanced_accuracy", cv=3).fit(
+        X, y
+    )
+    assert 0.0 < tuned.best_threshold_ < 0.2
+    assert clone(RiskClassifier(costs={1: 2.0})).costs == {1: 2.0}
+
+
+def test_around_the_model_that_chooses():
+    inner = ChoosingClassifier(candidates=("linear", "rm2"))
+    risk = RiskClassifier(inner).fit(X[:600], y[:600])
+    np.testing.assert_array_equal(
+        risk.predict_proba(X), clone(inner).fit(X[:600], y[:600]).stream_proba(X)
+    )
+
+
+def test_nonsense():
+    with pytest.raises(ValueError, match="costs"):
+        RiskClassifier(costs={1: -1.0}).fit(X, y)
+    with pytest.raises(AttributeError, match="learned nothing"):
+        _ = RiskClassifier().classes_
