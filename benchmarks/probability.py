@@ -162,10 +162,8 @@ if __name__ == "__main__":
             for n in every
             if not np.isnan(every[n]["constant"][3])
         ]
-        mean = ["**mean**"] + [
-            f"**{np.mean([float(row[k]) for row in rows]):.1f}**"
-            for k in range(1, len(runners) + 1)
-        ]
+        means = np.mean([[float(cell) for cell in row[1:]] for row in rows], axis=0)
+        mean = ["**mean**", *(f"**{value:.1f}**" for value in means)]
         title = f"## Cost of a thousand rows where a miss costs {cost:g} false alarms"
         parts += [title, report.table(["set", *runners], [*rows, mean])]
     report.write(

@@ -85,8 +85,9 @@ if __name__ == "__main__":
         f"G-mean on the paper's {len(names)} sets of at most {WIDE} features, {runs} runs of two "
         f"stratified halves, at most {MOST_ROWS} rows of a set; features scaled to [0, 1] as in "
         "the paper's protocol, and standardised again by the model. Worth three rows: chosen from "
-        "0.3 to 30 by a study of these sets, in which inner splits of the training halves preferred "
-        "larger values (30, the end of the grid), held-out halves 10 or 30, and iris, wpbc and bupa "
-        "smaller ones. Three is the cautious choice. " + report.machine("scikit-learn"),
+        "0.3 to 30 by a study of these sets, in which inner splits of the training halves "
+        "preferred larger values (30, the end of the grid), held-out halves 10 or 30, and iris, "
+        "wpbc and bupa smaller ones. Three is the cautious choice. "
+        + report.machine("scikit-learn"),
         *parts,
     )

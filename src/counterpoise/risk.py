@@ -127,7 +127,8 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         p = self.predict_proba(X)
         labels: Labels = self.classes_
-        return labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
+        best: Labels = labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
+        return best
 
     @property
     def classes_(self) -> Labels:

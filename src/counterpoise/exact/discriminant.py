@@ -7,9 +7,9 @@ Class k is taken to be normal about its mean with the covariance
 in scaled units, where S_k is its own covariance, W that of all classes together and ν the number
 of rows of pooled evidence. With ν infinite all share W, the squares of x cancel, and boundaries
 are linear: with two classes these are the weights of balanced least squares, up to a factor, and
-with more no class is hidden behind others, as it is where each is set against the rest. What a class
-is worth by its costs is a prior: one that is worth twice as much counts as if it were twice as
-frequent.
+with more no class is hidden behind others, as it is where each is set against the rest. What a
+class is worth by its costs is a prior: one that is worth twice as much counts as if it were twice
+as frequent.
 """
 
 from __future__ import annotations
