@@ -21,6 +21,13 @@
 #define ONE_PER_CPU
 #endif
 
+/* No flags of exceptions are asked for, so choices need no branches. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define QUIET __attribute__((optimize("no-trapping-math")))
+#else
+#define QUIET
+#endif
+
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
@@ -216,47 +223,40 @@ static void mark_rows(
 /* Sizes r of the entries of a row in the units of their columns, 1 at most; the units learn from
    it. See counterpoise.online.confidence_weighted. Units are powers of two, so that it rounds
    nothing. */
-ONE_PER_CPU static void in_units(
+QUIET ONE_PER_CPU static void in_units(
     const double *restrict x, ptrdiff_t d, double *restrict unit, double *restrict r)
 {
-    int first = 0;
-    for (ptrdiff_t j = 0; j < d; j++)
-        first |= (unit[j] == 0.0) & (x[j] != 0.0);
-    if (first)
+    double first = 0.0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double size = fabs(x[j]), old = unit[j], twice = 2.0 * old, half = 0.5 * old;
+        const double down = ((size < old) & (size > 0.0)) ? half : 0.0;
+        const double now = (old - down) + (size >= twice ? old : 0.0);
+        const double ratio = size / (now + (now > 0.0 ? 0.0 : 1.0));
+        unit[j] = now;
+        r[j] = ratio < 1.0 ? ratio : 1.0;
+    }
+    for (ptrdiff_t j = 0; j < d; j++) /* units of 0: rows of zeros, or first entries */
+        first = unit[j] == 0.0 ? 1.0 : first;
+    if (first > 0.0)
         for (ptrdiff_t j = 0; j < d; j++)
             if (unit[j] == 0.0 && x[j] != 0.0) {
                 int exponent;
                 frexp(x[j], &exponent);
                 unit[j] = ldexp(0.5, exponent);
+                r[j] = 1.0;
             }
-    for (ptrdiff_t j = 0; j < d; j++) {
-        const double size = fabs(x[j]), old = unit[j];
-        const double down = size < old ? 0.5 : 1.0, up = size >= 2.0 * old ? 2.0 : 1.0;
-        const double now = size > 0.0 ? old * (down * up) : old;
-        const double ratio = size / (now > 0.0 ? now : 1.0);
-        unit[j] = now;
-        r[j] = ratio > 1.0 ? 1.0 : ratio;
-    }
 }
 
 /* The largest entry in the units of the columns; of a column of zeros that is 1. */
-ONE_PER_CPU static double largest_in_units(
+QUIET ONE_PER_CPU static double largest_in_units(
     const double *restrict w, ptrdiff_t d, const double *restrict unit)
 {
-    double most[4] = {0.0, 0.0, 0.0, 0.0};
-    ptrdiff_t j = 0;
-    for (; j + 4 <= d; j += 4)
-        for (int i = 0; i < 4; i++) {
-            const double size = fabs(w[j + i]) * (unit[j + i] > 0.0 ? unit[j + i] : 1.0);
-            most[i] = size > most[i] ? size : most[i];
-        }
-    for (; j < d; j++) {
-        const double size = fabs(w[j]) * (unit[j] > 0.0 ? unit[j] : 1.0);
-        most[0] = size > most[0] ? size : most[0];
+    double most = 0.0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double size = fabs(w[j]) * (unit[j] + (unit[j] > 0.0 ? 0.0 : 1.0));
+        most = size > most ? size : most;
     }
-    most[0] = most[1] > most[0] ? most[1] : most[0];
-    most[2] = most[3] > most[2] ? most[3] : most[2];
-    return most[2] > most[0] ? most[2] : most[0];
+    return most;
 }
 
 /* C += r r', with the same rounding on both sides of the diagonal. */

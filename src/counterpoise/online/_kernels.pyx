@@ -298,8 +298,9 @@ cdef inline double _confide(
 cdef void cw_deviation(Rule* r, const double* x, double y, double f, double omega) noexcept nogil:
     cdef double phi = r.p[0], m = y * f, v = r.form.variance(r, x)
     if v > TINY and phi * sqrt(v) > m:
-        _confide(r, x, y, phi, _hard(phi, m, v), v)
-        v = r.form.variance(r, x)
+        v = _confide(r, x, y, phi, _hard(phi, m, v), v)
+        if r.form.variance != root_variance:  # only of a full covariance v is then what it should
+            v = r.form.variance(r, x)
         in_units(x, r.d, r.z, r.work)
         v /= fmax(dot(r.d, r.work, r.work), TINY)
         if TINY < v < SMALL or LARGE < largest_in_units(r.w, r.d, r.z) < HUGE_VAL:

@@ -106,10 +106,12 @@ class ConfidenceWeighted(OnlineRule):
         if v <= TINY or m >= phi * sqrt(v):
             return False
         alpha = hard_step(phi, m, v)
-        cov.shrink(s.S, x, alpha * phi / deviation_after(phi, alpha, v))
+        after = deviation_after(phi, alpha, v)
+        cov.shrink(s.S, x, alpha * phi / after)
         s.w += alpha * y * Sx
         r, unit = in_units(s.z, x), np.where(s.z > 0.0, s.z, 1.0)
-        u = float(x @ cov.spread(s.S, x)) / max(float(r @ r), TINY)
+        variance = after**2 if s.S.ndim == 2 else float(x @ cov.spread(s.S, x))
+        u = variance / max(float(r @ r), TINY)
         if TINY < u < SMALL or LARGE < abs(s.w * unit).max() < inf:
             cov.rescale(s.S, s.w, unit, frexp(sqrt(u))[1])
         return True
