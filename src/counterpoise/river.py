@@ -77,7 +77,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     >>> model = BalancedRidgeClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.GeometricMean())
-    GeometricMean: 89.56%
+    GeometricMean: 89.70%
 
     """
 
