@@ -518,6 +518,9 @@ def test_alerts(run):
         io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8", "--positive", "0").out)
     )
     assert (table["alert"] == (table["balanced_0"] >= 0.8)).all()
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--cost", "20").out))
+    assert (table["alert"] == (20 * table["stream_1"] >= 1 - table["stream_1"])).all()
+    assert 0 < table["alert"].sum() < len(table)
 
 
 def test_more_classes_have_a_score_each(run):
@@ -784,6 +787,8 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["predict", "no.safetensors", "t.csv"], "No such file"),
         (["predict", "t.csv", "t.csv"], "not a complete safetensors file"),
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
+        (["predict", "m", "t.csv", "--cost", "0"], "finite number above 0"),
+        (["predict", "m", "t.csv", "--cost", "5", "--threshold", "0.5"], "with --threshold"),
         (["fly"], "No such command"),
     ],
 )

@@ -39,6 +39,13 @@ def predict(
         float | None,
         typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
     ] = None,
+    cost: Annotated[
+        float | None,
+        typer.Option(
+            help="Alert where it pays by the stream's probability, if a miss costs COST false alarms.",
+            metavar="COST",
+        ),
+    ] = None,
     alert_rate: Annotated[
         float | None,
         typer.Option(
@@ -59,8 +66,15 @@ def predict(
     """
     reading = opt.reading(format, delimiter, no_header)
     kind = _kind(output, to)
-    if threshold is not None and alert_rate is not None:
-        raise opt.bad("--alert-rate", "cannot be combined with --threshold")
+    asked = [
+        name
+        for name, value in (("threshold", threshold), ("cost", cost), ("alert-rate", alert_rate))
+        if value is not None
+    ]
+    if len(asked) > 1:
+        raise opt.bad(f"--{asked[1]}", f"cannot be combined with --{asked[0]}")
+    if cost is not None and not 0.0 < cost < float("inf"):
+        raise opt.bad("--cost", "must be a finite number above 0")
     for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
         if value is not None and not 0.0 < value < 1.0:
             raise opt.bad(f"--{name}", "must be between 0 and 1")
@@ -81,7 +95,7 @@ def predict(
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
-    predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown)
+    predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown, cost)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")

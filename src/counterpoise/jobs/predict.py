@@ -39,6 +39,8 @@ class Predictor:
         Columns of the input that come first; None for all of them.
     ignore_unknown : bool, default=False
         Leave out columns that the model does not know, and rows that have none of its own.
+    cost : float, optional
+        Alert where a miss, at so many false alarms and the stream's probability, costs more.
 
     Attributes
     ----------
@@ -66,9 +68,10 @@ class Predictor:
         alert_rate: float | None = None,
         carry: Sequence[str] | None = (),
         ignore_unknown: bool = False,
+        cost: float | None = None,
     ) -> None:
         self.learned, self.encoding = stored.model, stored.encoding
-        self.threshold, self.carry = threshold, carry
+        self.threshold, self.cost, self.carry = threshold, cost, carry
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
         self.lacking, self._optional = dict[str, None](), sometimes(stored)
@@ -81,7 +84,7 @@ class Predictor:
             late = np.empty((0, 1)) if stored.recent is None else stored.recent
             self._highest = Highest(alert_rate, of_class(late, self._positive))
         self.outlying = Outlying()
-        alert = ["alert"] if threshold is not None or alert_rate is not None else []
+        alert = [] if threshold is alert_rate is cost is None else ["alert"]
         self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
 
     def wanted(self, name: str) -> bool:
@@ -115,6 +118,9 @@ class Predictor:
         found = [labels, *f.T, *pairs.T]
         if self.threshold is not None:
             found.append(balanced[:, self._positive] >= self.threshold)
+        if self.cost is not None:
+            p = stream[:, self._positive]
+            found.append(self.cost * p >= 1.0 - p)
         if self._highest is not None:
             found.append(self._highest.among(of_class(ranks, self._positive)))
         for name, values in zip(self._outputs, found, strict=True):
