@@ -42,7 +42,7 @@ def predict(
     cost: Annotated[
         float | None,
         typer.Option(
-            help="Alert where it pays by the stream's probability, if a miss costs COST false alarms.",
+            help="Alert where a miss, at the price of COST false alarms, would cost more.",
             metavar="COST",
         ),
     ] = None,
