@@ -218,8 +218,8 @@ def weights_along(rule, X, y, times):
         (IRRLS(), TER(), 1e-8),
         (NRRLS(symmetrize=True), TER(), 1e-6),
         (NRRLS(), TER(), 1e-4),
-        (BalancedRidgeClassifier(scale=None), TER(), 1e-10),
-        (BalancedRidgeClassifier(scale=None, class_weight=None), LS(), 1e-9),
+        (BalancedRidgeClassifier(ridge=1e-4, scale=None), TER(), 1e-10),
+        (BalancedRidgeClassifier(ridge=1e-4, scale=None, class_weight=None), LS(), 1e-9),
     ],
     ids=[
         "RLS = LS",
