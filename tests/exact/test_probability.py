@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import assert_close, stream
+from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.exact.discriminant import linear
@@ -52,6 +53,13 @@ def test_the_slope_is_the_one_of_least_loss(gap, v, share):
 
     assert loss(best) <= min(loss(best * (1 + e)) for e in (-1e-3, 1e-3)) + 1e-12
     assert best > 0
+
+
+def test_nodes_are_quantiles_of_a_student_t():
+    x, mass = _nodes()
+    tail = 1.0 / (1.0 + np.exp(np.linspace(-16.0, 16.0, len(x))))
+    np.testing.assert_allclose(student.sf(x * np.sqrt(5.0 / 3.0), 5), tail, rtol=1e-8)
+    assert abs(mass.sum() - 1.0) < 1e-15
 
 
 def test_margins_of_rows_that_were_left_out():
