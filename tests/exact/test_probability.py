@@ -43,7 +43,7 @@ def test_the_largest_probability_is_that_of_the_largest_score(rows):
 @given(st.floats(0.1, 10.0), st.floats(0.1, 10.0), st.floats(0.01, 0.99))
 def test_the_slope_is_the_one_of_least_loss(gap, v, share):
     pi, twice = np.array([share, 1.0 - share]), np.full((2, 2), gap)
-    best = slope(twice, np.full((2, 2), v), pi)
+    best = slope(twice, np.full((2, 2), v), pi, np.ones(2))
     x, mass = _nodes()
 
     def loss(b):

@@ -30,6 +30,7 @@ from counterpoise.exact.solution import Linear, Quadratic, Solution
 from counterpoise.exact.weighting import priors, shares
 
 NODES = 48  # of the Student t (benchmarks/probability.py)
+FEW = 10.0  # rows with which a class has half a say about the slope
 LEAST = 0.02  # of the distance between two classes that leaving rows out always leaves
 
 
@@ -52,7 +53,8 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
         slopes = [_tempered(h, pi, len(s)) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     gap, v = _margins(pool, solution)
-    slopes = [slope(gap, v, pi) for pi in (evenly, stream)]
+    evidence = moments.n[slot] / (moments.n[slot] + FEW)
+    slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
     if classes.problems > 1:
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     # One score for two classes: odds are even half-way between their means.
@@ -143,7 +145,7 @@ def _nodes() -> tuple[Vector, Vector]:
     return x, w / w.sum()
 
 
-def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
+def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
     """β ≥ 0 of least expected log loss over all pairs of classes; 0 if nothing separates them.
 
     Parameters
@@ -152,6 +154,8 @@ def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
         Twice the mean margin of rows of class k over class j, and its variance.
     pi : ndarray of shape (c,)
         How frequent the classes are.
+    evidence : ndarray of shape (c,)
+        How much they can teach: a class of one row must not make all others doubtful.
 
     Returns
     -------
@@ -159,7 +163,8 @@ def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
     """
     i, j = np.nonzero(~np.eye(len(pi), dtype=bool))
     x, mass = _nodes()
-    w: NDArray[np.float64] = (pi[i] * pi[j] / (1.0 - pi[i]))[:, None] * mass
+    counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
+    w: NDArray[np.float64] = counts[:, None] * mass
     prior = np.log(pi[i] / pi[j])[:, None]
     g = gap[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
     unit = float(np.sqrt((w * g * g).sum() / w.sum()))
