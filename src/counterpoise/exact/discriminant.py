@@ -25,6 +25,8 @@ from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.exact.solve import System, unit_diagonal, warn_of_collinear, within
 
+ALIKE = 1e-8  # of the distances between means: less is rounding
+
 
 @dataclass(frozen=True, eq=False)
 class Pool:
@@ -84,16 +86,24 @@ class Pool:
 
 
 def linear(pool: Pool, b: float) -> Linear:
-    """Scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all."""
+    """Scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all.
+
+    Where b is too small to be felt, directions in which no class varies count as if the least b
+    that is felt had been asked for, and those in which the means agree as well not at all.
+    """
     K, e = unit_diagonal(pool.K(), b)
     factor, failed = lapack.dpotrf(K, lower=1)
     norm = np.abs(K).sum(axis=0).max()
     if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
         warn_of_collinear(b)
         lam, V = np.linalg.eigh(K)
-        felt = lam > len(lam) * EPS * max(lam[-1], 0.0)
-        V = V[:, felt]
-        solved = (pool.delta / e @ V / lam[felt]) @ V.T
+        least = len(lam) * EPS * max(lam[-1], 1.0)
+        delta = pool.delta / e @ V
+        # Along what does not vary within classes their means are apart, or there is nothing at all.
+        null = lam <= least
+        if np.abs(delta[:, null]).max(initial=0.0) <= ALIKE * np.abs(delta).max(initial=0.0):
+            delta[:, null] = 0.0
+        solved = delta / np.maximum(lam, least) @ V.T
     else:
         solved = lapack.dpotrs(factor, (pool.delta / e).T, lower=1)[0].T
     return _linear(pool, pool.total * solved / e, b)
