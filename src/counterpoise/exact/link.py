@@ -178,14 +178,16 @@ def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
     for _ in range(50):
         r = 0.5 * (1.0 + np.tanh(-0.5 * (prior + b * g)))
         step = -float((w * r * g).sum() / ((w * r * (1.0 - r) * g * g).sum() + 1e-300))
-        part, then = 1.0, loss(b - step)
-        while part > 1e-6 and then > now:
-            part /= 2.0
-            then = loss(b - part * step)
-        if part <= 1e-6:
-            break
-        b -= part * step
-        now = then
-        if abs(part * step) <= 1e-13 * (1.0 + abs(b)):
+        size = 1.0 + abs(b)
+        step = min(max(step, -8.0 * size), 8.0 * size)
+        # Close to the minimum losses differ by rounding alone, and Newton's steps need no proof.
+        while abs(step) > 1e-3 * size:
+            then = loss(b - step)
+            if then <= now:
+                now = then
+                break
+            step /= 2.0
+        b -= step
+        if abs(step) <= 1e-13 * size:
             break
     return max(b / unit, 0.0)
