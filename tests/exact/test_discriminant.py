@@ -17,7 +17,7 @@ from sklearn.discriminant_analysis import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, PrecisionWarning
 from counterpoise.exact.discriminant import Pool, linear
 from counterpoise.exact.link import _inverse
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
@@ -94,6 +94,54 @@ def test_a_class_that_is_forgotten_wholly_leaves_no_trace(shape):
     X, y = rows(4)
     with_it, without = model_of((X, y), **shape), model_of((X[y != 2], y[y != 2]), **shape)
     assert_same_answers(with_it.forget(X[y == 2], y[y == 2]), without, X, tolerance=1e-9)
+
+
+def collinear_in_one_class(apart):
+    """Two features that one class alone has nearly equal, and rows to forget that vary more."""
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    y, gone = np.arange(400) % 2, np.arange(400) >= 200
+    own = ~gone & (y == 1)
+    X[own, 1] = X[own, 0] + apart * X[own, 1]
+    X[gone] *= 300.0
+    return X, y, gone
+
+
+@pytest.mark.parametrize(("apart", "digits"), [(1e-2, "6"), (1e-3, "4")])
+def test_forgetting_knows_the_covariance_of_each_class(apart, digits):
+    X, y, gone = collinear_in_one_class(apart)
+    options = {"scale": None, "ridge": 1e-12}
+    model = model_of((X, y), pooling=0.0, **options)
+    with pytest.warns(PrecisionWarning, match=f"keeps about {digits} correct digits"):
+        model.forget(X[gone], y[gone])
+    kept = X[~gone], y[~gone]
+    expected = model_of(kept, pooling=0.0, **options).decision_function(X)
+    assert_close(model.decision_function(X), expected, 10.0 ** -float(digits))
+    pooled = model_of((X, y), **options).forget(X[gone], y[gone])  # which all classes share: silent
+    assert_close(pooled.decision_function(X), model_of(kept, **options).decision_function(X), 1e-8)
+
+
+def test_forgetting_refuses_what_would_leave_the_covariance_of_a_class_without_digits():
+    X, y, gone = collinear_in_one_class(1e-5)
+    model = model_of((X, y), scale=None, ridge=1e-12, pooling=0.0)
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="less than three correct digits"):
+        model.forget(X[gone], y[gone])
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+def test_forgetting_is_not_deceived_by_classes_far_apart():
+    """Digits are those of what varies within classes, not of the distances between them."""
+    rng = np.random.default_rng(0)
+    y, gone = np.arange(600) % 3, np.arange(600) >= 300
+    X = rng.standard_normal((600, 2)) * np.where(gone, 1e4, 1.0)[:, None]
+    X[:, 0] += 1e6 * y
+    X[:, 1] += 1e6 * (y == 1)
+    options = {"scale": None, "ridge": 1e-3}
+    model = model_of((X, y), **options)
+    with pytest.warns(PrecisionWarning, match="keeps about 7 correct digits"):
+        model.forget(X[gone], y[gone])
+    expected = model_of((X[~gone], y[~gone]), **options).decision_function(X)
+    assert_close(centred(model.decision_function(X)), centred(expected), 1e-7)
 
 
 @several

@@ -13,6 +13,7 @@ weights a_k are priors: a class that weighs twice as much counts as if it were t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -125,16 +126,22 @@ def along(pool: Pool, ridges: Vector) -> list[Linear]:
     return [_linear(pool, pool.total * w @ V.T, b) for w, b in zip(scaled, ridges, strict=True)]
 
 
+def scatters(pool: Pool, nu: float) -> Iterator[Matrix]:
+    """aΣ_k without the ridge of each class, with so many rows of pooled evidence; new arrays."""
+    moments, s = pool.moments, pool.s
+    shared = pool.K() if nu else np.zeros((len(s), len(s)))
+    for slot in pool.slots:
+        own = 1.0 / (moments.n[slot] + nu)
+        yield (own * pool.total / s) * moments.C[slot] / s[:, None] + nu * own * shared
+
+
 def quadratic(pool: Pool, b: float, nu: float, seen: Flags) -> Quadratic:
     """Logarithms of the densities, each class with a covariance of its own."""
     moments, s, a = pool.moments, pool.s, pool.total
-    shared = pool.K() if nu else np.zeros((len(s), len(s)))
     root = np.empty((len(pool.slots), len(s), len(s)))
     offset = pool.prior.copy()
     warned = False
-    for k, slot in enumerate(pool.slots):
-        own = 1.0 / (moments.n[slot] + nu)
-        K = (own * a / s) * moments.C[slot] / s[:, None] + nu * own * shared
+    for k, K in enumerate(scatters(pool, nu)):
         K, e = unit_diagonal(K, b)
         factor, failed = lapack.dpotrf(K, lower=1)
         norm = np.abs(K).sum(axis=0).max()
