@@ -310,7 +310,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
             Scores as of :meth:`decision_function`, with all labels known from the start: 0 while
-            nothing was learned; a class that has not been seen yet scores −1.
+            nothing was learned; of several classes one that has not been seen yet scores −∞, or −1
+            where each is set against the rest.
         """
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self) as draft:

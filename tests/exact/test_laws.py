@@ -222,6 +222,7 @@ OPTIONS = [
     {"costs": {2: 4.0}},
     {"penalize_intercept": False},
     {"fit_intercept": False},
+    {"multi_class": "ovr"},
     {"scale": None},
     {"scale": "minmax"},
 ]

@@ -21,6 +21,9 @@ OPTIONS = [
     {"half_life": 30.0},
     {"half_life": 30.0, "class_weight": None, "scale": None},
     {"ridge": 1.0},
+    {"multi_class": "ovr"},
+    {"pooling": 0.0},
+    {"pooling": 3.0, "half_life": 30.0},
     {"ridge": "gcv"},
 ]
 
@@ -54,6 +57,23 @@ def test_every_option(options, classes):
     X, y = stream(120, 4, classes, minority=0.2, seed=classes)
     first = 20 if options.get("ridge") == "gcv" else 0  # with few rows the criterion is flat
     assert_progressive(X, y, options, rows=range(first, 120))
+
+
+@pytest.mark.parametrize("delay", [0, 9])
+@pytest.mark.parametrize("classes", [2, 3, 10, 26])
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"multi_class": "ovr"}, {"pooling": 0.0}, {"pooling": 3.0}, {"pooling": 100.0}],
+    ids=str,
+)
+def test_several_classes(shape, classes, delay):
+    """From the first row on, while most classes are still to come."""
+    X, y = stream(160, 4, classes, minority=0.5 / classes, seed=classes)
+    order = np.random.default_rng(0).permutation(160)
+    rows = np.unique(np.concatenate([np.arange(30), np.arange(30, 160, 11)]))
+    assert_progressive(X[order], y[order], shape, delay=delay, rows=rows)
+    scale = {"scale": "minmax", "class_weight": None, "costs": {1: 3.0}, "half_life": 15.0}
+    assert_progressive(X[order], y[order], shape | scale, delay=delay, rows=rows[::5])
 
 
 @pytest.mark.parametrize("delay", [1, 7, 500])

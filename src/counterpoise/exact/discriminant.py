@@ -14,6 +14,7 @@ as frequent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,6 +26,8 @@ from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.exact.solve import System, unit_diagonal, warn_of_collinear, within
+
+ALIKE = 1e-8  # of the distances between means: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +85,24 @@ class Pool:
 
 
 def linear(pool: Pool, b: float) -> Linear:
-    """Scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all."""
+    """Scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all.
+
+    Where b is too small to be felt, directions in which no class varies count as if the least b
+    that is felt had been asked for, and those in which the means agree as well not at all.
+    """
     K, e = unit_diagonal(pool.K(), b)
     factor, failed = lapack.dpotrf(K, lower=1)
     norm = np.abs(K).sum(axis=0).max()
     if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
         warn_of_collinear(b)
         lam, V = np.linalg.eigh(K)
-        felt = lam > len(lam) * EPS * max(lam[-1], 0.0)
-        V = V[:, felt]
-        solved = (pool.delta / e @ V / lam[felt]) @ V.T
+        least = len(lam) * EPS * max(lam[-1], 1.0)
+        delta = pool.delta / e @ V
+        # Along what does not vary within classes their means are apart, or there is nothing at all.
+        null = lam <= least
+        if np.abs(delta[:, null]).max(initial=0.0) <= ALIKE * np.abs(delta).max(initial=0.0):
+            delta[:, null] = 0.0
+        solved = delta / np.maximum(lam, least) @ V.T
     else:
         solved = lapack.dpotrs(factor, (pool.delta / e).T, lower=1)[0].T
     return _linear(pool, pool.total * solved / e, b)
@@ -113,16 +124,22 @@ def along(pool: Pool, ridges: Vector) -> list[Linear]:
     return [_linear(pool, pool.total * w @ V.T, b) for w, b in zip(scaled, ridges, strict=True)]
 
 
+def scatters(pool: Pool, nu: float) -> Iterator[Matrix]:
+    """aΣ_k without the ridge of each class, with so many rows of pooled evidence; new arrays."""
+    moments, s = pool.moments, pool.s
+    shared = pool.K() if nu else np.zeros((len(s), len(s)))
+    for slot in pool.slots:
+        own = 1.0 / (moments.n[slot] + nu)
+        yield (own * pool.total / s) * moments.C[slot] / s[:, None] + nu * own * shared
+
+
 def quadratic(pool: Pool, b: float, nu: float, seen: Flags) -> Quadratic:
     """Logarithms of the densities, each class with a covariance of its own."""
     moments, s, a = pool.moments, pool.s, pool.total
-    shared = pool.K() if nu else np.zeros((len(s), len(s)))
     root = np.empty((len(pool.slots), len(s), len(s)))
     offset = pool.prior.copy()
     warned = False
-    for k, slot in enumerate(pool.slots):
-        own = 1.0 / (moments.n[slot] + nu)
-        K = (own * a / s) * moments.C[slot] / s[:, None] + nu * own * shared
+    for k, K in enumerate(scatters(pool, nu)):
         K, e = unit_diagonal(K, b)
         factor, failed = lapack.dpotrf(K, lower=1)
         norm = np.abs(K).sum(axis=0).max()

@@ -18,11 +18,12 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.discriminant import Pool
-from counterpoise.exact.moments import Moments
+from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
 from counterpoise.exact.scaling import affine
@@ -52,7 +53,8 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
         h = _own_leverage(pool, solution, float(options.pooling or 0.0))
         slopes = [_tempered(h, pi, len(s)) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
-    gap, v = _margins(pool, solution)
+    apart = solution if classes.problems == 1 else solution.only(classes.seen)
+    gap, v = _margins(pool, apart)
     evidence = moments.n[slot] / (moments.n[slot] + FEW)
     slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
     if classes.problems > 1:
@@ -67,8 +69,7 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
     """Twice the mean margin of rows not learned of class k over class j, and its variance."""
     moments, slots, c = pool.moments, pool.slots, len(pool.slots)
     n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
-    used = np.any(solution.coef != 0, axis=1) | np.isfinite(solution.offset)
-    A = solution.coef[used] * pool.s
+    A = solution.coef * pool.s
     if len(A) == 1:  # two classes: half the score for the one, half against the other
         A = np.array([-0.5, 0.5])[:, None] * A
     delta = pool.delta
@@ -77,14 +78,18 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
     D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
     W = pool.K() / pool.total
     b = solution.ridge / pool.total
-    S = moments.C[slots] / moments.n[slots, None, None] / pool.s / pool.s[:, None]
-    S += W / n[:, None, None]
     V = W.copy()
     V.flat[:: len(V) + 1] += b
-    q = np.einsum("ij,kij->k", _inverse(V), S)
-    B = np.einsum("ai,kij,bj->kab", A, S, A, optimize=True)
-    k = np.arange(c)
-    v = np.maximum(B[k, k, k][:, None] + np.einsum("kbb->kb", B) - 2.0 * B[k, k], 0.0)
+    inverse = _inverse(V)
+    q, v = np.empty(c), np.empty((c, c))
+    shared = A @ W @ A.T, float(np.vdot(inverse, W))
+    for k, slot in enumerate(slots):
+        # S̃_k, and what it is in the coordinates of the scores
+        S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
+        B = A @ S @ A.T + shared[0] / n[k]
+        q[k] = np.vdot(inverse, S) + shared[1] / n[k]
+        v[k] = B[k, k] + np.diagonal(B) - 2.0 * B[k]
+    v = np.maximum(v, 0.0)
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
     unit = _unit(pool, A, V)
@@ -95,10 +100,13 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
 
 
 def _inverse(V: Matrix) -> Matrix:
+    """Inverse of a covariance; where it is singular, of one that just is not."""
+    factor, failed = lapack.dpotrf(V, lower=1)
+    if not failed and lapack.dpocon(factor, np.abs(V).sum(axis=0).max(), uplo="L")[0] > len(V) * EPS:
+        inverse: Matrix = lapack.dpotri(factor, lower=1)[0]
+        return np.tril(inverse) + np.tril(inverse, -1).T
     lam, U = np.linalg.eigh(V)
-    floor = len(lam) * np.finfo(float).eps * max(lam[-1], 1e-300)
-    inverse: Matrix = U / np.maximum(lam, floor) @ U.T
-    return inverse
+    return U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
 
 
 def _unit(pool: Pool, A: Matrix, V: Matrix) -> float:
@@ -179,13 +187,16 @@ def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
     for _ in range(50):
         r = 0.5 * (1.0 + np.tanh(-0.5 * (prior + b * g)))
         step = -float((w * r * g).sum() / ((w * r * (1.0 - r) * g * g).sum() + 1e-300))
-        part = 1.0
-        while part > 1e-6 and loss(b - part * step) > now:
-            part /= 2.0
-        if part <= 1e-6:
-            break
-        b -= part * step
-        now = loss(b)
-        if abs(part * step) <= 1e-13 * (1.0 + abs(b)):
+        size = 1.0 + abs(b)
+        step = min(max(step, -8.0 * size), 8.0 * size)
+        # Close to the minimum losses differ by rounding alone, and Newton's steps need no proof.
+        while abs(step) > 1e-3 * size:
+            then = loss(b - step)
+            if then <= now:
+                now = then
+                break
+            step /= 2.0
+        b -= step
+        if abs(step) <= 1e-13 * size:
             break
     return max(b / unit, 0.0)

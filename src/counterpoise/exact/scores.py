@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact.classes import Classes
-from counterpoise.exact.discriminant import Pool, along, linear, quadratic
-from counterpoise.exact.moments import Moments
+from counterpoise.exact.discriminant import Pool, along, linear, quadratic, scatters
+from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
 from counterpoise.exact.removal import REFUSED, RemovalError, too_few_digits
@@ -120,6 +120,25 @@ def _matrices(problem: list[System] | Pool) -> list[Matrix]:
     return [one.K() for one in ([problem] if isinstance(problem, Pool) else problem)]
 
 
+def _solved(
+    problem: list[System] | Pool, options: Options
+) -> Iterator[tuple[Matrix, Vector]]:
+    """What is inverted, without the ridge, and in which units errors of it are relative ones.
+
+    Those are all second moments, within and between classes.
+    """
+    if isinstance(problem, list):
+        for one in problem:
+            yield (K := one.K()), np.diagonal(K).copy()
+        return
+    size = np.diagonal(problem.against_rest().K())
+    if options.pooling is None:
+        yield problem.K(), size
+        return
+    for K in scatters(problem, options.pooling):
+        yield K, size
+
+
 def _ends(K: Matrix, ridge: float) -> tuple[float, float]:
     """Least and largest eigenvalue of K + ridge.
 
@@ -149,13 +168,21 @@ def lost(moments: Moments, options: Options) -> Vector:
 
     That of the second moments, times what collinear features make of it.
     """
-    error = moments.lost()
-    if error.max() < 1e-14 or not moments.n.any():
+    error = worst = moments.lost()
+    if not moments.n.any():
         return error
     problem = problem_of(moments, Classes.as_arrived(moments), options)
-    ridge = ridge_of(problem, options)
-    felt = [inflation(K.copy(), ridge) * np.diagonal(K) for K in _matrices(problem)]
-    worst: Vector = np.maximum(error, error * np.max(felt, axis=0))
+    ridge = None
+    # Errors are those of all classes together, and of a covariance of its own one may have all.
+    share = len(moments.n) if options.pooling is not None else 1
+    for K, size in _solved(problem, options):
+        own = np.diagonal(K)
+        relative = np.divide(error * size, own, out=error.copy(), where=own > EPS * size)
+        if relative.max() < 1e-14:
+            continue
+        ridge = ridge_of(problem, options) if ridge is None else ridge
+        felt = np.where(error > 0.0, inflation(K, ridge), 0.0) * size
+        worst = np.maximum(worst, error * felt * share)
     return worst
 
 

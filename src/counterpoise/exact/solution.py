@@ -58,6 +58,10 @@ class Linear:
         coef[seen], offset[seen] = self.coef, self.offset
         return Linear(self.anchor, coef, offset, self.ridge)
 
+    def only(self, seen: Flags) -> Linear:
+        """The same with the rows of these classes alone."""
+        return Linear(self.anchor, self.coef[seen], self.offset[seen], self.ridge)
+
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
