@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,6 +99,13 @@ class Quadratic:
         if len(self.seen) == 1:  # there is nothing that could be against it
             return np.full((len(q), 1), np.inf)
         return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
+
+    def placed(self, at: NDArray[np.intp], d: int) -> Quadratic:
+        """The same with feature j at place at[j] of d; the others count for nothing."""
+        c = len(self.offset)
+        anchor, mean, root = np.zeros(d), np.zeros((c, d)), np.zeros((c, d, d))
+        anchor[at], mean[:, at], root[:, at[:, None], at] = self.anchor, self.mean, self.root
+        return replace(self, anchor=anchor, mean=mean, root=root)
 
 
 Solution = Linear | Quadratic
