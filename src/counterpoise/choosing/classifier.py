@@ -31,7 +31,7 @@ from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
 
-CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+CANDIDATES = (LINEAR, "pooling=1000", "pooling=10", "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 

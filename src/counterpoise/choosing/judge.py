@@ -5,8 +5,8 @@ stream has grown by a sixth, so that the work for a row does not grow. The judge
 of all scores so far. A row counts the more the later it comes, by the root of its number: it was
 scored by weights that knew more. Richer candidates gain more from what is still to come, and have
 a ridge that keeps them in check, so a simpler one must be ahead by a standard error to be best.
-A candidate with quadratic boundaries has one ridge, that of few rows, and nothing else keeps it in
-check: it must itself be ahead, by half a standard error.
+Quadratic boundaries have one ridge, that of few rows, and nothing else keeps them in check: they
+must themselves be ahead of what is best without them, by half a standard error.
 """
 
 from __future__ import annotations
@@ -239,8 +239,10 @@ def best(
     """
     G, error = tally.g_means(rows, costs)
     ridge = G.argmax(axis=1)
-    first = 0
-    for i in range(1, len(G)):
+    ridge[list(quadratic)] = 0  # the one that they have, whatever rounding says
+    order = [*(i for i in range(len(G)) if i not in quadratic), *quadratic]
+    first = order[0]
+    for i in order[1:]:
         ahead = G[i, ridge[i]] - G[first, ridge[first]]
         if ahead > (HALF if i in quadratic else -1.0) * error[i, ridge[i]]:
             first = i
