@@ -330,8 +330,8 @@ def test_memory_does_not_grow_with_the_stream():
 
 
 def test_the_usual_candidates_are_what_the_documents_say():
-    pooled = "pooling=1000", "pooling=10"
-    assert CANDIDATES == (LINEAR, *pooled, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+    maps = ["rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
+    assert list(CANDIDATES) == ["linear", "pooling=1000", "pooling=10", *maps]
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-4
     known = BalancedRidgeClassifier().fit([[1.0]], [0]).state_

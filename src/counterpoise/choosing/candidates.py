@@ -168,10 +168,9 @@ class Candidates:
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
         gone = losers(self.tally, self.rows, self.costs) if drop else []
-        for i in reversed(gone):
-            self.dropped[self.names[i]] = self.rows
-            del self.names[i]
         if gone:
+            self.dropped |= {self.names[i]: self.rows for i in gone}
+            self.names = [name for i, name in enumerate(self.names) if i not in gone]
             self.tally = self.tally.without(gone)
             needed = {map_name(name) for name in self.names}
             self.states = {name: one for name, one in self.states.items() if name in needed}
@@ -184,7 +183,5 @@ class Candidates:
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
         judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
-        states = {
-            name: state.copy().widened(names, limit) for name, state in self.states.items()
-        }
+        states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         return replace(self, states=states, judges=judges)

@@ -1,4 +1,4 @@
-"""ChoosingClassifier: several maps and ridges learn side by side, and the best of them answers."""
+"""ChoosingClassifier: maps, ridges and boundaries side by side, and the best of them answers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
-    """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
+    """Ridge classifier with balanced classes that chooses its map, shape and ridge by itself.
 
     Candidates learn side by side in one pass. Each row is scored by all of them before it is
     learned; the one with the highest G-mean so far answers, solved on all rows so far. Where two
-    are within a standard error, it is the richer one. Candidates that are surely worse are
-    dropped. Memory and time for a row do not grow with the stream.
+    are within a standard error, it is the richer one; quadratic boundaries must be ahead by half a
+    standard error. Candidates that are surely worse are dropped. Memory and time for a row do not
+    grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
@@ -53,11 +54,13 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     candidates : sequence of str, Map or FixedMap
-        Maps of the features, the simplest first; "linear" is none. By default linear, reduced
-        polynomial of order 2, and the latter with random Fourier features of three widths.
+        Maps of the features, the simplest first; "linear" is none, and "pooling=10" is none with
+        quadratic boundaries: the ``pooling`` of :class:`~counterpoise.BalancedRidgeClassifier`. By
+        default linear, pooling of 1000 and of 10, reduced polynomial of order 2, and the latter
+        with random Fourier features of three widths.
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
-        decomposition together.
+        decomposition together. Quadratic boundaries have the shrinking ridge.
     drop : bool, default=True
         Drop candidates that are surely worse; on a stream that changes they might come back.
     costs : dict, optional
@@ -66,14 +69,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     half_life : float, optional
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     memory_limit : float, default=2e9
-        Bytes that the moments of all candidates together may take.
+        Bytes that the moments of all candidates together may take. Those without a map share
+        theirs; quadratic boundaries take as much again, each.
 
     Attributes
     ----------
     best_ : BalancedRidgeClassifier
         A copy of the best candidate, with its ridge.
     g_means_ : dict of str to dict of float to float
-        Progressive G-mean of each candidate that is still in the field, by ridge.
+        Progressive G-mean of each candidate that is still in the field, by ridge; with quadratic
+        boundaries by the one that they have now.
     dropped_ : dict of str to int
         Candidates that were dropped, and after how many rows.
     classes_ : ndarray of shape (c,)
@@ -504,8 +509,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if size > self.memory_limit:
             raise ValueError(
                 f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
-                f"moments and boundaries, more than memory_limit={self.memory_limit:g} bytes; name fewer "
-                "candidates, or smaller ones, or raise memory_limit"
+                f"moments and boundaries, more than memory_limit={self.memory_limit:g} bytes; "
+                "name fewer candidates, or smaller ones, or raise memory_limit"
             )
 
     def _classes(self) -> Classes:
