@@ -13,6 +13,7 @@ import onnxruntime
 import pandas as pd
 import report
 
+from counterpoise.choosing.names import name_of
 from counterpoise.cli import main as command
 from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.file import stored_model
@@ -54,7 +55,7 @@ def compared(folder, file, features):
     label, score = outputs(graph, pd.read_csv(file))
     differ = int((label != expected["predicted"]).sum())
     distance = float(np.abs(score - expected["score"]).max())
-    text = features if chosen is None else f"chose {chosen.features or 'linear'}"
+    text = features if chosen is None else f"chose {name_of(chosen.features, chosen.pooling)}"
     return text, len(label), differ, distance
 
 

@@ -180,8 +180,8 @@ def test_a_class_that_comes_late_is_judged_from_then_on():
     one = chooser()
     scores = one.progressive_scores(X, y, classes=[0, 1, 2, 7])
     assert scores.shape == (600, 4)
-    assert (scores[20:300, 2:] == -1.0).all()
-    assert (scores[:, 3] == np.where(np.arange(600) < FIRST, 0.0, -1.0)).all()
+    assert (scores[20:300, 2:] == -np.inf).all()
+    assert (scores[:, 3] == np.where(np.arange(600) < FIRST, 0.0, -np.inf)).all()
     assert one.classes_.tolist() == [0, 1, 2, 7]
     assert one.predict(X).max() == 2
 
@@ -256,7 +256,7 @@ def test_a_file_that_cannot_be_is_refused(change):
         ({"candidates": ()}, "one or more maps"),
         ({"candidates": "rm2"}, "one or more maps"),
         ({"candidates": (LINEAR, "cubic")}, "'cubic' is not known"),
-        ({"candidates": ("rm2", "rm2")}, "a map twice"),
+        ({"candidates": ("rm2", "rm2")}, "a candidate twice"),
         ({"ridges": ()}, "finite numbers above 0"),
         ({"ridges": (1.0, -1.0)}, "finite numbers above 0"),
         ({"ridges": (1.0, "x")}, "finite numbers above 0"),
@@ -330,7 +330,8 @@ def test_memory_does_not_grow_with_the_stream():
 
 
 def test_the_usual_candidates_are_what_the_documents_say():
-    assert CANDIDATES == (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+    maps = ["rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
+    assert list(CANDIDATES) == ["linear", "pooling=1000", "pooling=10", *maps]
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-4
     known = BalancedRidgeClassifier().fit([[1.0]], [0]).state_

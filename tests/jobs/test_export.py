@@ -247,6 +247,17 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     assert_exports_agree(run, "a.csv")
 
 
+def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 500)
+    shapes = rng.standard_normal((2, 8, 8))
+    X = np.einsum("ij,ijk->ik", rng.standard_normal((500, 8)), shapes[y])
+    pd.DataFrame(X, columns=list("abcdefgh")).assign(target=y).to_csv("a.csv", index=False)
+    learn(run, "a.csv", more=["--features", "auto"])
+    assert stored_model("m.st").model.best_.pooling == 10.0
+    assert_exports_agree(run, "a.csv")
+
+
 # What cannot be exported
 
 

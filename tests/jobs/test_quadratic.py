@@ -149,3 +149,28 @@ def test_odds_against_the_rest_are_finite_and_keep_their_digits():
     np.testing.assert_allclose(odds[0], [1000.0, -1000.0, -2000.0])
     np.testing.assert_allclose(odds[1, [0, 2]], [-1.0, 1.0])
     np.testing.assert_array_equal(odds.argmax(axis=1), f.argmax(axis=1))
+
+
+def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(run):
+    rng = np.random.default_rng(0)
+    shapes = rng.standard_normal((2, 8, 8))
+    for name in ("one.csv", "two.csv"):
+        y = rng.integers(0, 2, 400)
+        X = np.einsum("ij,ijk->ik", rng.standard_normal((400, 8)), shapes[y])
+        pd.DataFrame(X.round(6), columns=list("abcdefgh")).assign(target=y).to_csv(
+            name, index=False
+        )
+    done = learn(run, "one.csv", model="auto.st", more=["--features", "auto"])
+    found = json.loads(run("inspect", "auto.st", "--json").out)
+    assert f"; chose pooling=10 with ridge {found['ridge']:g}" in done.err
+    assert found["candidates"]["pooling=10"][1] == found["ridge"]
+    assert found["weights"] is None
+    assert set(found["densities"]) == set("abcdefgh")
+    assert "pooling=10" in run("inspect", "auto.st").out
+    table = pd.read_csv("one.csv")
+    X, y = table[list("abcdefgh")].to_numpy(), table["target"].to_numpy()
+    expected = BalancedRidgeClassifier(pooling=10).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(scores(run, "auto.st").ravel(), expected, rtol=1e-9)
+    learn(run, "two.csv", model="exact.st", more=["--features", "auto.st"])
+    exact = BalancedRidgeClassifier.load("exact.st")
+    assert (exact.pooling, exact.ridge, exact.features) == (10.0, "shrinking", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
-
-LINEAR = "linear"
 
 
 @dataclass(eq=False)
@@ -25,9 +23,9 @@ class Candidates:
     Attributes
     ----------
     names : list of str
-        Names of their maps, the simplest first.
-    states : list of State
-        What they have learned.
+        Their names, the simplest first.
+    states : dict of str to State
+        What they have learned, by the name of the map: candidates with the same map share it.
     judges : list of Judge or None
         Their weights at the last refresh.
     tally : Tally
@@ -43,7 +41,7 @@ class Candidates:
     """
 
     names: list[str]
-    states: list[State]
+    states: dict[str, State]
     judges: list[Judge | None]
     tally: Tally
     options: Options
@@ -57,26 +55,50 @@ class Candidates:
         return self.options.costs
 
     @property
+    def first(self) -> State:
+        """What one of them has learned: all have seen the same rows."""
+        return next(iter(self.states.values()))
+
+    @property
     def plainest(self) -> State:
-        """What the linear candidate has learned, or the first if there is none."""
-        return next((one for one in self.states if one.plan.text is None), self.states[0])
+        """What was learned without a map, or by the first map if there is none."""
+        return self.states.get(LINEAR, self.first)
+
+    @property
+    def _quadratic(self) -> list[int]:
+        return [i for i, one in enumerate(self.names) if map_name(one) != one]
 
     def copy(self) -> Candidates:
         """An independent copy."""
         return replace(
             self,
             names=list(self.names),
-            states=[state.copy() for state in self.states],
+            states={name: state.copy() for name, state in self.states.items()},
             judges=list(self.judges),
             dropped=dict(self.dropped),
         )
 
     def best(self) -> tuple[int, int]:
-        """Candidate and ridge that predict; before anything was judged the linear one, if any."""
+        """Candidate and ridge that predict; before anything was judged the linear one, if any.
+
+        The ridge of quadratic boundaries is 0: the first of the one that they have.
+        """
         if not len(self.tally.labels):
             first = self.names.index(LINEAR) if LINEAR in self.names else 0
-            return first, self.tally.hits.shape[2] // 2
-        return best(self.tally, self.rows, self.costs)
+            return first, 0 if first in self._quadratic else self.tally.hits.shape[2] // 2
+        return best(self.tally, self.rows, self.costs, self._quadratic)
+
+    def looked(self, name: str, ridge: float) -> Options:
+        """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
+        nu = pooling_of(name)
+        own: float | str = ridge if nu is None else "shrinking"
+        return replace(self.options, ridge=own, pooling=nu)
+
+    def chosen(self, ridges: Vector) -> tuple[State, Options]:
+        """What the best candidate has learned, and how it looks at it."""
+        i, j = self.best()
+        name = self.names[i]
+        return self.states[map_name(name)], self.looked(name, float(ridges[j]))
 
     def learn(
         self,
@@ -92,13 +114,14 @@ class Candidates:
         Atomic with respect to signals. ``into`` are an array for the scores of the best of each
         moment, and the classes that they are for.
         """
-        n, waiting = len(batch.y), [state.waiting for state in self.states]
+        n, waiting = len(batch.y), [state.waiting for state in self.states.values()]
         ready = self.judges[0] is not None and not any(waiting)
         if ready and self.rows + n < self.due and n <= SLICE:
-            terms = [state.terms(batch.X) for state in self.states]
+            terms = {name: state.terms(batch.X) for name, state in self.states.items()}
             tally = self._judged(batch, 0, into, terms)
             more = {"tally": tally, "rows": self.rows + n}
-            State.learn_all(self.states, terms, batch, limit, declared, self, more)
+            states = list(self.states.values())
+            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
             return self
         grown, at = self.copy(), 0
         while at < n:
@@ -107,7 +130,9 @@ class Candidates:
                 batch if stop - at == n else replace(batch, X=batch.X[at:stop], y=batch.y[at:stop])
             )
             grown.tally = grown._judged(part, at, into)
-            grown.states = [state.learn(part, limit, declared) for state in grown.states]
+            grown.states = {
+                name: state.learn(part, limit, declared) for name, state in grown.states.items()
+            }
             grown.rows += stop - at
             if grown.rows == grown.due:
                 grown._refresh(ridges, drop)
@@ -119,7 +144,7 @@ class Candidates:
         batch: Batch,
         at: int,
         into: tuple[Matrix, Labels] | None,
-        terms: Sequence[Rows] | None = None,
+        terms: dict[str, Rows] | None = None,
     ) -> Tally:
         """The tally with more rows; scores go into their places from ``at`` on.
 
@@ -127,31 +152,36 @@ class Candidates:
         """
         if self.judges[0] is None:  # all know the same classes: none can be judged
             return self.tally
-        found = []
-        for k, judge in enumerate(self.judges):
+        n, (_, candidates, r) = len(batch.y), self.tally.hits.shape
+        found = np.empty((n, candidates, r), bool)
+        chosen = (0, 0) if into is None else self.best()
+        for k, (name, judge) in enumerate(zip(self.names, self.judges, strict=True)):
             assert judge is not None
-            known = terms is not None and judge.fixed is self.states[k].fixed
-            f = judge.weighed(terms[k]) if terms and known else judge.scores(batch.X)
-            found.append(judge.found(f, batch.y))
-            if into is not None:
-                i, j = self.best()
-                if k == i:
-                    into[0][at : at + len(f)] = judge.among(f[:, j], into[1])
-        return self.tally.counted(batch.y, np.stack(found, axis=1), self.rows)
+            name = map_name(name)
+            known = terms is not None and judge.fixed is self.states[name].fixed
+            f = judge.weighed(terms[name]) if terms and known else judge.scores(batch.X)
+            found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
+            if into is not None and k == chosen[0]:
+                into[0][at : at + n] = judge.among(f[:, chosen[1]], into[1])
+        return self.tally.counted(batch.y, found, self.rows)
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
         gone = losers(self.tally, self.rows, self.costs) if drop else []
-        for i in reversed(gone):
-            self.dropped[self.names[i]] = self.rows
-            del self.states[i], self.names[i], self.judges[i]
         if gone:
+            self.dropped |= {self.names[i]: self.rows for i in gone}
+            self.names = [name for i, name in enumerate(self.names) if i not in gone]
             self.tally = self.tally.without(gone)
-        self.judges = [Judge.of(state, self.options, ridges) for state in self.states]
+            needed = {map_name(name) for name in self.names}
+            self.states = {name: one for name, one in self.states.items() if name in needed}
+        self.judges = [
+            Judge.of(self.states[map_name(name)], self.looked(name, 1.0), ridges)
+            for name in self.names
+        ]
         self.due = next_refresh(self.rows)
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
         judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
-        states = [state.copy().widened(names, limit) for state in self.states]
+        states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         return replace(self, states=states, judges=judges)

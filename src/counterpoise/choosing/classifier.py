@@ -1,4 +1,4 @@
-"""ChoosingClassifier: several maps and ridges learn side by side, and the best of them answers."""
+"""ChoosingClassifier: maps, ridges and boundaries side by side, and the best of them answers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing import file
-from counterpoise.choosing.candidates import LINEAR, Candidates
+from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import Tally
+from counterpoise.choosing.names import LINEAR, map_name
 from counterpoise.choosing.params import Params, read
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
 from counterpoise.exact.held import held
+from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
@@ -29,17 +31,18 @@ from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
 
-CANDIDATES = (LINEAR, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+CANDIDATES = (LINEAR, "pooling=1000", "pooling=10", "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
 
 
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
-    """Ridge classifier with balanced classes that chooses its map and its ridge by itself.
+    """Ridge classifier with balanced classes that chooses its map, shape and ridge by itself.
 
     Candidates learn side by side in one pass. Each row is scored by all of them before it is
     learned; the one with the highest G-mean so far answers, solved on all rows so far. Where two
-    are within a standard error, it is the richer one. Candidates that are surely worse are
-    dropped. Memory and time for a row do not grow with the stream.
+    are within a standard error, it is the richer one; quadratic boundaries must be ahead by half a
+    standard error. Candidates that are surely worse are dropped. Memory and time for a row do not
+    grow with the stream.
 
     What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
     has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
@@ -51,11 +54,13 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     candidates : sequence of str, Map or FixedMap
-        Maps of the features, the simplest first; "linear" is none. By default linear, reduced
-        polynomial of order 2, and the latter with random Fourier features of three widths.
+        Maps of the features, the simplest first; "linear" is none, and "pooling=10" is none with
+        quadratic boundaries: the ``pooling`` of :class:`~counterpoise.BalancedRidgeClassifier`. By
+        default linear, pooling of 1000 and of 10, reduced polynomial of order 2, and the latter
+        with random Fourier features of three widths.
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
-        decomposition together.
+        decomposition together. Quadratic boundaries have the shrinking ridge.
     drop : bool, default=True
         Drop candidates that are surely worse; on a stream that changes they might come back.
     costs : dict, optional
@@ -64,14 +69,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     half_life : float, optional
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     memory_limit : float, default=2e9
-        Bytes that the moments of all candidates together may take.
+        Bytes that the moments of all candidates together may take. Those without a map share
+        theirs; quadratic boundaries take as much again, each.
 
     Attributes
     ----------
     best_ : BalancedRidgeClassifier
         A copy of the best candidate, with its ridge.
     g_means_ : dict of str to dict of float to float
-        Progressive G-mean of each candidate that is still in the field, by ridge.
+        Progressive G-mean of each candidate that is still in the field, by ridge; with quadratic
+        boundaries by the one that they have now.
     dropped_ : dict of str to int
         Candidates that were dropped, and after how many rows.
     classes_ : ndarray of shape (c,)
@@ -277,11 +284,15 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if not len(candidates.tally.labels):
             return {name: {} for name in candidates.names}
         G, _ = candidates.tally.g_means(candidates.rows, candidates.costs)
-        ridges = params.ridges.tolist()
-        return {
-            name: dict(zip(ridges, row.tolist(), strict=True))
-            for name, row in zip(candidates.names, G, strict=True)
-        }
+        ridges, found = params.ridges.tolist(), {}
+        for name, row in zip(candidates.names, G.tolist(), strict=True):
+            own = candidates.looked(name, 1.0)
+            if own.pooling is None:
+                found[name] = dict(zip(ridges, row, strict=True))
+            else:  # one ridge, which the rows so far decide
+                ridge = self._model(candidates.states[map_name(name)], own).ridge_
+                found[name] = {ridge: row[0]}
+        return found
 
     @property
     def dropped_(self) -> dict[str, int]:
@@ -298,7 +309,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def class_count_(self) -> Vector:
         """Rows of each class."""
         self._classes()
-        return self.candidates_.states[0].class_count
+        return self.candidates_.first.class_count
 
     @property
     def scores_(self) -> Scores:
@@ -335,8 +346,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         BalancedRidgeClassifier
         """
         candidates, params = self._settled()
-        i, j = candidates.best()
-        return self._model(candidates.names[i], candidates.states[i], float(params.ridges[j]))
+        return self._model(*candidates.chosen(params.ridges))
 
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
@@ -348,11 +358,11 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         if "candidates_" not in self.__dict__ or len(names) == self.n_features_in_:
             return
-        self._require_room(len(self.classes_), len(names), self.candidates_.states)
+        self._require_room(len(self.classes_), len(names), self.candidates_)
         wider = self.candidates_.widened(self.n_features_in_, names, self.memory_limit)
         given = {
             name: state.plan.given
-            for name, state in zip(wider.names, wider.states, strict=True)
+            for name, state in wider.states.items()
             if state.plan.given is not None
         }
         with validate.all_or_nothing(self) as draft:
@@ -370,8 +380,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Contents
         """
         candidates, params = self._settled()
-        pairs = zip(candidates.names, candidates.states, strict=True)
-        models = [self._model(name, state, 1.0) for name, state in pairs]
+        models = [self._model(one, candidates.options) for one in candidates.states.values()]
         contents = contents_of(self, *file.pack(candidates, models))
         options = {
             **contents.options,
@@ -396,7 +405,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         given, found = file.unpack(contents)
         result = cls(**given)
         result._learned_with = result._params().learning
-        result.n_features_in_ = found.states[0].inputs
+        result.n_features_in_ = found.first.inputs
         columns = names_of(contents, result.n_features_in_)
         if columns is not None:
             result.feature_names_in_ = columns
@@ -411,15 +420,15 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if not _several(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
-                "('linear', 'poly2')"
+                "('linear', 'pooling=10', 'poly2')"
             )
         return read(self)
 
-    def _model(self, name: str, state: State, ridge: float) -> BalancedRidgeClassifier:
+    def _model(self, state: State, options: Options) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
         features: str | Map | FixedMap | None = state.plan.given or state.plan.text
         for one, known in zip(self.candidates, self._params().names, strict=True):
-            if known == name and isinstance(one, Map):
+            if known == state.plan.text and isinstance(one, Map):
                 features = one
         return BalancedRidgeClassifier.with_state(
             state,
@@ -427,7 +436,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             costs=self.costs,
             half_life=self.half_life,
             memory_limit=self.memory_limit,
-            ridge=ridge,
+            ridge=options.ridge,
+            pooling=options.pooling,
         )
 
     def _learn(
@@ -449,11 +459,11 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         else:  # nothing, or nothing but classes that were declared
             nobody = self.classes_ if "candidates_" in self.__dict__ else target[:0]
             before = self._begin(params, rows.shape[1], nobody)
-        state = before.states[0]
+        state = before.first
         known = declared(state.declared, classes)
         validate.require_one_type(target, known)
         if not len(target):
-            states = [one.announced(known) for one in before.states]
+            states = {name: one.announced(known) for name, one in before.states.items()}
             if classes is not None:
                 self.candidates_, self._learned_with = (
                     replace(before, states=states),
@@ -463,7 +473,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         everything = state.moments.labels
         if not set(target.tolist()) <= set(everything.tolist()):
             _, everything = grouped(target, everything)  # the checks of new labels
-            self._require_room(len(everything), rows.shape[1], before.states)
+            self._require_room(len(everything), rows.shape[1], before)
         target = target.astype(everything.dtype, copy=False)
         batch = Batch(rows, target, None, grouped, self)
         into = None
@@ -477,32 +487,36 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         return np.zeros((0, 1)) if into is None else into[0]
 
     def _begin(self, params: Params, inputs: int, nobody: Labels) -> Candidates:
-        for plan in params.plans:
+        for plan in params.plans.values():
             if plan.given is not None and len(plan.given.mean) != inputs:
                 raise ValueError(
                     f"candidates has a map fixed for {len(plan.given.mean)} features, but X has "
                     f"{inputs} features"
                 )
-        states = [State.empty(plan, inputs).announced(nobody) for plan in params.plans]
-        hits = np.zeros((0, len(states), len(params.ridges)))
-        tally = Tally(np.empty(0), np.zeros(0), hits)
-        return Candidates(list(params.names), states, [None] * len(states), tally, params.options)
+        states = {
+            name: State.empty(plan, inputs).announced(nobody) for name, plan in params.plans.items()
+        }
+        names = list(params.names)
+        tally = Tally(np.empty(0), np.zeros(0), np.zeros((0, len(names), len(params.ridges))))
+        return Candidates(names, states, [None] * len(names), tally, params.options)
 
-    def _require_room(self, c: int, inputs: int, states: Sequence[State]) -> None:
-        maps = [state.plan.map for state in states]
+    def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
+        # Quadratic boundaries take as much as the moments that they are found by.
+        more = [one for one in candidates.names if one not in candidates.states]
+        maps = [candidates.states[map_name(one)].plan.map for one in (*candidates.states, *more)]
         sizes = [inputs if one is None else one.count(inputs) for one in maps]
         size = 8.0 * c * sum(d * d for d in sizes)
         if size > self.memory_limit:
             raise ValueError(
                 f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
-                f"moments, more than memory_limit={self.memory_limit:g} bytes; name fewer "
-                "candidates, or smaller ones, or raise memory_limit"
+                f"moments and boundaries, more than memory_limit={self.memory_limit:g} bytes; "
+                "name fewer candidates, or smaller ones, or raise memory_limit"
             )
 
     def _classes(self) -> Classes:
         if "candidates_" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
-        return self.candidates_.states[0].classes
+        return self.candidates_.first.classes
 
     def _rows(self, X: Any) -> Rows:
         self._require_fitted()

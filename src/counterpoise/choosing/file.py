@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.choosing.candidates import LINEAR, Candidates
-from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
+from counterpoise.choosing.candidates import Candidates
+from counterpoise.choosing.judge import FIRST, Judge, Ridges, Tally, next_refresh
+from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.choosing.params import NAMES, Params, read
 from counterpoise.exact.classes import problems
+from counterpoise.exact.solution import Quadratic
 from counterpoise.exact.state import State
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
@@ -25,15 +27,16 @@ from counterpoise.validate import LARGEST
 
 
 def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and facts of candidates, given each as a classifier."""
+    """Tensors and facts of candidates, given what each map has learned as a classifier."""
     judge, tally = candidates.judges[0], candidates.tally
     arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
     parts = []
-    for i, (model, one) in enumerate(zip(models, candidates.judges, strict=True)):
+    for i, model in enumerate(models):
         part = model.contents()
         arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
-        arrays |= {f"{i} judge {name}": array for name, array in _arrays(one).items()}
         parts.append({"options": part.options, "facts": part.facts})
+    for i, one in enumerate(candidates.judges):
+        arrays |= {f"{i} judge {name}": array for name, array in _arrays(one).items()}
     return arrays, {
         "models": parts,
         "names": candidates.names,
@@ -48,9 +51,7 @@ def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any
 def chosen_of(contents: Contents) -> Learned:
     """What predictions need of a file of a ChoosingClassifier: its choice."""
     given, candidates = unpack(contents)
-    i, j = candidates.best()
-    options = replace(candidates.options, ridge=float(given["ridges"][j]))
-    return Learned(candidates.states[i], options, candidates.plainest)
+    return Learned(*candidates.chosen(np.array(given["ridges"])), candidates.plainest)
 
 
 def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
@@ -64,7 +65,7 @@ def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     with possible():
         params = read(SimpleNamespace(**given))
     found = _candidates(contents, params)
-    fixed = {n: state.plan.given for n, state in zip(found.names, found.states, strict=True)}
+    fixed = {name: state.plan.given for name, state in found.states.items()}
     given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
     return given, found
 
@@ -84,7 +85,8 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
         all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "impossible counts"
     )
     require(rows < due and (due == FIRST or due <= next_refresh(rows)), "an invalid schedule")
-    parts = zip(facts["models"], left, strict=True)
+    maps = list(dict.fromkeys(map_name(name) for name in left))
+    parts = zip(facts["models"], maps, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
     states = [model.state for model in models]
     require(len({state.inputs for state in states}) == 1, "candidates of other features")
@@ -101,18 +103,23 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
     fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
     require(bool(fits and (total <= float(rows) ** 1.5).all()), "an impossible tally")
-    judges: list[Judge | None] = [None] * len(models)
+    judges: list[Judge | None] = [None] * len(left)
+    by_name = dict(zip(maps, states, strict=True))
     if facts["classes"] is not None:
         classes = labels_of(facts["classes"])
         require(classes.tolist() == sorted(seen & set(classes.tolist())), "judges of other classes")
         require(len(classes) > 1, "judges of one class")
-        judges = [_judge(contents, i, classes, ridges, state) for i, state in enumerate(states)]
+        judges = [
+            _judge(contents, i, classes, ridges, by_name[map_name(name)], pooling_of(name))
+            for i, name in enumerate(left)
+        ]
     used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
+    used |= {f"{i} judge {k}" for i in range(len(left)) for k in _of_part(contents, i, "judge ")}
     require(set(contents.arrays) == used | {"total", "hits"}, "unexpected tensors")
     same = all(model.options == params.options for model in models)
     require(same, "a candidate with other options")
     tally = Tally(labels, total, hits)
-    return Candidates(left, states, judges, tally, params.options, rows, due, dropped)
+    return Candidates(left, by_name, judges, tally, params.options, rows, due, dropped)
 
 
 def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
@@ -133,26 +140,44 @@ def _arrays(judge: Judge | None) -> dict[str, Any]:
     """What a file holds of a judge."""
     if judge is None:
         return {}
-    arrays = {name: getattr(judge, name) for name in ("anchor", "coef", "offset")}
+    held = _names(isinstance(judge.weights, Ridges))
+    arrays = {name: getattr(judge.weights, field) for name, field in held.items()}
     if judge.fixed is not None:
         arrays |= {name: getattr(judge.fixed, name) for name in ("mean", "deviation", "drawn")}
         arrays["first"] = np.array([float(judge.fixed.first)])
     return arrays
 
 
-def _judge(contents: Contents, i: int, classes: Labels, ridges: int, state: State) -> Judge:
+def _names(linear: bool) -> dict[str, str]:
+    """What a file calls the weights of a judge, and what we call them."""
+    own = {"coef": "coef"} if linear else {"means": "mean", "roots": "root"}
+    return {"anchor": "anchor", **own, "offset": "offset"}
+
+
+def _judge(
+    contents: Contents, i: int, classes: Labels, ridges: int, state: State, nu: float | None
+) -> Judge:
     """A judge from a file."""
     arrays = _of_part(contents, i, "judge ")
     fixed, d = state.fixed, len(state.moments.anchor)
-    c = problems(len(classes))
-    shapes = {"anchor": (d,), "coef": (ridges, c, d), "offset": (ridges, c)}
+    c = problems(len(classes)) if nu is None else len(classes)
+    shapes: dict[str, tuple[int, ...]] = {"anchor": (d,)}
+    if nu is None:
+        shapes |= {"coef": (ridges, c, d), "offset": (ridges, c)}
+    else:
+        shapes |= {"means": (c, d), "roots": (c, d, d), "offset": (c,)}
+    held = _names(nu is None)
     if fixed is not None:
         shapes |= dict.fromkeys(("mean", "deviation"), (state.inputs,))
         shapes |= {"drawn": fixed.drawn.shape, "first": (1,)}
     require({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
-    for name in ("anchor", "coef", "offset"):
+    for name in held:
         require(np.abs(arrays[name]).max(initial=0.0) <= LARGEST, "a judge of impossible weights")
     if fixed is not None:
         mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
         fixed = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
-    return Judge(classes, fixed, arrays["anchor"], arrays["coef"], arrays["offset"])
+    values: dict[str, Any] = {field: arrays[name] for name, field in held.items()}
+    if nu is None:
+        return Judge(classes, fixed, Ridges(**values))
+    seen = np.ones(c, bool)
+    return Judge(classes, fixed, Quadratic(**values, seen=seen, ridge=0.0))

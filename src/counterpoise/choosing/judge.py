@@ -5,6 +5,8 @@ stream has grown by a sixth, so that the work for a row does not grow. The judge
 of all scores so far. A row counts the more the later it comes, by the root of its number: it was
 scored by weights that knew more. Richer candidates gain more from what is still to come, and have
 a ridge that keeps them in check, so a simpler one must be ahead by a standard error to be best.
+Quadratic boundaries have one ridge, that of few rows, and nothing else keeps them in check: they
+must themselves be ahead of what is best without them, by half a standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.exact.classes import Classes, problems, winners
 from counterpoise.exact.options import Options
-from counterpoise.exact.scores import path
+from counterpoise.exact.scores import path, scores_of
+from counterpoise.exact.solution import Quadratic
 from counterpoise.exact.state import State
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.features import FixedMap
@@ -29,19 +32,16 @@ from counterpoise.features.fixed import SLICE
 FIRST = 16  # rows that are learned before the first are judged
 SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
 SURE = 4.0  # standard errors that a candidate must be behind to be dropped
+HALF = 0.5  # standard errors that quadratic boundaries must be ahead to be best
 EARLY = 512  # rows before which none is dropped
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
-    """Weights of a candidate as they were at the last refresh, for every ridge.
+class Ridges:
+    """Affine scores for several ridges.
 
     Attributes
     ----------
-    labels : ndarray of shape (c,)
-        Labels seen by then, at least two.
-    fixed : FixedMap, optional
-        The map as it was.
     anchor : ndarray of shape (d,)
         Where the offsets are the scores.
     coef : ndarray of shape (r, problems, d)
@@ -50,11 +50,42 @@ class Judge:
         Scores at the anchor.
     """
 
-    labels: Labels
-    fixed: FixedMap | None
     anchor: Vector
     coef: NDArray[np.float64]
     offset: Matrix
+
+    def of(self, Z: Rows) -> NDArray[np.float64]:
+        """Scores of rows, of which there are few, of shape (n, r, problems)."""
+        r, c, d = self.coef.shape
+        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
+        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
+        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
+        return scores
+
+    def placed(self, at: NDArray[np.intp], d: int) -> Ridges:
+        """The same with feature j at place at[j] of d; the others count for nothing."""
+        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
+        anchor[at], coef[..., at] = self.anchor, self.coef
+        return Ridges(anchor, coef, self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Weights of a candidate as they were at the last refresh.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        Labels seen by then, at least two.
+    fixed : FixedMap, optional
+        The map as it was.
+    weights : Ridges or Quadratic
+        Scores for every ridge, or those of quadratic boundaries, which have one.
+    """
+
+    labels: Labels
+    fixed: FixedMap | None
+    weights: Ridges | Quadratic
 
     @classmethod
     def of(cls, state: State, options: Options, ridges: Vector) -> Judge | None:
@@ -63,34 +94,34 @@ class Judge:
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
-        coef, offset = path(moments, classes, options, ridges)
-        return cls(classes.labels, state.fixed, moments.anchor.copy(), coef, offset)
+        if options.pooling is None:
+            weights: Any = Ridges(moments.anchor.copy(), *path(moments, classes, options, ridges))
+        else:
+            weights = scores_of(moments, classes, options).solution
+        return cls(classes.labels, state.fixed, weights)
 
     def scores(self, X: Rows) -> NDArray[np.float64]:
-        """Scores of rows, of shape (n, r, problems)."""
-        result = np.empty((X.shape[0], *self.coef.shape[:2]))
+        """Scores of rows, of shape (n, r, problems), where r is 1 for quadratic boundaries."""
+        parts = []
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
             part = part.toarray() if sp.issparse(part) else part
             if self.fixed is not None:
                 part = self.fixed.transform(part)
-            result[start : start + SLICE] = self.weighed(part)
-        return result
+            parts.append(self.weighed(part))
+        return np.concatenate(parts)
 
     def weighed(self, Z: Rows) -> NDArray[np.float64]:
         """Scores of rows, of which there are few, that went through the map already."""
-        r, c, d = self.coef.shape
-        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
-        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
-        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
-        return scores
+        f = self.weights.of(Z)
+        return f[:, None] if isinstance(self.weights, Quadratic) else f
 
     def among(self, f: Matrix, classes: Labels) -> Matrix:
-        """Scores for one ridge as those of more classes, which score −1 if they are not known."""
+        """Scores for one ridge as those of more classes, which score −∞ if they are not known."""
         if problems(len(classes)) == 1:
             return f
         known = np.hstack([-f, f]) if f.shape[1] == 1 else f
-        result = np.full((len(f), len(classes)), -1.0)
+        result = np.full((len(f), len(classes)), -np.inf)
         result[:, np.searchsorted(classes, self.labels)] = known
         return result
 
@@ -101,9 +132,7 @@ class Judge:
         if fixed is not None:
             fixed, at = fixed.placed(at, names)
             d = fixed.size
-        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
-        anchor[at], coef[..., at] = self.anchor, self.coef
-        return replace(self, fixed=fixed, anchor=anchor, coef=coef)
+        return replace(self, fixed=fixed, weights=self.weights.placed(at, d))
 
     def found(self, f: NDArray[np.float64], y: Labels) -> Flags:
         """Whether the label of each row is the one predicted, for each ridge."""
@@ -186,7 +215,9 @@ class Tally:
         return G, error
 
 
-def best(tally: Tally, rows: int, costs: Costs = None) -> tuple[int, int]:
+def best(
+    tally: Tally, rows: int, costs: Costs = None, quadratic: Sequence[int] = ()
+) -> tuple[int, int]:
     """Candidate and ridge that are to answer.
 
     Parameters
@@ -197,6 +228,8 @@ def best(tally: Tally, rows: int, costs: Costs = None) -> tuple[int, int]:
         Rows so far.
     costs : dict, optional
         Exponents of the recalls, by label.
+    quadratic : sequence of int
+        Candidates with quadratic boundaries.
 
     Returns
     -------
@@ -206,9 +239,12 @@ def best(tally: Tally, rows: int, costs: Costs = None) -> tuple[int, int]:
     """
     G, error = tally.g_means(rows, costs)
     ridge = G.argmax(axis=1)
-    first = 0
-    for i in range(1, len(G)):
-        if G[i, ridge[i]] + error[i, ridge[i]] > G[first, ridge[first]]:
+    ridge[list(quadratic)] = 0  # the one that they have, whatever rounding says
+    order = [*(i for i in range(len(G)) if i not in quadratic), *quadratic]
+    first = order[0]
+    for i in order[1:]:
+        ahead = G[i, ridge[i]] - G[first, ridge[first]]
+        if ahead > (HALF if i in quadratic else -1.0) * error[i, ridge[i]]:
             first = i
     return first, int(ridge[first])
 

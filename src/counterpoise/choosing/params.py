@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoise import validate
 from counterpoise.arrays import Vector
-from counterpoise.choosing.candidates import LINEAR
+from counterpoise.choosing.names import LINEAR, name_of, pooling_of
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import Plan
 from counterpoise.features import FixedMap, Map
@@ -22,7 +22,7 @@ class Params(NamedTuple):
     """What the parameters mean."""
 
     names: list[str]
-    plans: list[Plan]
+    plans: dict[str, Plan]  # by the name of the map
     ridges: Vector
     options: Options
     learning: tuple[Any, ...]  # what decides what is learned and chosen
@@ -42,22 +42,27 @@ def read(given: Any) -> Params:
     if len(np.unique(ridges)) < len(ridges):
         raise ValueError(f"ridges={given.ridges!r} has a number twice")
     if len(given.candidates) > MANY:
-        raise ValueError(f"candidates has {len(given.candidates)} maps, more than {MANY}")
-    maps = [_map(one) for one in given.candidates]
-    names = [LINEAR if one is None else one.text for one in maps]
+        raise ValueError(f"candidates has {len(given.candidates)} entries, more than {MANY}")
+    looks = [_look(one) for one in given.candidates]
+    names = [name_of(*one) for one in looks]
     if len(set(names)) < len(names):
-        raise ValueError(f"candidates={given.candidates!r} has a map twice")
+        raise ValueError(f"candidates={given.candidates!r} has a candidate twice")
     options = Options(ridge=1.0, costs=costs, half_life=given.half_life)
     options.check()
     fixed = [one if isinstance(one, FixedMap) else None for one in given.candidates]
-    plans = [
-        Plan(given.half_life, False, None if one is None else one.text, before, one)
-        for one, before in zip(maps, fixed, strict=True)
-    ]
+    plans = {
+        name_of(one, None): Plan(
+            given.half_life, False, None if one is None else one.text, before, one
+        )
+        for (one, _), before in zip(looks, fixed, strict=True)
+    }
     learning = (names, fixed), ridges.tolist(), costs, given.half_life
     return Params(names, plans, ridges, options, learning)
 
 
-def _map(candidate: Any) -> Map | None:
-    """The map of a candidate; None for the linear one."""
-    return None if isinstance(candidate, str) and candidate == LINEAR else map_in(candidate)
+def _look(candidate: Any) -> tuple[Map | None, float | None]:
+    """The map of a candidate, if it has one, and its pooling, if boundaries are quadratic."""
+    if not isinstance(candidate, str):
+        return map_in(candidate), None
+    nu = pooling_of(candidate)
+    return (None if candidate == LINEAR or nu is not None else map_in(candidate)), nu

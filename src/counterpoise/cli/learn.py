@@ -292,8 +292,10 @@ def _chosen(model: Any) -> str:
     """What a model that chooses has chosen, in words."""
     if not hasattr(model, "dropped_"):
         return ""
+    from counterpoise.choosing.names import name_of
+
     best = model.best_
-    return f"; chose {best.features or 'linear'} with ridge {best.ridge:g}"
+    return f"; chose {name_of(best.features, best.pooling)} with ridge {best.ridge_:g}"
 
 
 def _parameters(

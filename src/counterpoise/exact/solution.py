@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -92,17 +92,28 @@ class Quadratic:
 
     def of(self, X: Rows) -> Matrix:
         """Scores of rows: of shape (n, 1), the difference, for two classes, else (n, c)."""
-        q = np.full((X.shape[0], len(self.seen)), -np.inf)
-        at = np.flatnonzero(self.seen)
+        q = np.empty((X.shape[0], len(self.seen)))
+        q[:, ~self.seen] = -np.inf
+        at = self.seen.nonzero()[0].tolist()
+        half = np.empty(self.root.shape[2])
+        half.fill(0.5)
         for start in range(0, X.shape[0], SLICE):
             part = X[start : start + SLICE]
-            Z = (part.toarray() if sp.issparse(part) else part) - self.anchor
+            Z = (part if isinstance(part, np.ndarray) else part.toarray()) - self.anchor
             for k, mean, root, offset in zip(at, self.mean, self.root, self.offset, strict=True):
                 v = (Z - mean) @ root
-                q[start : start + SLICE, k] = offset - 0.5 * np.einsum("ij,ij->i", v, v)
+                v *= v
+                q[start : start + SLICE, k] = offset - v @ half
         if len(self.seen) == 1:  # there is nothing that could be against it
             return np.full((len(q), 1), np.inf)
         return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
+
+    def placed(self, at: NDArray[np.intp], d: int) -> Quadratic:
+        """The same with feature j at place at[j] of d; the others count for nothing."""
+        c = len(self.offset)
+        anchor, mean, root = np.zeros(d), np.zeros((c, d)), np.zeros((c, d, d))
+        anchor[at], mean[:, at], root[:, at[:, None], at] = self.anchor, self.mean, self.root
+        return replace(self, anchor=anchor, mean=mean, root=root)
 
 
 Solution = Linear | Quadratic

@@ -203,7 +203,7 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
     for name, what in (
         ("ridge", (" chooses the ridge",)),
         ("multi_class", (" tells all classes apart at once",)),
-        ("pooling", (" has boundaries of its own",)),
+        ("pooling", (" chooses the boundaries",)),
         ("scale", (" scales by itself",)),
         ("class_weight", costs),
         ("fit_intercept", (" has a constant",)),
