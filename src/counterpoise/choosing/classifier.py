@@ -183,7 +183,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
             Scores by the weights of the last refresh, which is at most a sixth of the rows, and
-            at most 4,096 rows, ago; 0 before there were any, for the first 16 rows.
+            at most 4,096 rows, ago; 0 before there were any, for the first 16 rows. Of several
+            classes those that were not seen by then score −∞.
         """
         with validate.all_or_nothing(self) as draft:
             scores = draft._learn(X, y, classes, scored=True)
