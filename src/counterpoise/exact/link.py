@@ -101,11 +101,15 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
 def _inverse(V: Matrix) -> Matrix:
     """Inverse of a covariance; where it is singular, of one that just is not."""
     factor, failed = lapack.dpotrf(V, lower=1)
-    if not failed and lapack.dpocon(factor, np.abs(V).sum(axis=0).max(), uplo="L")[0] > len(V) * EPS:
-        inverse: Matrix = lapack.dpotri(factor, lower=1)[0]
-        return np.tril(inverse) + np.tril(inverse, -1).T
-    lam, U = np.linalg.eigh(V)
-    return U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
+    norm = np.abs(V).sum(axis=0).max()
+    inverse: Matrix
+    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(V) * EPS:
+        lam, U = np.linalg.eigh(V)
+        inverse = U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
+        return inverse
+    inverse = np.tril(lapack.dpotri(factor, lower=1)[0])
+    inverse += np.tril(inverse, -1).T
+    return inverse
 
 
 def _unit(pool: Pool, A: Matrix, V: Matrix) -> float:
@@ -171,23 +175,18 @@ def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
         return 0.0
     g = g / unit
 
-    def loss(b: float) -> float:
-        return float((w * np.logaddexp(0.0, -(prior + b * g))).sum())
-
-    b, now = 0.0, loss(0.0)
+    # The loss is convex: Newton's steps, and halves where they would leave what is left to search.
+    wg = w * g
+    wgg = wg * g
+    b, low, high = 0.0, -np.inf, np.inf
     for _ in range(50):
-        r = 0.5 * (1.0 + np.tanh(-0.5 * (prior + b * g)))
-        step = -float((w * r * g).sum() / ((w * r * (1.0 - r) * g * g).sum() + 1e-300))
+        r = 0.5 - 0.5 * np.tanh(0.5 * (prior + b * g))
+        falls = float(np.vdot(wg, r))
+        low, high = (b, high) if falls > 0.0 else (low, b)
         size = 1.0 + abs(b)
+        step = falls / (float(np.vdot(wgg, r * (1.0 - r))) + 1e-300)
         step = min(max(step, -8.0 * size), 8.0 * size)
-        # Close to the minimum losses differ by rounding alone, and Newton's steps need no proof.
-        while abs(step) > 1e-3 * size:
-            then = loss(b - step)
-            if then <= now:
-                now = then
-                break
-            step /= 2.0
-        b -= step
         if abs(step) <= 1e-13 * size:
             break
+        b = b + step if low < b + step < high else 0.5 * (low + high)
     return max(b / unit, 0.0)
