@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from counterpoise import BalancedRidgeClassifier, PrecisionWarning
 from counterpoise.exact.discriminant import Pool, linear
-from counterpoise.exact.link import _inverse
+from counterpoise.exact.link import RIVALS, _inverse, _pairs
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 SHAPES = [{}, {"multi_class": "ovr"}, {"pooling": 0.0}, {"pooling": 3.0}, {"pooling": 100.0}]
@@ -598,3 +599,39 @@ def test_the_inverse_of_a_covariance_is_one_even_where_there_is_none():
         inverse = _inverse(singular)
         assert np.isfinite(inverse).all()
         assert np.linalg.eigvalsh(inverse)[0] > 0.0
+
+
+def test_hundreds_of_classes_have_probabilities_without_a_table_of_all_pairs():
+    X, y = stream(3000, 4, 300, minority=0.01)
+    model = BalancedRidgeClassifier().fit(X, y)
+    model.predict(X[:1])
+    tracemalloc.start()
+    try:
+        p = model.predict_proba(X[:10])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 150e6  # 48 points for each of 90,000 pairs would be 35 MB, and some eight of them
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [5, 100])
+@every_shape
+def test_names_of_classes_do_not_matter(shape, classes):
+    X, y = rows(classes, seed=12)
+    other = np.random.default_rng(0).permutation(classes)
+    one, two = model_of((X, y), **shape), model_of((X, other[y]), **shape)
+    for answer in ("decision_function", "predict_proba", "stream_proba"):
+        assert_close(getattr(two, answer)(X[:50])[:, other], getattr(one, answer)(X[:50]))
+
+
+def test_rivals_are_those_that_are_hard_to_tell():
+    rng = np.random.default_rng(0)
+    gap, v = rng.uniform(0.0, 9.0, (2, 200, 200))
+    i, j = _pairs(gap, v)
+    assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 200 * RIVALS
+    ease = gap / np.sqrt(v)
+    np.fill_diagonal(ease, np.inf)
+    for k in (0, 77, 199):
+        assert set(j[i == k]) == set(np.argsort(ease[k])[:RIVALS])
+    assert len(_pairs(gap[:26, :26], v[:26, :26])[0]) == 26 * 25

@@ -32,6 +32,7 @@ from counterpoise.exact.weighting import shares
 
 FREEDOM = 5.0  # degrees of the Student t (benchmarks/probability.py)
 NODES = 48
+RIVALS = 64  # of a class that the slope looks at: it would take c² time and memory for all
 LEAST = 0.02  # of the distance between two classes that leaving rows out always leaves
 
 
@@ -81,13 +82,14 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
     V.flat[:: len(V) + 1] += b
     inverse = _inverse(V)
     q, v = np.empty(c), np.empty((c, c))
-    shared = A @ W @ A.T, float(np.vdot(inverse, W))
+    shared, trace = A @ W @ A.T, float(np.vdot(inverse, W))
     for k, slot in enumerate(slots):
-        # S̃_k, and what it is in the coordinates of the scores
         S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
-        B = A @ S @ A.T + shared[0] / n[k]
-        q[k] = np.vdot(inverse, S) + shared[1] / n[k]
-        v[k] = B[k, k] + np.diagonal(B) - 2.0 * B[k]
+        q[k] = np.vdot(inverse, S) + trace / n[k]
+        # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
+        AS = A @ S
+        row = AS @ A[k] + shared[k] / n[k]
+        v[k] = np.einsum("ij,ij->i", AS, A) + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
     v = np.maximum(v, 0.0)
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
@@ -151,8 +153,20 @@ def _nodes() -> tuple[Vector, Vector]:
     return x, w / w.sum()
 
 
+def _pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Every class and its rivals: the others, or of very many those that are hardest to tell."""
+    c = len(gap)
+    if c <= RIVALS + 1:
+        i, j = np.nonzero(~np.eye(c, dtype=bool))
+        return i, j
+    ease = gap / np.sqrt(np.maximum(v, 1e-300))
+    np.fill_diagonal(ease, np.inf)
+    rivals = np.argpartition(ease, RIVALS, axis=1)[:, :RIVALS]
+    return np.repeat(np.arange(c), RIVALS), rivals.ravel()
+
+
 def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
-    """β ≥ 0 of least expected log loss over all pairs of classes; 0 if nothing separates them.
+    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
 
     Parameters
     ----------
@@ -165,7 +179,7 @@ def slope(gap: Matrix, v: Matrix, pi: Vector) -> float:
     -------
     float
     """
-    i, j = np.nonzero(~np.eye(len(pi), dtype=bool))
+    i, j = _pairs(gap, v)
     x, mass = _nodes()
     w: NDArray[np.float64] = (pi[i] * pi[j] / (1.0 - pi[i]))[:, None] * mass
     prior = np.log(pi[i] / pi[j])[:, None]
