@@ -126,7 +126,9 @@ def main():
             older.end()
             newer.end()
             names = newer.cases
-        head = [f"milliseconds, d = {d}", *(f"c = {c}, {when}" for c in CLASSES for when in ("before", "after"))]  # fmt: skip
+        head = [f"milliseconds, d = {d}"]
+        for c in CLASSES:
+            head += [f"c = {c}, before", "after"]
         body = [
             [name, *(shown(at) for c in CLASSES for at in found[name, c][:2])] for name in names
         ]
@@ -134,8 +136,8 @@ def main():
     report.write(
         "classes",
         "Several classes, before and after",
-        "Before: each class against the rest, a factorisation for each. After: all at once, by one, "
-        "and what is new beside it. Processor time of the best of at least three rounds, both "
+        "Before: each class against the rest, a factorisation for each. After: all at once, by "
+        "one, and what is new beside it. Processor time of the best of at least three rounds, both "
         "versions in turn. " + report.machine("numpy", "scipy"),
         *parts,
     )

@@ -32,6 +32,7 @@ from counterpoise.exact.weighting import priors, shares
 
 NODES = 48  # of the Student t (benchmarks/probability.py)
 FEW = 10.0  # rows with which a class has half a say about the slope
+RIVALS = 64  # of a class that the slope looks at: it would take c² time and memory for all
 LEAST = 0.02  # of the distance between two classes that leaving rows out always leaves
 
 
@@ -82,13 +83,14 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
     V.flat[:: len(V) + 1] += b
     inverse = _inverse(V)
     q, v = np.empty(c), np.empty((c, c))
-    shared = A @ W @ A.T, float(np.vdot(inverse, W))
+    shared, trace = A @ W @ A.T, float(np.vdot(inverse, W))
     for k, slot in enumerate(slots):
-        # S̃_k, and what it is in the coordinates of the scores
         S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
-        B = A @ S @ A.T + shared[0] / n[k]
-        q[k] = np.vdot(inverse, S) + shared[1] / n[k]
-        v[k] = B[k, k] + np.diagonal(B) - 2.0 * B[k]
+        q[k] = np.vdot(inverse, S) + trace / n[k]
+        # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
+        AS = A @ S
+        row = AS @ A[k] + shared[k] / n[k]
+        v[k] = np.einsum("ij,ij->i", AS, A) + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
     v = np.maximum(v, 0.0)
     h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
     # Scores may be a multiple of discriminants: so is what a row adds to its own.
@@ -102,11 +104,15 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
 def _inverse(V: Matrix) -> Matrix:
     """Inverse of a covariance; where it is singular, of one that just is not."""
     factor, failed = lapack.dpotrf(V, lower=1)
-    if not failed and lapack.dpocon(factor, np.abs(V).sum(axis=0).max(), uplo="L")[0] > len(V) * EPS:
-        inverse: Matrix = lapack.dpotri(factor, lower=1)[0]
-        return np.tril(inverse) + np.tril(inverse, -1).T
-    lam, U = np.linalg.eigh(V)
-    return U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
+    norm = np.abs(V).sum(axis=0).max()
+    inverse: Matrix
+    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(V) * EPS:
+        lam, U = np.linalg.eigh(V)
+        inverse = U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
+        return inverse
+    inverse = np.tril(lapack.dpotri(factor, lower=1)[0])
+    inverse += np.tril(inverse, -1).T
+    return inverse
 
 
 def _unit(pool: Pool, A: Matrix, V: Matrix) -> float:
@@ -153,8 +159,20 @@ def _nodes() -> tuple[Vector, Vector]:
     return x, w / w.sum()
 
 
+def _pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Every class and its rivals: the others, or of very many those that are hardest to tell."""
+    c = len(gap)
+    if c <= RIVALS + 1:
+        i, j = np.nonzero(~np.eye(c, dtype=bool))
+        return i, j
+    ease = gap / np.sqrt(np.maximum(v, 1e-300))
+    np.fill_diagonal(ease, np.inf)
+    rivals = np.argpartition(ease, RIVALS, axis=1)[:, :RIVALS]
+    return np.repeat(np.arange(c), RIVALS), rivals.ravel()
+
+
 def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
-    """β ≥ 0 of least expected log loss over all pairs of classes; 0 if nothing separates them.
+    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
 
     Parameters
     ----------
@@ -169,7 +187,7 @@ def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
     -------
     float
     """
-    i, j = np.nonzero(~np.eye(len(pi), dtype=bool))
+    i, j = _pairs(gap, v)
     x, mass = _nodes()
     counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
     w: NDArray[np.float64] = counts[:, None] * mass
@@ -180,23 +198,18 @@ def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
         return 0.0
     g = g / unit
 
-    def loss(b: float) -> float:
-        return float((w * np.logaddexp(0.0, -(prior + b * g))).sum())
-
-    b, now = 0.0, loss(0.0)
+    # The loss is convex: Newton's steps, and halves where they would leave what is left to search.
+    wg = w * g
+    wgg = wg * g
+    b, low, high = 0.0, -np.inf, np.inf
     for _ in range(50):
-        r = 0.5 * (1.0 + np.tanh(-0.5 * (prior + b * g)))
-        step = -float((w * r * g).sum() / ((w * r * (1.0 - r) * g * g).sum() + 1e-300))
+        r = 0.5 - 0.5 * np.tanh(0.5 * (prior + b * g))
+        falls = float(np.vdot(wg, r))
+        low, high = (b, high) if falls > 0.0 else (low, b)
         size = 1.0 + abs(b)
+        step = falls / (float(np.vdot(wgg, r * (1.0 - r))) + 1e-300)
         step = min(max(step, -8.0 * size), 8.0 * size)
-        # Close to the minimum losses differ by rounding alone, and Newton's steps need no proof.
-        while abs(step) > 1e-3 * size:
-            then = loss(b - step)
-            if then <= now:
-                now = then
-                break
-            step /= 2.0
-        b -= step
         if abs(step) <= 1e-13 * size:
             break
+        b = b + step if low < b + step < high else 0.5 * (low + high)
     return max(b / unit, 0.0)

@@ -120,9 +120,7 @@ def _matrices(problem: list[System] | Pool) -> list[Matrix]:
     return [one.K() for one in ([problem] if isinstance(problem, Pool) else problem)]
 
 
-def _solved(
-    problem: list[System] | Pool, options: Options
-) -> Iterator[tuple[Matrix, Vector]]:
+def _solved(problem: list[System] | Pool, options: Options) -> Iterator[tuple[Matrix, Vector]]:
     """What is inverted, without the ridge, and in which units errors of it are relative ones.
 
     Those are all second moments, within and between classes.
