@@ -602,9 +602,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self) as draft:
             rows, target, known = draft._enter(X, y, None, least=0)
             batch = draft._batch(rows, target, sample_weight)
-            draft.state_ = draft.state_.learn(
-                batch, draft.memory_limit, known, verdicts=verdicts
-            )
+            draft.state_ = draft.state_.learn(batch, draft.memory_limit, known, verdicts=verdicts)
 
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.

@@ -179,9 +179,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
 
-        With `calibrate` the verdict on it stays, unless its class is gone: what was judged cannot
-        be unjudged. A feature that is 0 in all events that are left is not kept, nor is its name. With a map
-        of the features names stay until nothing is left.
+        A feature that is 0 in all events that are left is not kept, nor is its name. With a map
+        of the features names stay until nothing is left. With `calibrate` the verdict on the event
+        stays, unless its class is gone: what was judged cannot be unjudged.
 
         Parameters
         ----------

@@ -71,21 +71,21 @@ class Calibration:
         Classes that were not seen when p was told are not judged, nor are their rows: nobody can
         foresee them.
         """
-        labels, l = labels[seen], log_odds(p[:, seen])
+        labels, logit = labels[seen], log_odds(p[:, seen])
         slot = {label: k for k, label in enumerate(labels.tolist())}
         codes = np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
-        known = codes >= 0
+        known = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
         if not known.any() or len(labels) < 2:
             return cls.empty()
-        l, codes = l[known], codes[known]
-        w = np.ones(len(l)) if weight is None else weight[known]
-        bins = np.searchsorted(EDGES, np.arcsinh(l))
+        logit, codes = logit[known], codes[known]
+        w = np.ones(len(logit)) if weight is None else weight[known]
+        bins = np.searchsorted(EDGES, np.arcsinh(logit))
         counts, sums = np.empty((len(labels), 2, BINS)), np.empty((len(labels), BINS))
         for k in range(len(labels)):
             cell = bins[:, k] + BINS * (codes == k)
             counts[k] = np.bincount(cell, w, 2 * BINS).reshape(2, BINS)
-            sums[k] = np.bincount(bins[:, k], w * l[:, k], BINS)
-        return cls(labels, counts, sums, len(l))
+            sums[k] = np.bincount(bins[:, k], w * logit[:, k], BINS)
+        return cls(labels, counts, sums, len(logit))
 
     def merged(self, other: Calibration) -> Calibration:
         """Counts of both."""
@@ -112,9 +112,7 @@ class Calibration:
             return self
         if len(at) < 2:
             return Calibration.empty()
-        return replace(
-            self, labels=self.labels[at], counts=self.counts[at], sums=self.sums[at]
-        )
+        return replace(self, labels=self.labels[at], counts=self.counts[at], sums=self.sums[at])
 
     # Looking
 
@@ -133,10 +131,12 @@ class Calibration:
             w = START if found[1] is None else self.weights[found[1]]
             z = calibrated(log_odds(p)[:, 1], w)
             return np.stack([_logistic(-z), _logistic(z)], axis=1)
-        l, result = log_odds(p), np.zeros_like(p)
+        logit, result = log_odds(p), np.zeros_like(p)
         for k in np.flatnonzero(seen):
             at = found[k]
-            result[:, k] = _logistic(calibrated(l[:, k], START if at is None else self.weights[at]))
+            result[:, k] = _logistic(
+                calibrated(logit[:, k], START if at is None else self.weights[at])
+            )
         result /= result.sum(axis=1, keepdims=True)
         return result
 
@@ -150,9 +150,9 @@ class Calibration:
         for (rest, ones), sums, w in zip(self.counts, self.sums, self.weights, strict=True):
             total = rest + ones
             at = total > 0
-            l, share = sums[at] / total[at], ones[at] / total[at]
+            logit, share = sums[at] / total[at], ones[at] / total[at]
             weight = total[at] / total[at].sum()
-            said = (_logistic(l), _logistic(calibrated(l, w)))
+            said = (_logistic(logit), _logistic(calibrated(logit, w)))
             told.append([float(weight @ np.abs(share - q)) for q in said])
         before, after = np.mean(told, axis=0)
         return float(before), float(after)
@@ -162,22 +162,22 @@ def log_odds(p: Matrix) -> Matrix:
     """Logarithm of the odds of each class against the rest, of shape (n, c), within ±REACH."""
     rest = p[:, ::-1] if p.shape[1] == 2 else p.sum(axis=1, keepdims=True) - p
     with np.errstate(divide="ignore", invalid="ignore"):
-        l = np.log(p) - np.log(np.maximum(rest, 0.0))
-    clipped: Matrix = np.clip(np.nan_to_num(l, nan=0.0), -REACH, REACH)
+        logit = np.log(p) - np.log(np.maximum(rest, 0.0))
+    clipped: Matrix = np.clip(np.nan_to_num(logit, nan=0.0), -REACH, REACH)
     return clipped
 
 
-def calibrated(l: Vector, w: Vector) -> Vector:
+def calibrated(logit: Vector, w: Vector) -> Vector:
     """z(l), which rises everywhere: where its slope w₁ + w₂|l|/2 is below FLAT, FLAT it is."""
     w0, w1, w2 = (float(value) for value in w)
-    a, sign = np.abs(l), np.sign(l)
+    a, sign = np.abs(logit), np.sign(logit)
     if w1 >= FLAT and w2 >= 0.0:
-        z = w0 + w1 * l + w2 * l * a / 4.0
+        z = w0 + w1 * logit + w2 * logit * a / 4.0
     elif w1 >= FLAT:  # the curve first, then a straight line
         c = np.minimum(a, 2.0 * (FLAT - w1) / w2)
         z = w0 + sign * (w1 * c + w2 * c * c / 4.0 + FLAT * (a - c))
     elif w2 <= 0.0:
-        z = w0 + FLAT * l
+        z = w0 + FLAT * logit
     else:  # a straight line first, then the curve
         turn = 2.0 * (FLAT - w1) / w2
         c = np.maximum(a, turn)
@@ -198,8 +198,8 @@ def _fitted(counts: Matrix, sums: Vector) -> Vector:
     at = total > 0
     if not at.any():
         return START
-    l = sums[at] / total[at]
-    F = np.stack([np.ones_like(l), l, l * np.abs(l) / 4.0])
+    logit = sums[at] / total[at]
+    F = np.stack([np.ones_like(logit), logit, logit * np.abs(logit) / 4.0])
     unit = min(1.0, MOST / float(total.sum()))
     n, ones = total[at] * unit, counts[1][at] * unit
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -59,16 +59,14 @@ class Judge:
         return Judge(self.rows, until, state.inputs, state.judging(options))
 
 
-def verdict(scores: Scores, X: Rows, y: Labels, weight: Vector | None) -> Calibration:
-    """What scores with a link say of rows X (n, l), and what they are."""
+def verdict(scores: Scores, f: Matrix, y: Labels, weight: Vector | None) -> Calibration:
+    """What scores f (n, problems) with an exact link say of rows, and what these are."""
     assert scores.link is not None
-    p = scores.link.probabilities(scores.of(X), scores.classes.seen, stream=True)
+    p = scores.link.probabilities(f, scores.classes.seen, stream=True)
     return Calibration.of(scores.classes.labels, scores.classes.seen, p, y, weight)
 
 
-def judged(
-    state: State, batch: Batch, options: Options, limit: float
-) -> tuple[Calibration, Judge]:
+def judged(state: State, batch: Batch, options: Options, limit: float) -> tuple[Calibration, Judge]:
     """Verdicts on rows that a State is about to learn, and who judges those after them.
 
     The State, which stays as it is, has room for the features of the rows already.
@@ -84,8 +82,8 @@ def judged(
             weight = None if batch.weight is None else batch.weight[rows]
             piece = replace(batch, X=batch.X[rows], y=batch.y[rows], weight=weight)
             if judge.scores is not None:
-                known = piece.X[:, : judge.inputs]
-                found = found.merged(verdict(judge.scores, known, piece.y, weight))
+                f = judge.scores.of(piece.X[:, : judge.inputs])
+                found = found.merged(verdict(judge.scores, f, piece.y, weight))
             if stop < n:
                 ahead = (ahead.copy() if ahead is state else ahead).learn(piece, limit)
             judge = replace(judge, rows=judge.rows + stop - at)
