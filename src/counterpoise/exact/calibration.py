@@ -179,7 +179,7 @@ def calibrated(logit: Vector, w: Vector) -> Vector:
     elif w2 <= 0.0:
         z = w0 + FLAT * logit
     else:  # a straight line first, then the curve
-        turn = 2.0 * (FLAT - w1) / w2
+        turn = min(2.0 * (FLAT - w1) / w2, REACH)
         c = np.maximum(a, turn)
         rest = w1 * (c - turn) + w2 * (c * c - turn * turn) / 4.0
         z = w0 + sign * (FLAT * np.minimum(a, turn) + rest)
