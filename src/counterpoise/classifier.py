@@ -16,6 +16,7 @@ from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact import stepwise
+from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
 from counterpoise.exact.held import held
@@ -84,6 +85,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Rows of pooled evidence for the covariance of each class. None lets all classes share one,
         and boundaries are linear. A number gives each class its own, (n_k S_k + pooling W) /
         (n_k + pooling), and boundaries are quadratic: the less so the larger it is.
+    calibrate : bool, default=False
+        Judge each row before it is learned, by the model of the past, and correct
+        :meth:`stream_proba` by what came of it. For streams in the order in which rows came, not
+        for rows sorted by class. Only :meth:`stream_proba` then depends on the order of the rows;
+        all else, :meth:`predict_proba` too, stays exact.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     features : str, Map or FixedMap, optional
@@ -141,6 +147,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         half_life: float | None = None,
         multi_class: str = "discriminant",
         pooling: float | None = None,
+        calibrate: bool = False,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
     ) -> None:
@@ -153,6 +160,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self.half_life = half_life
         self.multi_class = multi_class
         self.pooling = pooling
+        self.calibrate = calibrate
         self.memory_limit = memory_limit
         self.features = features
 
@@ -217,6 +225,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> BalancedRidgeClassifier:
         """Take rows back, as if they had never been learned.
+
+        With ``calibrate``, verdicts stay: they are counts without features, and what was judged
+        cannot be unjudged. A class of which no row is left loses its counts.
 
         Parameters
         ----------
@@ -295,6 +306,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> NDArray[np.float64]:
         """Test, then train: score each row by the exact model just before it, learning as it goes.
 
+        These rows are not judged for ``calibrate``.
+
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
@@ -341,6 +354,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if (
             found is None
             or slot is None
+            or found.options.calibrate
             or not 0.0 <= w <= validate.HEAVIEST
             or not self.state_.learn_row(found, row, slot, w)
         ):
@@ -447,7 +461,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
         Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
         likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
-        of a class is the one that it had while its rows are remembered.
+        of a class is the one that it had while its rows are remembered. With ``calibrate`` the odds
+        are corrected by the verdicts on all rows so far, which do not fade.
 
         Parameters
         ----------
@@ -564,6 +579,31 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         rows, labels = validate.rows(self, X, y, least=0)
         batch = self._batch(rows, labels, sample_weight)
         return self.state_.gathered(batch, self.memory_limit)
+
+    def learn_judged(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        verdicts: Calibration | None = None,
+    ) -> None:
+        """Learn more rows, which somebody else has judged, or nobody.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
+        verdicts : Calibration, optional
+            What was said of them.
+        """
+        with validate.all_or_nothing(self) as draft:
+            rows, target, known = draft._enter(X, y, None, least=0)
+            batch = draft._batch(rows, target, sample_weight)
+            draft.state_ = draft.state_.learn(batch, draft.memory_limit, known, verdicts=verdicts)
 
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.
@@ -721,7 +761,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Check rows and learn them."""
         rows, target, known = self._enter(X, y, classes, least=least)
         batch = self._batch(rows, target, sample_weight)
-        self.state_ = self.state_.learn(batch, self.memory_limit, known)
+        judging = self._params().options if self.calibrate else None
+        self.state_ = self.state_.learn(batch, self.memory_limit, known, judging=judging)
 
     def _enter(
         self,

@@ -63,6 +63,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     pooling
         Rows of pooled evidence for the covariance of each class: a number makes boundaries
         quadratic, None leaves them linear.
+    calibrate
+        Judge each event before it is learned, by the model of the past, and correct
+        `stream_proba_one` by what came of it.
     memory_limit
         Bytes that the moments of all classes may take.
     features
@@ -92,6 +95,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         half_life: float | None = None,
         multi_class: str = "discriminant",
         pooling: float | None = None,
+        calibrate: bool = False,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
     ) -> None:
@@ -104,6 +108,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self.half_life = half_life
         self.multi_class = multi_class
         self.pooling = pooling
+        self.calibrate = calibrate
         self.memory_limit = memory_limit
         self.features = features
         self._options = Options.of(self)
@@ -145,7 +150,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             raise _bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        if found is None or slot is None:
+        if found is None or slot is None or self.calibrate:
             self._widen(x, y, w)
         elif state.fixed is None:
             state.version += 1  # before, so that no old scores are left whenever a signal comes
@@ -175,7 +180,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """Take one event back, as if it had never been learned.
 
         A feature that is 0 in all events that are left is not kept, nor is its name. With a map
-        of the features names stay until nothing is left.
+        of the features names stay until nothing is left. With `calibrate` the verdict on the event
+        stays, unless its class is gone: what was judged cannot be unjudged.
 
         Parameters
         ----------
@@ -378,7 +384,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if not state.begun:
             state = State.empty(state.plan, wide.shape[1], everything)
         batch = self._batch(wide, labels, weight)
-        self._become(state.learn(batch, self.memory_limit, names=everything if more else None))
+        wider = everything if more else None
+        judging = self._options if self.calibrate else None
+        self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
 
     def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
         return Batch(rows, _objects(labels), weight, _grouped)

@@ -20,8 +20,9 @@ def inspect(
 
     Weights are for features of standard deviation 1. A model with --pooling has none: mean and
     standard deviation of each class are shown instead, of the features in which the classes differ
-    most. Of many inputs the first and the last are
-    shown; --json has all of them.
+    most. The calibration error says how far the stream's probabilities of rows that were judged
+    before they were learned were from what came of them, and how far they are as corrected by
+    these verdicts. Of many inputs the first and the last are shown; --json has all of them.
 
     Example: counterpoise inspect fraud.safetensors
     """
@@ -39,6 +40,7 @@ def inspect(
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
+        *_judged(found["calibration"]),
         *([name, shown(value)] for name, value in found["options"].items()),
         *([name, shown(value)] for name, value in found["columns"].items() if _said(name, value)),
     ]
@@ -69,6 +71,17 @@ def inspect(
         head = [what, *(f"for {label}" for label in found["scores"])]
         rows = [[name, *values] for name, values in found["weights"].items()]
     show(head, rows[:most])
+
+
+def _judged(found: dict[str, Any] | None) -> list[list[Any]]:
+    """What verdicts on rows say, if there are any."""
+    if found is None:
+        return []
+    return [
+        ["rows judged", found["rows"]],
+        ["calibration error", found["error"]],
+        ["as corrected", found["corrected"]],
+    ]
 
 
 def _folded(inputs: list[list[Any]]) -> list[list[Any]]:

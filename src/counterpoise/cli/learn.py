@@ -71,6 +71,14 @@ def learn(
     half_life: Annotated[
         float | None, typer.Option(help="Rows of a class after which a weight has halved.")
     ] = None,
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(
+            "--calibrate/--no-calibrate",
+            help="Judge rows before they are learned, and correct the stream's probabilities.",
+            show_default="calibrate",
+        ),
+    ] = None,
     memory_limit: Annotated[
         float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
     ] = None,
@@ -126,6 +134,8 @@ def learn(
     if parameters.get("pooling") is not None and intercept == "none":
         raise opt.bad("--pooling", "cannot be combined with --intercept none")
     parameters |= _parameters(class_weight, cost, scale, intercept, half_life, memory_limit)
+    if calibrate is not None:
+        parameters["calibrate"] = calibrate
     if features is not None:
         parameters["features"] = opt.features(features)
 

@@ -17,7 +17,7 @@ class Options:
     Attributes
     ----------
     ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life, multi_class, \
-pooling
+pooling, calibrate
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     """
 
@@ -30,6 +30,7 @@ pooling
     half_life: float | None = None
     multi_class: str = "discriminant"
     pooling: float | None = None
+    calibrate: bool = False
 
     @classmethod
     def of(cls, estimator: Any) -> Options:
@@ -53,6 +54,7 @@ pooling
         if self.half_life is not None:
             validate.positive(self, "half_life")
         validate.one_of(self, "multi_class", ("discriminant", "ovr"))
+        validate.flag(self, "calibrate")
         if self.pooling is None:
             return
         validate.not_negative(self, "pooling", "or None")

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.discriminant import Pool, along, linear, quadratic, scatters
 from counterpoise.exact.moments import EPS, Moments
@@ -40,13 +41,14 @@ class Scores:
     """Scores of every class: a function of the row, of shape (problems,).
 
     ``link`` leads to probabilities, where it was asked for; ``fixed`` is the map that rows go
-    through first.
+    through first; ``calibration`` corrects probabilities under the stream's frequencies.
     """
 
     classes: Classes
     solution: Solution
     link: Link | None = None
     fixed: FixedMap | None = None
+    calibration: Calibration | None = None
 
     def of(self, X: Rows) -> Matrix:
         """Scores of rows, of shape (n, problems)."""
@@ -62,7 +64,10 @@ class Scores:
     def probabilities(self, f: Matrix, stream: bool) -> Matrix:
         """Probabilities of scores, under the weights of training or the stream's frequencies."""
         assert self.link is not None
-        return self.link.probabilities(f, self.classes.seen, stream)
+        p = self.link.probabilities(f, self.classes.seen, stream)
+        if not stream or self.calibration is None:
+            return p
+        return self.calibration.probabilities(p, self.classes.labels, self.classes.seen)
 
 
 def scores_of(moments: Moments, classes: Classes, options: Options) -> Scores:

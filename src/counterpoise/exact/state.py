@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.exact import shapes
 from counterpoise.exact._moments import add, add_all
+from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.events import Open, opened
+from counterpoise.exact.judging import Judge, judged
 from counterpoise.exact.labels import joined
 from counterpoise.exact.limits import (
     require_light,
@@ -113,6 +115,10 @@ class State:
         Rows that are kept until it is fixed for good.
     names : list, optional
         Names of the features, where rows are dicts.
+    calibration : Calibration, optional
+        Verdicts on rows before they were learned.
+    judge : Judge, optional
+        Who judges the next rows.
     version : int
         Counts changes.
     room : Room
@@ -125,6 +131,8 @@ class State:
     fixed: FixedMap | None = None
     warmup: Warmup | None = None
     names: list[Any] | None = None
+    calibration: Calibration | None = None
+    judge: Judge | None = field(default=None, repr=False)
     version: int = 0
     room: shapes.Room = field(default_factory=shapes.Room, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
@@ -172,27 +180,47 @@ class State:
         limit: float,
         declared: Labels | None = None,
         names: list[Any] | None = None,
+        judging: Options | None = None,
+        verdicts: Calibration | None = None,
     ) -> State:
         """With more rows: this object, changed, or another in its place.
 
         Atomic with respect to signals: KeyboardInterrupt leaves either the old or the new state.
         ``limit`` is in bytes. ``declared`` are all labels announced so far and ``names`` those of
-        all features, if there are new ones; a new feature was 0 in every row before.
+        all features, if there are new ones; a new feature was 0 in every row before. With
+        ``judging`` the rows are judged first, by the model of the past under these options;
+        ``verdicts`` are those that somebody else has found.
         """
         base = self if names is None else self.widened(names, limit)
         known = base.declared if declared is None else declared
         if base.waiting:
-            return base._warmed(batch, limit, known)
+            warmed = base._warmed(batch, limit, known)
+            return warmed._with(**base._judged(batch, limit, judging, verdicts))
         chunk = base.gathered(batch, limit)
+        more = base._judged(batch, limit, judging, verdicts)
         if not base.begun:
-            return base._with(moments=chunk, declared=known)
-        add(*self._entering(base, chunk, known))
+            return base._with(moments=chunk, declared=known, **more)
+        add(*self._entering(base, chunk, known, more))
         return self
 
-    def _entering(self, base: State, chunk: Moments, declared: Labels) -> tuple[Any, ...]:
-        """How a chunk is added to what is learned, after widening to ``base``."""
+    def _judged(
+        self, batch: Batch, limit: float, judging: Options | None, verdicts: Calibration | None
+    ) -> dict[str, Any]:
+        """What becomes of calibration and judge when rows, which are possible ones, are learned."""
+        if judging is not None:
+            verdicts, judge = judged(self, batch, judging, limit)
+        elif verdicts is not None:
+            judge = None
+        else:
+            return {}
+        return {"calibration": _added(self.calibration, verdicts), "judge": judge}
+
+    def _entering(
+        self, base: State, chunk: Moments, declared: Labels, more: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """How a chunk is added to what is learned, after widening to ``base``, and what else."""
         grown = shapes.with_labels(base.moments, chunk.labels, self.room)
-        after = {"moments": grown, "declared": declared, "version": self.version + 1}
+        after = {"moments": grown, "declared": declared, "version": self.version + 1, **more}
         if base is not self:
             after |= {"fixed": base.fixed, "names": base.names}
         return grown.entering(chunk, self.plan.half_life, self, after)
@@ -219,7 +247,7 @@ class State:
         with np.errstate(over="ignore", invalid="ignore"):
             for state, Z in zip(states, terms, strict=True):
                 chunk = state._gathered(batch, limit, state.moments.anchor, Z)
-                changes.append(state._entering(state, chunk, declared))
+                changes.append(state._entering(state, chunk, declared, {}))
         add_all(changes, holder, more)
 
     def gathered(self, batch: Batch, limit: float) -> Moments:
@@ -269,16 +297,26 @@ class State:
     def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
         """Without the rows of a chunk of moments, if enough digits are left.
 
-        ``name_of`` is what to call a feature, or a term, given its position.
+        ``name_of`` is what to call a feature, or a term, given its position. What was judged stays
+        judged, but for classes of which no row is left; the judge, who knew these rows, goes.
         """
-        return self._with(moments=without(self.moments, chunk, options, name_of))
+        moments = without(self.moments, chunk, options, name_of)
+        calibration = self.calibration
+        if calibration is not None:
+            calibration = calibration.among(moments.labels[moments.n > 0])
+        return self._with(moments=moments, calibration=calibration, judge=None)
 
     def merged(self, other: State, limit: float) -> State:
         """What was learned here, followed by what was learned there, in so many bytes."""
         labels = union(self.moments.labels, other.moments.labels)
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
-        return self._with(moments=moments, declared=union(self.declared, other.declared))
+        return self._with(
+            moments=moments,
+            declared=union(self.declared, other.declared),
+            calibration=_added(self.calibration, other.calibration),
+            judge=None,
+        )
 
     def announced(self, declared: Labels) -> State:
         """The same, with other labels announced."""
@@ -293,7 +331,7 @@ class State:
         if len(names) == self.inputs:
             return self._with(names=None if self.names is None else list(names))
         if self.fixed is not None or self.warmup is not None:
-            return self.placed(np.arange(self.inputs), names, limit)
+            return replace(self.placed(np.arange(self.inputs), names, limit), judge=self.judge)
         require_room(len(self.moments.n), len(names), limit, mapped=False)
         moments = shapes.with_features(self.moments, len(names), self.room)
         return self._with(moments=moments, names=None if self.names is None else list(names))
@@ -320,6 +358,7 @@ class State:
             fixed=fixed,
             warmup=warmup,
             names=kept,
+            judge=None,
         )
 
     def only(self, at: NDArray[np.intp]) -> State:
@@ -330,7 +369,11 @@ class State:
         plan = self.plan if self.plan.given is None else replace(self.plan, given=fixed)
         names = None if self.names is None else [self.names[j] for j in at.tolist()]
         return self._with(
-            plan=plan, moments=shapes.only(self.moments, terms), fixed=fixed, names=names
+            plan=plan,
+            moments=shapes.only(self.moments, terms),
+            fixed=fixed,
+            names=names,
+            judge=None,
         )
 
     def _with(self, **changes: Any) -> State:
@@ -373,8 +416,18 @@ class State:
         if link and cached[1].link is None:
             found = cached[1]
             linked = link_of(self.moments, found.classes, options, found.solution)
-            cached = self._scores = key, replace(found, link=linked)
+            corrected = self.calibration if options.calibrate else None
+            cached = self._scores = key, replace(found, link=linked, calibration=corrected)
         return cached[1]
+
+    def judging(self, options: Options) -> Scores | None:
+        """Scores with their exact link, classes as they came; None if there are no two classes."""
+        classes = Classes.as_arrived(self.moments)
+        if classes.seen.sum() < 2:
+            return None
+        found = scores_of(self.moments, classes, options)
+        link = link_of(self.moments, classes, options, found.solution)
+        return replace(found, link=link, fixed=self.fixed)
 
     # Single rows
 
@@ -421,3 +474,10 @@ class State:
             return None
         mapped: Vector = self.fixed.transform(row[None])[0]
         return mapped if np.abs(mapped).max() <= LARGEST else None
+
+
+def _added(one: Calibration | None, two: Calibration | None) -> Calibration | None:
+    """Verdicts of both, if there are any."""
+    if one is None or two is None:
+        return two if one is None else one
+    return one.merged(two)

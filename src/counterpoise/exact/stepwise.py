@@ -105,4 +105,4 @@ def _fixed(
     for k, mine in enumerate(rows_of):
         codes[mine] = k
     f = progressive.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed)
-    return f, State(state.plan, moments, declared, fixed)
+    return f, State(state.plan, moments, declared, fixed, calibration=state.calibration)

@@ -29,9 +29,13 @@ AUTO = "auto"
 
 
 def made(options: Mapping[str, Any], columns: Columns) -> Model:
-    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses."""
+    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses.
+
+    A stream has an order, and people want to know how likely something is: unless it is said
+    otherwise, rows are judged before they are learned.
+    """
     if options.get("features") != AUTO:
-        return BalancedRidgeClassifier(**options)
+        return BalancedRidgeClassifier(**{"calibrate": True, **options})
     _require_open(options, columns)
     return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
 
@@ -207,6 +211,7 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
         ("scale", (" scales by itself",)),
         ("class_weight", costs),
         ("fit_intercept", (" has a constant",)),
+        ("calibrate", (" does not judge its probabilities",)),
         ("weight", (" counts rows",)),
     ):
         if name in given:

@@ -89,6 +89,15 @@ def _condition(model: BalancedRidgeClassifier) -> float:
     return condition(state.moments, state.classes, model.options_, model.ridge_)
 
 
+def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
+    """Rows that were judged before they were learned, and the calibration error that they show."""
+    found = model.state_.calibration
+    if found is None or not found.rows or not model.calibrate:
+        return None
+    before, after = found.errors()
+    return {"rows": found.rows, "error": before, "corrected": after}
+
+
 def described(stored: Stored) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
@@ -129,6 +138,7 @@ def described(stored: Stored) -> dict[str, Any]:
         "kinds": encoding.kinds,
         "ridge": answering(stored).ridge_ if fitted else None,
         "condition": _condition(answering(stored)) if fitted else None,
+        "calibration": _verdicts(answering(stored)) if fitted else None,
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}

@@ -224,8 +224,8 @@ class Learner:
     def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
         """Learn a chunk of the input ``key`` that was just encoded."""
         if encoded.X.shape[0] and self.model is not None:
-            found = scored(self.model, self.rows, encoded, self.chunk_rows)
-            taught(self.model, encoded.X, encoded.y, encoded.weight)
+            found, verdicts = scored(self.model, self.rows, encoded, self.chunk_rows)
+            taught(self.model, encoded.X, encoded.y, encoded.weight, verdicts)
             self._classes, before = self.model.classes_.tolist(), self._classes
             window = self.recent if self._classes == before else None
             rows = self.rows + chunk.rows

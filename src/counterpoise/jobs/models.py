@@ -5,16 +5,22 @@ from __future__ import annotations
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.state import State
 from counterpoise.jobs.store import Stored
 
 Model = BalancedRidgeClassifier | ChoosingClassifier
 
 
-def taught(model: Model, X: Rows, y: Labels, weight: Vector | None) -> None:
-    """Let a model learn rows X (n, d); one that chooses counts rows, and knows no weights."""
+def taught(
+    model: Model, X: Rows, y: Labels, weight: Vector | None, verdicts: Calibration | None = None
+) -> None:
+    """Let a model learn rows X (n, d), and what was said of them before.
+
+    One that chooses counts rows, and knows neither weights nor verdicts.
+    """
     if isinstance(model, BalancedRidgeClassifier):
-        model.partial_fit(X, y, sample_weight=weight)
+        model.learn_judged(X, y, weight, verdicts)
     else:
         model.partial_fit(X, y)
 

@@ -16,7 +16,9 @@ import numpy as np
 from counterpoise.arrays import Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded
+from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import problems
+from counterpoise.exact.judging import verdict
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.models import Model, taught
 from counterpoise.jobs.ranks import standing
@@ -55,22 +57,32 @@ def most(problems: int) -> int:
     return min(WINDOW, NUMBERS // problems)
 
 
-def scored(model: Model, before: int, rows: Encoded, chunk_rows: int) -> list[tuple[Any, Matrix]]:
-    """Score the rows of a chunk, or some of them, before they are learned.
+def scored(
+    model: Model, before: int, rows: Encoded, chunk_rows: int
+) -> tuple[list[tuple[Any, Matrix]], Calibration | None]:
+    """Score the rows of a chunk before they are learned, some of them if nobody is to judge them.
 
-    Return the classes that the model knew, and how the rows stand, (n, problems), piece by piece.
+    Return the classes that the model knew, and how the rows stand, (n, problems), piece by piece;
+    and the verdicts on them, if the model calibrates.
     """
+    verdicts = Calibration.empty() if getattr(model, "calibrate", False) else None
     if not rows.X.shape[0] or (before // chunk_rows) % _every(model):
-        return []
+        return [], None
+    step = 1
     if before >= max(WINDOW, rows.X.shape[0]):
         step = max(1, chunk_rows // SAMPLE)
+    if verdicts is None:
         rows = rows._replace(X=rows.X[::step], y=rows.y[::step], weight=None)
+    found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever predicts is told
-        return [
-            (scores.classes.labels.tolist(), standing(f, scores))
-            for _, f, scores in progressive(model, before, rows)
-        ]
+        for piece, f, scores in progressive(model, before, rows):
+            if verdicts is not None:
+                weight = None if rows.weight is None else rows.weight[piece]
+                verdicts = verdicts.merged(verdict(scores, f, rows.y[piece], weight))
+                f = f[::step]
+            found.append((scores.classes.labels.tolist(), standing(f, scores)))
+    return found, verdicts
 
 
 def _every(model: Model) -> int:

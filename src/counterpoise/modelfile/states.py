@@ -7,6 +7,7 @@ from typing import Any
 from counterpoise.exact.classes import union
 from counterpoise.exact.state import Plan, State
 from counterpoise.modelfile import options
+from counterpoise.modelfile.calibrations import calibration_from, with_calibration
 from counterpoise.modelfile.container import Contents, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.modelfile.maps import map_from, with_map, without_map
@@ -18,6 +19,8 @@ def contents_of(estimator: Any, state: State) -> Contents:
     arrays, facts = pack(state.moments, state.plan.half_life is not None)
     facts["declared"] = plain_labels(state.declared)
     contents = options.contents_of(estimator, arrays, facts)
+    if state.calibration is not None and state.calibration.rows:
+        contents = with_calibration(contents, state.calibration)
     if state.plan.text is None:
         return contents
     given = state.plan.given is not None
@@ -27,13 +30,18 @@ def contents_of(estimator: Any, state: State) -> Contents:
 def state_of(contents: Contents, plan: Plan) -> State:
     """What was learned, from a file; a map that was given is in the file and not in the plan."""
     wanted = {"labels", "declared", "features", "extremes"}
-    require(set(contents.facts) == wanted | ({"map"} if plan.text else set()), "unexpected facts")
+    wanted |= {"map"} if plan.text else set()
+    require(set(contents.facts) - {"calibration"} == wanted, "unexpected facts")
     plain, mapped = without_map(contents)
+    plain, calibration = calibration_from(plain)
     moments = unpack(plain, plan.extremes, plan.half_life is not None)
+    if calibration is not None:
+        strange = set(calibration.labels.tolist()) - set(moments.labels[moments.n > 0].tolist())
+        require(not strange, "verdicts on a class that was never seen")
     declared = labels_of(contents.facts["declared"])
     union(declared, moments.labels)
     if plan.text is None:
         require(not mapped, "a map that is not used")
-        return State(plan, moments, declared)
+        return State(plan, moments, declared, calibration=calibration)
     fixed, warmup = map_from(mapped, contents.facts["map"], contents.options["features"], moments)
-    return State(plan, moments, declared, fixed, warmup)
+    return State(plan, moments, declared, fixed, warmup, calibration=calibration)

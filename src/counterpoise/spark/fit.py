@@ -16,7 +16,9 @@ from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError, Remedy
+from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
+from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
 from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planned
@@ -78,7 +80,8 @@ def fit(
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
     **options
-        Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
+        Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. A frame has no order, so
+        that with ``calibrate`` its rows are not judged.
 
     Returns
     -------
@@ -218,7 +221,7 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
 
 
 def learned(
-    plan: Plan, encoding: Encoding, options: Mapping[str, Any]
+    plan: Plan, encoding: Encoding, options: Mapping[str, Any], judge: Scores | None = None
 ) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.
 
@@ -230,6 +233,8 @@ def learned(
         How its columns become features.
     options : mapping
         Parameters of the classifier.
+    judge : Scores, optional
+        By which rows are judged, with a link.
 
     Returns
     -------
@@ -252,7 +257,10 @@ def learned(
                     dropped += int((~one.kept).sum())
                     if one.X.shape[0]:
                         model = model or BalancedRidgeClassifier(**options)
-                        model.partial_fit(one.X, one.y, sample_weight=one.weight)
+                        verdicts = None
+                        if judge is not None:
+                            verdicts = verdict(judge, judge.of(one.X), one.y, one.weight)
+                        model.learn_judged(one.X, one.y, one.weight, verdicts)
                         _require_few(model, encoding)
         except ValueError as error:
             yield _batch(PART, [(part, _words(error), 0, b"")], large)

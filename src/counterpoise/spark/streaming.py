@@ -53,7 +53,8 @@ class ModelSink:
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
     **options
-        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`.
+        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` each batch
+        but the first is judged by the model before it.
 
     Examples
     --------
@@ -166,7 +167,9 @@ class ModelSink:
             wide = before.model.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
-            model, dropped = learned(plan, encoding, {**self.options, "features": wide.features_})
+            judge = wide.scores_ if wide.calibrate else None  # it does not know this batch
+            options = {**self.options, "features": wide.features_}
+            model, dropped = learned(plan, encoding, options, judge)
             model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped

@@ -1,0 +1,226 @@
+"""Calibration: what the exact link said of rows before they were learned, and what came of it.
+
+Each row is judged by a model that does not know it. Of every class k the logarithm of its odds,
+
+    l = log P(k | x) − log P(not k | x)     under the frequencies of the stream,
+
+is counted in one of 64 bins of asinh(l), apart for rows of the class and of the rest. From these
+counts alone follows how such odds should have been told,
+
+    z(l) = w₀ + w₁ l + w₂ l|l|/4,
+
+a logistic regression with a normal prior about (0, 1, 0): without a row nothing changes. Where z
+would rise by less than FLAT it rises by FLAT, so that it never falls. Counts of two streams add
+up. They hold no features, do not fade, and cannot be taken back row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.exact.labels import joined
+
+BINS = 64
+EDGES = np.linspace(-4.0, 4.0, BINS - 1)  # of asinh(l)
+REACH = 50.0  # beyond it, odds are as good as certain
+START = np.array([0.0, 1.0, 0.0])
+PRIOR = 1.0 / np.square([1.0, 0.5, 0.5])
+FLAT = 0.05
+MOST = 1e9  # rows that the fit reckons with: more of them tell no more digits
+Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Counts of judged rows, by label: a value that is never changed.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        Classes that somebody has judged, in any order.
+    counts : ndarray of shape (c, 2, 64)
+        Weight of the rows of the rest, and of the class, in each bin. Of two classes each one
+        mirrors the other.
+    sums : ndarray of shape (c, 64)
+        Sum of l over these rows.
+    rows : int
+        Number of rows that were judged.
+    """
+
+    labels: Labels
+    counts: Counts
+    sums: Matrix
+    rows: int = 0
+
+    @classmethod
+    def empty(cls) -> Calibration:
+        """Nothing judged yet."""
+        return cls(np.empty(0), np.zeros((0, 2, BINS)), np.zeros((0, BINS)))
+
+    @classmethod
+    def of(
+        cls, labels: Labels, seen: Flags, p: Matrix, y: Labels, weight: Vector | None
+    ) -> Calibration:
+        """What became of rows with these probabilities p (n, c).
+
+        Classes that were not seen when p was told are not judged, nor are their rows: nobody can
+        foresee them.
+        """
+        labels, logit = labels[seen], log_odds(p[:, seen])
+        slot = {label: k for k, label in enumerate(labels.tolist())}
+        codes = np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
+        known = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
+        if not known.any() or len(labels) < 2:
+            return cls.empty()
+        logit, codes = logit[known], codes[known]
+        w = np.ones(len(logit)) if weight is None else weight[known]
+        bins = np.searchsorted(EDGES, np.arcsinh(logit))
+        counts, sums = np.empty((len(labels), 2, BINS)), np.empty((len(labels), BINS))
+        for k in range(len(labels)):
+            cell = bins[:, k] + BINS * (codes == k)
+            counts[k] = np.bincount(cell, w, 2 * BINS).reshape(2, BINS)
+            sums[k] = np.bincount(bins[:, k], w * logit[:, k], BINS)
+        return cls(labels, counts, sums, len(logit))
+
+    def merged(self, other: Calibration) -> Calibration:
+        """Counts of both."""
+        if not other.rows or not self.rows:
+            return self if self.rows else other
+        slot = {label: k for k, label in enumerate(self.labels.tolist())}
+        theirs = other.labels.tolist()
+        new = np.array([label not in slot for label in theirs], dtype=bool)
+        labels = joined(self.labels, other.labels[new])
+        more = len(labels) - len(self.labels)
+        counts = np.concatenate([self.counts, np.zeros((more, 2, BINS))])
+        sums = np.concatenate([self.sums, np.zeros((more, BINS))])
+        slot = {label: k for k, label in enumerate(labels.tolist())}
+        at = [slot[label] for label in theirs]
+        counts[at] += other.counts
+        sums[at] += other.sums
+        return Calibration(labels, counts, sums, self.rows + other.rows)
+
+    def among(self, labels: Labels) -> Calibration:
+        """Counts of these classes only; nothing at all is left if one of them alone is."""
+        kept = set(labels.tolist())
+        at = [k for k, label in enumerate(self.labels.tolist()) if label in kept]
+        if len(at) == len(self.labels):
+            return self
+        if len(at) < 2:
+            return Calibration.empty()
+        return replace(self, labels=self.labels[at], counts=self.counts[at], sums=self.sums[at])
+
+    # Looking
+
+    @cached_property
+    def weights(self) -> Matrix:
+        """w₀, w₁ and w₂ of each class, of shape (c, 3)."""
+        return np.array([_fitted(*one) for one in zip(self.counts, self.sums, strict=True)])
+
+    def probabilities(self, p: Matrix, labels: Labels, seen: Flags) -> Matrix:
+        """Probabilities p (n, c) of the exact link, as they should have been told."""
+        if not self.rows or seen.sum() < 2:
+            return p
+        slot = {label: k for k, label in enumerate(self.labels.tolist())}
+        found = [slot.get(label) for label in labels.tolist()]
+        if len(labels) == 2:
+            w = START if found[1] is None else self.weights[found[1]]
+            z = calibrated(log_odds(p)[:, 1], w)
+            return np.stack([_logistic(-z), _logistic(z)], axis=1)
+        logit, result = log_odds(p), np.zeros_like(p)
+        for k in np.flatnonzero(seen):
+            at = found[k]
+            result[:, k] = _logistic(
+                calibrated(logit[:, k], START if at is None else self.weights[at])
+            )
+        result /= result.sum(axis=1, keepdims=True)
+        return result
+
+    def errors(self) -> tuple[float, float]:
+        """Calibration error of the exact link and of the corrected one, over the bins.
+
+        That is how far the share of the class is from its mean probability in each bin, on average
+        over the rows that were judged and the classes.
+        """
+        told = []
+        for (rest, ones), sums, w in zip(self.counts, self.sums, self.weights, strict=True):
+            total = rest + ones
+            at = total > 0
+            logit, share = sums[at] / total[at], ones[at] / total[at]
+            weight = total[at] / total[at].sum()
+            said = (_logistic(logit), _logistic(calibrated(logit, w)))
+            told.append([float(weight @ np.abs(share - q)) for q in said])
+        before, after = np.mean(told, axis=0)
+        return float(before), float(after)
+
+
+def log_odds(p: Matrix) -> Matrix:
+    """Logarithm of the odds of each class against the rest, of shape (n, c), within ±REACH."""
+    rest = p[:, ::-1] if p.shape[1] == 2 else p.sum(axis=1, keepdims=True) - p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logit = np.log(p) - np.log(np.maximum(rest, 0.0))
+    clipped: Matrix = np.clip(np.nan_to_num(logit, nan=0.0), -REACH, REACH)
+    return clipped
+
+
+def calibrated(logit: Vector, w: Vector) -> Vector:
+    """z(l), which rises everywhere: where its slope w₁ + w₂|l|/2 is below FLAT, FLAT it is."""
+    w0, w1, w2 = (float(value) for value in w)
+    a, sign = np.abs(logit), np.sign(logit)
+    if w1 >= FLAT and w2 >= 0.0:
+        z = w0 + w1 * logit + w2 * logit * a / 4.0
+    elif w1 >= FLAT:  # the curve first, then a straight line
+        c = np.minimum(a, 2.0 * (FLAT - w1) / w2)
+        z = w0 + sign * (w1 * c + w2 * c * c / 4.0 + FLAT * (a - c))
+    elif w2 <= 0.0:
+        z = w0 + FLAT * logit
+    else:  # a straight line first, then the curve
+        turn = min(2.0 * (FLAT - w1) / w2, REACH)
+        c = np.maximum(a, turn)
+        rest = w1 * (c - turn) + w2 * (c * c - turn * turn) / 4.0
+        z = w0 + sign * (FLAT * np.minimum(a, turn) + rest)
+    risen: Vector = np.clip(z, -700.0, 700.0)
+    return risen
+
+
+def _logistic(z: Vector) -> Vector:
+    q: Vector = np.exp(-np.logaddexp(0.0, -z))
+    return q
+
+
+def _fitted(counts: Matrix, sums: Vector) -> Vector:
+    """The weights of least loss and prior for counts (2, 64) and sums (64,): Newton, halving."""
+    total = counts.sum(axis=0)
+    at = total > 0
+    if not at.any():
+        return START
+    logit = sums[at] / total[at]
+    F = np.stack([np.ones_like(logit), logit, logit * np.abs(logit) / 4.0])
+    unit = min(1.0, MOST / float(total.sum()))
+    n, ones = total[at] * unit, counts[1][at] * unit
+
+    def loss(w: Vector) -> float:
+        z = w @ F
+        data = float((n * np.logaddexp(0.0, z) - ones * z).sum())
+        return data + 0.5 * float((PRIOR * (w - START) ** 2).sum())
+
+    w = START.copy()
+    now = loss(w)
+    for _ in range(40):
+        q = _logistic(w @ F)
+        gradient = F @ (n * q - ones) + PRIOR * (w - START)
+        step = np.linalg.solve((F * (n * q * (1.0 - q))) @ F.T + np.diag(PRIOR), gradient)
+        part = 1.0
+        while part > 1e-5 and loss(w - part * step) > now:
+            part /= 2.0
+        if part <= 1e-5:
+            break
+        w = w - part * step
+        before, now = now, loss(w)
+        if before - now < 1e-9 * max(1.0, before):
+            break
+    return w

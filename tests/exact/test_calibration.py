@@ -1,0 +1,330 @@
+"""Progressive calibration: counts that add up, a curve that never falls, and odds that hold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import assert_close, stream
+from scipy.optimize import minimize
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact.calibration import BINS, FLAT, Calibration, calibrated, log_odds
+from counterpoise.modelfile.container import ModelFileError
+from counterpoise.river import BalancedRidgeClassifier as Events
+
+LABELS = np.array(["a", "b", "c"])
+ALL = np.ones(3, dtype=bool)
+
+
+def verdicts(rows=200, seed=0, labels=LABELS):
+    """Probabilities told of rows of so many labels, and what they were."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(labels), 0.3), rows) + 1e-6
+    p /= p.sum(axis=1, keepdims=True)
+    return p, labels[rng.integers(0, len(labels), rows)], rng.integers(0, 3, rows).astype(float)
+
+
+def assert_same_verdicts(one, two):
+    """Equal counts of each label, and equal sums.
+
+    A judge of 16 rows is found by iteration to some 1e-10; 1e-8 leaves a factor of 100.
+    """
+    place = {label: k for k, label in enumerate(two.labels.tolist())}
+    at = [place[label] for label in one.labels.tolist()]
+    assert len(at) == len(two.labels)
+    assert one.rows == two.rows
+    np.testing.assert_array_equal(one.counts, two.counts[at])
+    assert_close(one.sums, two.sums[at], 1e-8)
+
+
+def skewed(rows, seed, classes=2):
+    """A stream of long tails to one side, which the exact link does not reckon with."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(classes, rows, p=[0.8, *np.full(classes - 1, 0.2 / (classes - 1))])
+    return np.exp(rng.standard_normal((rows, 3)) + 1.5 * np.vstack([np.zeros(3), np.eye(3)])[y]), y
+
+
+def loss(p, y):
+    return -np.log(p[np.arange(len(y)), y]).mean()
+
+
+# The value
+
+
+@given(st.integers(0, 200), st.integers(0, 10_000))
+def test_verdicts_of_two_parts_add_up(cut, seed):
+    p, y, w = verdicts(seed=seed)
+    whole = Calibration.of(LABELS, ALL, p, y, w)
+    parts = [Calibration.of(LABELS, ALL, p[s], y[s], w[s]) for s in (slice(cut), slice(cut, None))]
+    assert_same_verdicts(parts[0].merged(parts[1]), whole)
+    assert_same_verdicts(parts[1].merged(parts[0]), whole)
+    assert whole.counts.sum() == pytest.approx(3 * w.sum())
+    assert whole.rows == (w > 0).sum()
+
+
+def test_verdicts_on_other_classes_stand_side_by_side():
+    p, y, _ = verdicts(labels=LABELS[:2])
+    two = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
+    q, z, _ = verdicts(seed=1, labels=np.array(["c", "bb"]))
+    other = Calibration.of(np.array(["c", "bb"]), ALL[:2], q, z, None)
+    both = two.merged(other)
+    assert both.labels.tolist() == ["a", "b", "c", "bb"]
+    np.testing.assert_array_equal(both.counts, np.concatenate([two.counts, other.counts]))
+    assert_same_verdicts(replace(both.among(LABELS[:2]), rows=two.rows), two)
+    assert not both.among(LABELS[:1]).rows
+
+
+def test_two_classes_mirror_each_other():
+    p, y, _ = verdicts(labels=LABELS[:2])
+    found = Calibration.of(LABELS[:2], ALL[:2], p, y, None)
+    np.testing.assert_array_equal(found.counts[0], found.counts[1, ::-1, ::-1])
+    assert_close(found.probabilities(p, LABELS[:2], ALL[:2])[:, 1],
+                 found.probabilities(p[:, ::-1], LABELS[1::-1], ALL[:2])[:, 0], 1e-8)  # fmt: skip
+
+
+def test_rows_of_a_class_that_nobody_knew_are_not_judged():
+    p, y, _ = verdicts()
+    seen = np.array([True, True, False])
+    found = Calibration.of(LABELS, seen, p, y, None)
+    assert found.labels.tolist() == ["a", "b"]
+    assert found.rows == (y != "c").sum()
+
+
+def test_without_a_verdict_nothing_changes():
+    p, _, _ = verdicts()
+    assert Calibration.empty().probabilities(p, LABELS, ALL) is p
+
+
+@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3))
+def test_the_curve_never_falls_and_is_the_formula_where_that_rises(w):
+    logit = np.linspace(-50, 50, 4001)
+    z = calibrated(logit, np.array(w))
+    told = np.abs(z) < 700  # beyond is certain enough
+    slope = (np.diff(z) / np.diff(logit))[told[1:] & told[:-1]]
+    assert (slope >= FLAT * (1 - 1e-6)).all()
+    rises = w[1] + w[2] * np.abs(logit) / 2 >= FLAT
+    if rises.all():
+        formula = w[0] + w[1] * logit + w[2] * logit * np.abs(logit) / 4
+        np.testing.assert_allclose(z, np.clip(formula, -700, 700), atol=1e-9)
+
+
+def test_the_weights_are_those_of_least_loss_and_prior():
+    p, y, w = verdicts(500)
+    found = Calibration.of(LABELS, ALL, p, y, w)
+    rest, ones = found.counts[1]
+    at = rest + ones > 0
+    logit = found.sums[1][at] / (rest + ones)[at]
+    F = np.stack([np.ones_like(logit), logit, logit * np.abs(logit) / 4])
+
+    def objective(v):
+        z = v @ F
+        data = (rest[at] * np.logaddexp(0, z) + ones[at] * np.logaddexp(0, -z)).sum()
+        return data + 0.5 * (v[0] ** 2 + 4 * (v[1] - 1) ** 2 + 4 * v[2] ** 2)
+
+    best = minimize(objective, [0, 1, 0], method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(found.weights[1], best.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("weight", [1e-30, 1e50])
+def test_a_single_bin_of_any_weight_has_a_fit(weight):
+    p = np.tile([0.3, 0.7], (5, 1))
+    y = np.array(["a", "b", "b", "b", "b"])
+    found = Calibration.of(LABELS[:2], ALL[:2], p, y, np.full(5, weight))
+    q = found.probabilities(p, LABELS[:2], ALL[:2])[0, 1]
+    assert q == pytest.approx(0.8 if weight > 1 else 0.7, abs=1e-6)
+
+
+def test_log_odds_are_finite_whatever_the_probabilities():
+    p = np.array([[0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [1e-300, 1.0, 1e-300]])
+    assert np.isfinite(log_odds(p)).all()
+    assert np.isfinite(log_odds(p[:, 1:])).all()
+
+
+# Models
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"half_life": 50.0}, {"pooling": 5.0}, {"features": "rm2"}]
+)
+@pytest.mark.parametrize("classes", [2, 4])
+def test_verdicts_do_not_depend_on_the_chunks(classes, options):
+    X, y = stream(rows=400, classes=classes)
+    w = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    whole = BalancedRidgeClassifier(calibrate=True, **options).fit(X, y, w)
+    for rows in (1, 7, 50, 200):
+        parts = BalancedRidgeClassifier(calibrate=True, **options)
+        for at in range(0, len(y), rows):
+            s = slice(at, at + rows)
+            parts.partial_fit(X[s], y[s], sample_weight=w[s])
+        assert_same_verdicts(parts.state_.calibration, whole.state_.calibration)
+    assert whole.state_.calibration.rows == (w > 0).sum() - 16
+    single = BalancedRidgeClassifier(calibrate=True, **options)
+    for x, label, weight in zip(X, y, w, strict=True):
+        single.learn_one(x, label, weight)
+    assert_same_verdicts(single.state_.calibration, whole.state_.calibration)
+
+
+def test_events_are_judged_as_rows_are_and_late_features_were_zero():
+    X, y = stream(rows=300, classes=3)
+    X[:150, 4] = 0.0
+    rows = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    events = Events(calibrate=True)
+    for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        events.learn_one({f"x{j}": v for j, v in enumerate(x) if j < 4 or i >= 150}, label)
+    assert_same_verdicts(events._state.calibration, rows.state_.calibration)
+    p = events.stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
+    np.testing.assert_allclose([p[k] for k in range(3)], rows.stream_proba(X[:1])[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_only_the_probabilities_of_the_stream_change(classes):
+    X, y = skewed(500, 0, classes)
+    plain = BalancedRidgeClassifier().fit(X, y)
+    judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    np.testing.assert_array_equal(judged.coef_, plain.coef_)
+    np.testing.assert_array_equal(judged.predict_proba(X), plain.predict_proba(X))
+    np.testing.assert_array_equal(
+        judged.classes_[judged.predict_proba(X).argmax(1)], judged.predict(X)
+    )
+    p = judged.stream_proba(X)
+    assert np.abs(p - plain.stream_proba(X)).max() > 1e-3
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    judged.calibrate = False
+    np.testing.assert_array_equal(judged.stream_proba(X), plain.stream_proba(X))
+
+
+def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
+    X, y = stream(rows=15)
+    judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    assert not judged.state_.calibration.rows
+    plain = BalancedRidgeClassifier().fit(X, y)
+    np.testing.assert_array_equal(judged.stream_proba(X), plain.stream_proba(X))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_odds_of_a_stream_with_long_tails_get_better(classes):
+    X, y = skewed(4000, 1, classes)
+    more, truth = skewed(4000, 2, classes)
+    plain = loss(BalancedRidgeClassifier().fit(X, y).stream_proba(more), truth)
+    model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    assert loss(model.stream_proba(more), truth) < 0.97 * plain
+    before, after = model.state_.calibration.errors()
+    assert after < 0.8 * before
+
+
+def test_merging_adds_verdicts_and_forgetting_leaves_them():
+    X, y = stream(rows=300, classes=3)
+    one, two = (BalancedRidgeClassifier(calibrate=True).fit(X[s], y[s])
+                for s in (slice(0, 150), slice(150, None)))  # fmt: skip
+    both = one.merge(two)
+    verdict = both.state_.calibration
+    assert_same_verdicts(verdict, one.state_.calibration.merged(two.state_.calibration))
+    both.forget(X[:10], y[:10])
+    assert_same_verdicts(both.state_.calibration, verdict)
+    gone = y == 2
+    rest = one.merge(two).forget(X[gone], y[gone])
+    assert sorted(rest.state_.calibration.labels.tolist()) == [0, 1]
+    assert np.isfinite(rest.stream_proba(X)).all()
+
+
+def test_bad_rows_change_no_verdict():
+    X, y = stream(rows=100)
+    model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    before = model.state_.calibration, model.state_.judge, model.coef_
+    bad = X.copy()
+    bad[90, 1] = np.nan
+    for rows in (bad, X * 1e300):
+        with pytest.raises(ValueError, match="feature"):
+            model.partial_fit(rows, y)
+        assert model.state_.calibration is before[0]
+        assert model.state_.judge is before[1]
+        np.testing.assert_array_equal(model.coef_, before[2])
+
+
+def test_a_copy_is_judged_as_the_original():
+    import copy
+    import pickle
+
+    X, y = stream(rows=400)
+    model = BalancedRidgeClassifier(calibrate=True).fit(X[:250], y[:250])
+    other, third = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    for one in (model, other, third):
+        one.partial_fit(X[250:], y[250:])
+        assert_same_verdicts(one.state_.calibration, model.state_.calibration)
+
+
+# Files
+
+
+@pytest.mark.parametrize("features", [None, "rm2"])
+def test_verdicts_survive_a_file(tmp_path, features):
+    X, y = stream(rows=300, classes=3)
+    names = np.array(["low", "middle", "high"])[y]
+    model = BalancedRidgeClassifier(calibrate=True, features=features).fit(X, names)
+    model.save(tmp_path / "m")
+    loaded = BalancedRidgeClassifier.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.stream_proba(X), model.stream_proba(X))
+    assert_same_verdicts(loaded.state_.calibration, model.state_.calibration)
+    loaded.partial_fit(X, names)  # judged by the model as it was loaded
+    assert loaded.state_.calibration.rows == model.state_.calibration.rows + len(X)
+
+
+def wrong(name, change):
+    def apply(contents):
+        arrays = dict(contents.arrays)
+        arrays[name] = change(arrays[name].copy())
+        return replace(contents, arrays=arrays)
+
+    return apply
+
+
+def set_at(value, *at):
+    def change(array):
+        array[at] = value
+        return array
+
+    return change
+
+
+def told(**changes):
+    def apply(contents):
+        calibration = {**contents.facts["calibration"], **changes}
+        return replace(contents, facts={**contents.facts, "calibration": calibration})
+
+    return apply
+
+
+COUNTS, SUMS = "calibration counts", "calibration sums"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        wrong(COUNTS, set_at(-1.0, 0, 0, 0)),
+        wrong(COUNTS, set_at(1e70, 0, 0, 31)),
+        wrong(COUNTS, lambda array: array[:, :, 1:]),
+        wrong(COUNTS, lambda array: array[:1]),
+        wrong(COUNTS, lambda array: array * 0.0),
+        wrong(SUMS, set_at(1e9, 0, 31)),
+        wrong(SUMS, set_at(-1e9, 1, BINS - 1)),
+        wrong(SUMS, lambda array: array[:, ::-1].copy()),
+        wrong(SUMS, lambda array: array[0]),
+        told(rows=-1),
+        told(rows=1.5),
+        told(rows=True),
+        told(labels={"type": "int64", "values": [0, 7]}),
+        told(labels={"type": "int64", "values": [0, 0]}),
+        told(more=1),
+        lambda c: replace(c, facts={**c.facts, "calibration": None}),
+        lambda c: replace(c, facts={k: v for k, v in c.facts.items() if k != "calibration"}),
+        lambda c: replace(c, arrays={k: v for k, v in c.arrays.items() if k != SUMS}),
+    ],
+)
+def test_impossible_verdicts_are_refused(change):
+    X, y = stream(rows=300)
+    contents = BalancedRidgeClassifier(calibrate=True).fit(X, y).contents()
+    BalancedRidgeClassifier.from_contents(contents)
+    with pytest.raises(ModelFileError):
+        BalancedRidgeClassifier.from_contents(change(contents))
