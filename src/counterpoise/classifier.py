@@ -258,7 +258,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         other : BalancedRidgeClassifier
-            A fitted model with the same options and features.
+            A fitted model with the same features, and the same options but for ``memory_limit`` and
+            ``calibrate``. Verdicts of both add up; this model says whether they count.
 
         Returns
         -------
@@ -289,7 +290,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         for params in (mine, theirs):
             params["features"] = text_of(params["features"])
         for name in mine:
-            if mine[name] != theirs[name] and name != "memory_limit":
+            if mine[name] != theirs[name] and name not in ("memory_limit", "calibrate"):
                 raise ValueError(
                     f"cannot merge models with different options: {name} is {mine[name]!r} here "
                     f"and {theirs[name]!r} there"

@@ -54,7 +54,7 @@ class ModelSink:
         See there too; it is fixed by the first batch that has rows.
     **options
         Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` each batch
-        but the first is judged by the model before it.
+        but the first is judged by the model before it; of a file that exists, it says whether.
 
     Examples
     --------
@@ -210,7 +210,8 @@ def settled(stored: Stored) -> Stored:
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that matter to what was learned."""
-    settled = {name: value for name, value in options.items() if name != "memory_limit"}
+    free = ("memory_limit", "calibrate")
+    settled = {name: value for name, value in options.items() if name not in free}
     return {**settled, "features": text_of(settled.get("features"))}
 
 

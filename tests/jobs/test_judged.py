@@ -1,0 +1,124 @@
+"""Rows judged by command line before they are learned: on by default, kept, merged, inspected."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import assert_close
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.jobs.learn import Learner
+from counterpoise.jobs.learn import learn as learn_inputs
+from counterpoise.streams import source
+
+
+def table(rows, seed=0):
+    """Long tails to one side, so that the exact link is wrong."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(["no", "yes"], rows, p=[0.8, 0.2])
+    X = np.exp(rng.standard_normal((rows, 3)) + 1.5 * np.eye(3)[0] * (y == "yes")[:, None])
+    return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
+
+
+def stream_of(run, model, file):
+    return pd.read_csv(io.StringIO(run("predict", model, file).out))["stream_yes"].to_numpy()
+
+
+@pytest.fixture
+def files(run):
+    for seed, name in enumerate(["one.csv", "two.csv"]):
+        table(1500, seed).to_csv(name, index=False)
+
+
+def learn(run, *files, model="m.st", more=()):
+    return run("learn", *files, "--label", "target", "-m", model, *more)
+
+
+def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
+    learn(run, "one.csv")
+    learn(run, "one.csv", model="plain.st", more=["--no-calibrate"])
+    model = BalancedRidgeClassifier.load("m.st")
+    plain = BalancedRidgeClassifier.load("plain.st")
+    assert model.calibrate
+    assert not plain.calibrate
+    assert model.state_.calibration.rows == 1500 - 16
+    assert plain.state_.calibration is None
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    rows = table(1500, 1)
+    X, truth = rows[["a", "b", "c"]].to_numpy(), (rows["target"] == "yes").to_numpy()
+    p = stream_of(run, "m.st", "two.csv")
+    np.testing.assert_allclose(p, model.stream_proba(X)[:, 1], rtol=1e-12)
+
+    def loss(p):
+        return -np.log(np.where(truth, p, 1 - p)).mean()
+
+    assert loss(p) < 0.98 * loss(stream_of(run, "plain.st", "two.csv"))
+    found = json.loads(run("inspect", "m.st", "--json").out)["calibration"]
+    assert found["rows"] == 1484
+    assert found["corrected"] < found["error"]
+    assert "rows judged\t1484" in run("inspect", "m.st").out
+    assert json.loads(run("inspect", "plain.st", "--json").out)["calibration"] is None
+
+
+def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
+    learn(run, "one.csv", more=["--no-calibrate"])
+    done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
+    assert "--calibrate is True, but m.st was learned with False" in done.err
+    learn(run, "two.csv")
+    assert BalancedRidgeClassifier.load("m.st").state_.calibration is None
+    done = learn_refused(run)
+    assert "leave --calibrate out" in done.err
+
+
+def learn_refused(run):
+    more = ["--label", "target", "-m", "auto.st", "--features", "auto", "--calibrate"]
+    return run("learn", "one.csv", *more, code=2)
+
+
+def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, files):
+    for name in ("one", "two"):
+        learn(run, f"{name}.csv", model=f"{name}.st")
+    learn(run, "two.csv", model="plain.st", more=["--no-calibrate"])
+    run("merge", "one.st", "two.st", "-o", "both.st")
+    run("merge", "one.st", "plain.st", "-o", "half.st")
+    one, two, both, half = (
+        BalancedRidgeClassifier.load(f"{name}.st").state_.calibration
+        for name in ("one", "two", "both", "half")
+    )
+    np.testing.assert_array_equal(both.counts, one.counts + two.counts)
+    np.testing.assert_array_equal(half.counts, one.counts)
+    run("forget", "both.st", "two.csv")
+    left = BalancedRidgeClassifier.load("both.st").state_.calibration
+    np.testing.assert_array_equal(left.counts, both.counts)
+
+
+def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
+    """Each chunk is judged by the model before it, which the file knows."""
+    table(1500).to_csv(tmp_path / "one.csv", index=False)
+
+    def learned(name, chunks=1000):
+        learner, seen = Learner(str(tmp_path / name), {"label": "target"}, {}, chunk_rows=100), []
+        inputs = [(source(str(tmp_path / "one.csv")), "one.csv")]
+        stop, watch = lambda: len(seen) >= chunks, lambda *chunk: seen.append(chunk)
+        learn_inputs(learner, inputs, 300, stop, watch)
+        return (tmp_path / name).read_bytes()
+
+    whole = learned("whole")
+    learned("parts", 5)
+    assert BalancedRidgeClassifier.load(tmp_path / "parts").class_count_.sum() == 500
+    assert learned("parts") == whole
+
+
+def test_weights_of_rows_count(run):
+    rows = table(600).assign(w=2.0)
+    rows.to_csv("w.csv", index=False)
+    rows.drop(columns="w").to_csv("once.csv", index=False)
+    learn(run, "w.csv", model="w.st", more=["--weight", "w", "--ridge", "0.1"])
+    learn(run, "once.csv", model="once.st", more=["--ridge", "0.1"])
+    twice, once = (
+        BalancedRidgeClassifier.load(name).state_.calibration for name in ("w.st", "once.st")
+    )
+    assert twice.rows == once.rows
+    assert_close(twice.counts.sum(), 2 * once.counts.sum())
