@@ -512,6 +512,19 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     assert stored.model.classes_.tolist() == alone.classes_.tolist()
 
 
+def test_a_batch_is_judged_by_the_model_before_it(spark, tmp_path):
+    path = str(tmp_path / "model.safetensors")
+    table = some_files(tmp_path / "in", 1)
+    half = len(table) // 2
+    sink = ModelSink(path, "y", calibrate=True)
+    sink(spark.createDataFrame(table[:half]), 0)
+    assert not stored_model(path).model.state_.calibration  # nobody could judge the first batch
+    sink(spark.createDataFrame(table[half:]), 1)
+    found = stored_model(path).model.state_.calibration
+    assert found.rows == len(table) - half
+    assert found.counts.sum() == 2.0 * found.rows  # each row in the bins of both classes
+
+
 def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
     path = str(tmp_path / "model.safetensors")
     some_files(tmp_path / "in", 2)
