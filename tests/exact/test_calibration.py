@@ -145,6 +145,7 @@ def test_log_odds_are_finite_whatever_the_probabilities():
 # Models
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"half_life": 50.0}, {"pooling": 5.0}, {"features": "rm2"}]
 )

@@ -409,6 +409,7 @@ def odd_rows():
     yield "nothing at all", np.zeros((30, 3)), np.arange(30) % 3
 
 
+@pytest.mark.slow
 @hostile_ridges
 @hostile_shapes
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def test_every_option(options, classes):
     assert_progressive(X, y, options, rows=range(first, 120))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 9])
 @pytest.mark.parametrize("classes", [2, 3, 10, 26])
 @pytest.mark.parametrize(

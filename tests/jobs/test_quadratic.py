@@ -117,6 +117,7 @@ def test_inspect_shows_means_and_spreads(run, classes):
     assert "\t".join(["feature", *heads]) in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_quadratic_models_are_judged_and_raced(run, classes):
     table(300, classes).to_csv("one.csv", index=False)
