@@ -1005,11 +1005,16 @@ def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
     learned(run, *features)
     payments(1, seed=1).drop(columns="fraud").to_csv("one.csv", index=False)
     slow = ("sklearn", "pandas", "scipy.stats")
-    program = f"{MAIN}\nimport sys; print([name for name in {slow} if name in sys.modules])"
-    # A process of its own, which has imported nothing before.
-    found = subprocess.run(
-        [sys.executable, "-c", program, "predict", MODEL, "one.csv"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert found.stdout.splitlines()[0].startswith("predicted,score,")
-    assert found.stdout.splitlines()[2:] == ["[]"]
+    program = (
+        f"{MAIN}\nimport os, sys; print([name for name in {slow} if name in sys.modules], "
+        "os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    others = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    for asked, threads in (({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")):
+        # A process of its own, which has imported nothing before.
+        found = subprocess.run(
+            [sys.executable, "-c", program, "predict", MODEL, "one.csv"],
+            capture_output=True, text=True, check=True, env=others | asked,
+        )  # fmt: skip
+        assert found.stdout.splitlines()[0].startswith("predicted,score,")
+        assert found.stdout.splitlines()[2:] == [f"[] {threads}"]

@@ -7,6 +7,9 @@ import sys
 def main() -> None:
     """Run the command, or say how to install what it needs."""
     _open_standard()
+    if "predict" in sys.argv[1:2] and "numpy" not in sys.modules:
+        # Its products are small: threads that wait for them cost more than they bring.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from counterpoise.cli.app import run
     except ImportError as error:
