@@ -23,9 +23,13 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.exact.classes import Classes
 from counterpoise.exact.moments import EPS, Moments
+from counterpoise.exact.options import Options
+from counterpoise.exact.scaling import affine
 from counterpoise.exact.solution import Linear, Quadratic
-from counterpoise.exact.solve import System, unit_diagonal, warn_of_collinear, within
+from counterpoise.exact.solve import System, cholesky, unit_diagonal, warn_of_collinear, within
+from counterpoise.exact.weighting import priors, shares
 
 ALIKE = 1e-8  # of the distances between means: less is rounding
 
@@ -73,6 +77,16 @@ class Pool:
         """Mean of each class about the centre, in scaled units."""
         return (self.moments.mean[self.slots] - self.centre) / self.s
 
+    @classmethod
+    def of(cls, moments: Moments, classes: Classes, options: Options) -> Pool:
+        """The classes that were seen, as they are asked to be told apart."""
+        slots, a = classes.slots[classes.seen], np.zeros(len(moments.n))
+        labels, N = moments.labels[slots], moments.N[slots]
+        a[slots] = shares(N, options.class_weight)
+        prior = priors(labels, N, options.class_weight, options.costs)
+        m, s = affine(moments, options.scale)
+        return cls(moments, m, s, a, slots, prior, options.intercept)
+
     def K(self) -> Matrix:
         """aW; a new array."""
         return within(self.moments, self.a, self.s)
@@ -91,9 +105,8 @@ def linear(pool: Pool, b: float) -> Linear:
     that is felt had been asked for, and those in which the means agree as well not at all.
     """
     K, e = unit_diagonal(pool.K(), b)
-    factor, failed = lapack.dpotrf(K, lower=1)
-    norm = np.abs(K).sum(axis=0).max()
-    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+    factor = cholesky(K)
+    if factor is None:
         warn_of_collinear(b)
         lam, V = np.linalg.eigh(K)
         least = len(lam) * EPS * max(lam[-1], 1.0)
@@ -141,9 +154,8 @@ def quadratic(pool: Pool, b: float, nu: float, seen: Flags) -> Quadratic:
     warned = False
     for k, K in enumerate(scatters(pool, nu)):
         K, e = unit_diagonal(K, b)
-        factor, failed = lapack.dpotrf(K, lower=1)
-        norm = np.abs(K).sum(axis=0).max()
-        if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+        factor = cholesky(K)
+        if factor is None:
             if not warned:
                 warn_of_collinear(b)
             warned = True
@@ -152,8 +164,7 @@ def quadratic(pool: Pool, b: float, nu: float, seen: Flags) -> Quadratic:
             inverse, half = V / np.sqrt(lam), 0.5 * np.log(lam).sum()
         else:
             half = np.log(np.diagonal(factor)).sum()
-            inverse = lapack.dtrtri(factor, lower=1)[0].T
-            inverse = np.triu(inverse)
+            inverse = np.triu(lapack.dtrtri(factor, lower=1)[0].T)
         # Σ = K/a: its root is that of K over √a, its determinant that of K over a^d.
         root[k] = inverse * (np.sqrt(a) / (e * s))[:, None]
         offset[k] -= half + np.log(e).sum() - 0.5 * len(s) * np.log(a)

@@ -14,6 +14,7 @@ nothing at all, so that no probability is 0 or 1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -26,9 +27,8 @@ from counterpoise.exact.discriminant import Pool
 from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
-from counterpoise.exact.scaling import affine
 from counterpoise.exact.solution import Linear, Quadratic, Solution
-from counterpoise.exact.weighting import priors, shares
+from counterpoise.exact.solve import cholesky
 
 NODES = 48  # of the Student t (benchmarks/probability.py)
 FEW = 10.0  # rows with which a class has half a say about the slope
@@ -42,17 +42,13 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     if len(slot) < 2:
         return Link.none(classes.problems)
     N = moments.N[slot]
-    weights = options.class_weight, options.costs
     rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
     evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
-    by_slot = np.zeros(len(moments.n))
-    by_slot[slot] = shares(N, options.class_weight)
-    m, s = affine(moments, options.scale)
-    pool = Pool(moments, m, s, by_slot, slot, priors(moments.labels[slot], N, *weights), "free")
+    pool = replace(Pool.of(moments, classes, options), intercept="free")
     rows = float(moments.n[slot].sum())
     if isinstance(solution, Quadratic):
         h = _own_leverage(pool, solution, float(options.pooling or 0.0))
-        slopes = [_tempered(h, pi, len(s)) for pi in (evenly, stream)]
+        slopes = [_tempered(h, pi, len(pool.s)) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     apart = solution if classes.problems == 1 else solution.only(classes.seen)
     gap, v = _margins(pool, apart)
@@ -103,10 +99,9 @@ def _margins(pool: Pool, solution: Linear) -> tuple[Matrix, Matrix]:
 
 def _inverse(V: Matrix) -> Matrix:
     """Inverse of a covariance; where it is singular, of one that just is not."""
-    factor, failed = lapack.dpotrf(V, lower=1)
-    norm = np.abs(V).sum(axis=0).max()
+    factor = cholesky(V)
     inverse: Matrix
-    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(V) * EPS:
+    if factor is None:
         lam, U = np.linalg.eigh(V)
         inverse = U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
         return inverse

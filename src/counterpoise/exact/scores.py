@@ -22,7 +22,7 @@ from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
 from counterpoise.exact.solution import Solution
 from counterpoise.exact.solve import Path, System, choose_ridge, inflation, shrinking, solve
-from counterpoise.exact.weighting import priors, shares, targets, totals
+from counterpoise.exact.weighting import targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
@@ -114,15 +114,10 @@ def path(
 def condition(moments: Moments, classes: Classes, options: Options, ridge: float) -> float:
     """Largest condition number of the systems that are solved with this ridge, in scaled units."""
     worst = 1.0
-    for K in _matrices(problem_of(moments, classes, options)):
+    for K, _ in _solved(problem_of(moments, classes, options), options):
         least, most = _ends(K, ridge)
         worst = max(worst, most / least if least else np.inf)
     return worst
-
-
-def _matrices(problem: list[System] | Pool) -> list[Matrix]:
-    """What is inverted, without the ridge."""
-    return [one.K() for one in ([problem] if isinstance(problem, Pool) else problem)]
 
 
 def _solved(problem: list[System] | Pool, options: Options) -> Iterator[tuple[Matrix, Vector]]:
@@ -220,16 +215,15 @@ def without(
 
 def problem_of(moments: Moments, classes: Classes, options: Options) -> list[System] | Pool:
     """What is solved: a problem for two classes or one for each, or all classes at once."""
+    if options.pooling is not None or (
+        classes.problems > 1 and options.multi_class == "discriminant"
+    ):
+        return Pool.of(moments, classes, options)
     seen = classes.seen
     slot, by_slot = classes.slots[seen], np.zeros(len(moments.n))
     labels, N = moments.labels[slot], moments.N[slot]
     m, s = affine(moments, options.scale)
     weights = options.class_weight, options.costs
-    if options.pooling is not None or (
-        classes.problems > 1 and options.multi_class == "discriminant"
-    ):
-        by_slot[slot] = shares(N, options.class_weight)
-        return Pool(moments, m, s, by_slot, slot, priors(labels, N, *weights), options.intercept)
     y = targets(len(seen))[:, seen]
     if len(y) > 1:
         y = y[seen]

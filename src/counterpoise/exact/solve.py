@@ -149,6 +149,15 @@ def unit_diagonal(K: Matrix, b: float) -> tuple[Matrix, Vector]:
     return K, e
 
 
+def cholesky(K: Matrix) -> Matrix | None:
+    """Lower factor of a symmetric matrix; None if it is as good as singular."""
+    factor, failed = lapack.dpotrf(K, lower=1)
+    if failed or lapack.dpocon(factor, np.abs(K).sum(axis=0).max(), uplo="L")[0] < len(K) * EPS:
+        return None
+    lower: Matrix = factor
+    return lower
+
+
 def inflation(K: Matrix, b: float) -> Vector:
     """Diagonal of (K + bI)⁻¹: how much a relative error of a feature is felt in the weights.
 
@@ -213,9 +222,8 @@ def shrinking(a: Vector, n: Vector) -> float:
 def _solve(system: System, b: float) -> tuple[float, Vector]:
     h = system.h
     K, e = unit_diagonal(system.K(), b)
-    factor, failed = lapack.dpotrf(K, lower=1)
-    norm = np.abs(K).sum(axis=0).max()
-    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
+    factor = cholesky(K)
+    if factor is None:
         return _shortest(system, b)
     right = np.column_stack([system.z / e, h / e])
     Kz, Kh = lapack.dpotrs(factor, right, lower=1)[0].T / e

@@ -11,9 +11,9 @@ import numpy as np
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.exact.scaling import affine, spread
+from counterpoise.exact.scaling import spread
 from counterpoise.exact.scores import condition
-from counterpoise.exact.solution import Linear, Quadratic
+from counterpoise.exact.solution import Linear
 from counterpoise.features.given import text_of
 from counterpoise.jobs.models import Model, answering
 from counterpoise.jobs.store import Stored
@@ -80,12 +80,7 @@ def _named(model: Model) -> str | None:
 
 def _condition(model: BalancedRidgeClassifier) -> float:
     """Largest condition number of what is inverted, in scaled units."""
-    state, solution = model.state_, model.scores_.solution
-    if isinstance(solution, Quadratic):
-        s = affine(state.moments, model.scale)[1]
-        values = np.linalg.svd(solution.root * s[:, None], compute_uv=False)
-        least = values.min(axis=1)
-        return float(np.square(values.max(axis=1) / least).max()) if least.all() else np.inf
+    state = model.state_
     return condition(state.moments, state.classes, model.options_, model.ridge_)
 
 
