@@ -445,7 +445,8 @@ class State:
             found = opened(self.moments, classes or self.classes, options, names, self.version)
             self._open = found
         if found is not None and found.version != self.version:
-            found.version, found.events.stale = self.version, True
+            found.events.changed()
+            found.version = self.version
         return found
 
     def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:
