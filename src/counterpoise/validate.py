@@ -21,6 +21,7 @@ E = TypeVar("E")
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
+LABELS = "iubU"  # kinds of arrays that can hold nothing but labels
 
 
 def rows(
@@ -112,7 +113,7 @@ def _is_plain(X: Any, y: Any) -> bool:
         and X.flags.c_contiguous
         and (
             y is None
-            or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in "iubU")
+            or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in LABELS)
         )
     )
 
@@ -234,6 +235,8 @@ def require_some_weight(weight: Vector) -> None:
 
 def require_labels(y: Labels) -> None:
     """Raise, in scikit-learn's words, if these are measurements and not labels."""
+    if y.ndim == 1 and y.dtype.kind in LABELS:
+        return
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(np.repeat(np.unique(y), 2))
