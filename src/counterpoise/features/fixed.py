@@ -69,11 +69,14 @@ class FixedMap:
         -------
         ndarray of shape (n, d)
         """
+        return self.map.apply(self.scaled(X), self.drawn)
+
+    def scaled(self, X: ArrayLike) -> Matrix:
+        """Rows as the map sees them: standardised and clipped; a new array."""
         Z = np.asarray(X, dtype=np.float64) - self.mean
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
-        np.clip(Z, -FAR, FAR, out=Z)
-        return self.map.apply(Z, self.drawn)
+        return np.clip(Z, -FAR, FAR, out=Z)
 
     @property
     def size(self) -> int:

@@ -65,6 +65,39 @@ class RandomFourier(Map):
         result *= 1.0 / np.sqrt(half)
         return result
 
+    @property
+    def degree(self) -> int:
+        """Waves are no polynomials."""
+        return 0
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        half, angle = len(drawn), X @ drawn.T
+        rate = G[:, half:] * np.cos(angle) - G[:, :half] * np.sin(angle)
+        result: Matrix = (rate / np.sqrt(half)) @ drawn
+        return result
+
+    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+        """Contributions of each feature: ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)."""
+        half = len(drawn)
+        u = way @ drawn.T
+        middle = start @ drawn.T + 0.5 * u
+        shrunk = np.sinc(u / (2.0 * np.pi)) / np.sqrt(half)
+        sine, cosine = np.sin(middle) * shrunk, np.cos(middle) * shrunk
+        result = np.empty((len(way), len(W), way.shape[1]))
+        for q, g in enumerate(W):
+            result[:, q] = (g[half:] * cosine - g[:half] * sine) @ drawn
+        result *= way[:, None]
+        return result
+
+    def turns(self, way: Matrix, drawn: Matrix) -> float:
+        """Most radians that a wave turns through."""
+        return float(np.abs(way @ drawn.T).max(initial=0.0))
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """The features themselves are not among the waves."""
+        return None
+
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, which do not depend on the features."""
         return [f"{wave} {i}" for wave in ("cos", "sin") for i in range(self.terms // 2)]

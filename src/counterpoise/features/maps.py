@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Matrix, Vector
 
 
 class Map:
@@ -45,6 +45,41 @@ class Map:
         raise NotImplementedError
 
     @property
+    def degree(self) -> int:
+        """Degree of the terms as polynomials of the features."""
+        raise NotImplementedError
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t with respect to the features, of shape (n, l).
+
+        ``G`` has shape (n, terms), or (1, terms) where it is the same for all rows.
+        """
+        raise NotImplementedError
+
+    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+        """Contributions of each feature to each W_q·terms on the way from start to start + way.
+
+        These are integrated gradients, way_j ∫ ∂(W_q·terms)/∂x_j: along a line polynomials are
+        polynomials, which few nodes integrate exactly. ``start`` has shape (1, l), ``way`` (n, l)
+        and ``W`` (q, terms); the result has shape (n, q, l).
+        """
+        result = np.zeros((len(way), len(W), way.shape[1]))
+        for t, weight in zip(*nodes(self.degree), strict=True):
+            X = start + t * way
+            for q, g in enumerate(W):
+                result[:, q] += weight * self.pulled(X, g[None], drawn)
+        result *= way[:, None]
+        return result
+
+    def turns(self, way: Matrix, drawn: Matrix) -> float:
+        """Most radians that the waves among the terms turn through on these ways; 0 for none."""
+        return 0.0
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Places of those terms that are the l features themselves; None if they are not there."""
+        raise NotImplementedError
+
+    @property
     def draws(self) -> int:
         """Random numbers per feature; 0 for most maps."""
         return 0
@@ -56,6 +91,12 @@ class Map:
     def draw_late(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""
         return np.empty((0, 1))
+
+
+def nodes(degree: int) -> tuple[Vector, Vector]:
+    """Nodes in (0, 1) and weights by which the derivative of a polynomial is integrated exactly."""
+    t, weight = np.polynomial.legendre.leggauss(max(-(-degree // 2), 1))
+    return 0.5 + 0.5 * t, 0.5 * weight
 
 
 def whole(name: str, value: Any, least: int = 1) -> None:
