@@ -124,7 +124,7 @@ def test_the_same_for_several_classes(options):
 
 def test_a_problem_without_digits_is_left_to_elimination():
     X, y = collinear()
-    worst, events = followed(X, y, {"ridge": 1e-9}, set())
+    _, events = followed(X, y, {"ridge": 1e-9}, set())
     assert events.refined.steps == 0
 
 
