@@ -1,7 +1,7 @@
 """How the site is built: ``make docs``.
 
-The source is the whole repository, of which only pages are taken: so links between documents are the
-same on the site, in an editor and where the code is shown.
+The source is the whole repository, of which only pages are taken: so links between documents are
+the same on the site, in an editor and where the code is shown.
 """
 
 import sys
@@ -11,9 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
+from figures import scraper
+
 project = "counterpoise"
 author = "The counterpoise developers"
-copyright = author
+copyright = author  # noqa: A001
 version = release = installed("counterpoise")
 
 extensions = [
@@ -68,6 +70,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "docs/gallery",
     "backreferences_dir": "docs/gallery/uses",
     "doc_module": ("counterpoise",),
+    "image_scrapers": ("matplotlib", scraper),
     "filename_pattern": "/",
     "remove_config_comments": True,
     "show_memory": False,

@@ -14,9 +14,9 @@ from check_docs import PUBLIC  # noqa: E402
 
 BENCHMARKS = """# Benchmarks
 
-Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of several
-rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them all; a command
-below, run in the folder `benchmarks`, writes its page anew.
+Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of
+several rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them
+all; a command below, run in the folder `benchmarks`, writes its page anew.
 
 | page | command |
 |---|---|
@@ -58,7 +58,9 @@ def api():
                 if inspect.isclass(getattr(module, one)) == wanted
             ]
             if found:
-                parts.append(f".. autosummary::\n   :toctree: ../api\n   :template: {template}.rst\n")
+                parts.append(
+                    f".. autosummary::\n   :toctree: ../api\n   :template: {template}.rst\n"
+                )
                 parts.append("\n".join(f"   {one}" for one in found) + "\n")
     return "\n".join(parts)
 
@@ -68,7 +70,9 @@ def benchmarks():
     rows, names = [], []
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
         title = path.read_text().splitlines()[0].lstrip("# ")
-        rows.append(f"| [{title}](../../benchmarks/results/{path.name}) | `python {path.stem}.py` |")
+        rows.append(
+            f"| [{title}](../../benchmarks/results/{path.name}) | `python {path.stem}.py` |"
+        )
         names.append(f"../../benchmarks/results/{path.stem}")
     return BENCHMARKS.format(rows="\n".join(rows), names="\n".join(names))
 
@@ -100,8 +104,10 @@ def commands():
             said = getattr(option, "help", None) if record is None else record[1]
             if getattr(option, "hidden", False) or not names:
                 continue
-            cells = [" ".join(str(cell or "").split()).replace("|", "\\|") for cell in
-                     (f"`{', '.join(names)}`", said)]
+            cells = [
+                " ".join(str(cell or "").split()).replace("|", "\\|")
+                for cell in (f"`{', '.join(names)}`", said)
+            ]
             lines.append(f"| {cells[0]} | {cells[1]} |")
         sections.append("\n".join(lines))
     return COMMANDS.format(sections="\n\n".join(sections))
