@@ -119,9 +119,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
     rng = np.random.default_rng(1)
     logit = np.sinh(np.linspace(-3.0, 1.0, 12))
     n = rng.integers(20, 200, 12).astype(float)
-    ones = np.round(
-        n / (1 + np.exp(-0.6 * logit + 0.7))
-    )  # rises everywhere, so that nothing is pooled
+    ones = np.round(n / (1 + np.exp(-0.6 * logit + 0.7)))  # rises everywhere, so that nothing is pooled
     curve = Curve.fitted(np.stack([n - ones, ones]), n * logit)
     u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
@@ -134,9 +132,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
         return (n * np.logaddexp(0, z) - ones * z).sum() + 0.5 * prior
 
     best = minimize(objective, logit, method="BFGS", options={"gtol": 1e-7})
-    np.testing.assert_allclose(
-        curve.of(logit), best.x, atol=1e-4
-    )  # what gradients by differences give
+    np.testing.assert_allclose(curve.of(logit), best.x, atol=1e-4)  # what gradients by differences give
 
 
 def test_the_curve_follows_a_rare_class_far_from_even_odds():
