@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.exact._blocks import workspace
 from counterpoise.exact._scorer import Recipe, Scorer
+from counterpoise.exact._walk import Walk
 from counterpoise.exact.classes import Classes, problems
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
@@ -30,6 +31,7 @@ from counterpoise.features.fixed import SLICE
 WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = 64  # steps of a block
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
+BOUND = 5e-10  # of the error of a score, relative to it if it is more than 1
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 
@@ -77,12 +79,15 @@ def scores(
         return np.concatenate(parts)
     rows, steps = len(X), len(X) + delay
     result = np.zeros((rows, problems(len(classes))))
-    scorer = Scorer(recipe(options, moments, classes), moments)
+    scorer = Walk(recipe(options, moments, classes), moments, BLOCK)
     at = 0
     while at < steps:
         if options.ridge != "gcv":
             stop = _next(at, rows, steps)
             if _in_blocks(options, moments, X, at, delay):
+                if scorer.walk(X, codes, delay, at, stop, BOUND, result):
+                    at = stop
+                    continue
                 work = np.empty(workspace(X.shape[1], stop - at))
                 if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
                     at = stop
