@@ -10,6 +10,7 @@ cdef class Walk(Scorer):
     cdef double a_[2]
     cdef double past[2]
     cdef double faded[256]
+    cdef int open_[256]
     cdef const double* X
     cdef const double* scored
     cdef const Py_ssize_t* codes
@@ -28,8 +29,9 @@ cdef class Walk(Scorer):
     cdef int invert(self) noexcept nogil
     cdef int solve_all(self, double tolerance) noexcept nogil
     cdef double residual(self, int i, const double* u, double length, double* out) noexcept nogil
-    cdef void absorb(self, int lane, int first, int size) noexcept nogil
-    cdef void apply(self) noexcept nogil
+    cdef int close(self, int count, double tolerance) noexcept nogil
+    cdef void absorb(self, int first, int count) noexcept nogil
+    cdef void apply(self, int count) noexcept nogil
     cdef double doubt(self) noexcept nogil
     cdef int keep_inverse(self) noexcept nogil
     cdef void learn_block(self) noexcept nogil

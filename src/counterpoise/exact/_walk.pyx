@@ -310,6 +310,9 @@ cdef class Walk(Scorer):
         self.weigh_steps()
         self.simulate(middle, False)
         self.a_[0], self.a_[1] = self.steps[4, middle], self.steps[5, middle]
+        for k in range(self.m_):  # steps so far apart will not do
+            if fabs(self.steps[4, k] / self.a_[0] - self.steps[5, k] / self.a_[1]) > 1.0:
+                return 1
         total = self.a_[0] * self.n[0] + self.a_[1] * self.n[1]
         self.b_c = self.steps[2, middle]
         self.b_n = 0.0
@@ -426,8 +429,10 @@ cdef class Walk(Scorer):
                 size, m, &self.T[0, 0], ldt, &self.root[lane, 0], &self.lanes[lane, 0],
                 &self.inverse[lane, 0]
             )
-            for k in range(2):
-                self.absorb(lane, k * m, size)
+        for i in range(m):
+            self.open_[i] = i
+        self.absorb(0, m)
+        self.absorb(m, m)
         for i in range(both):
             for l in range(basis):
                 self.g[i, l] /= self.steps[0, i % m]
@@ -443,7 +448,6 @@ cdef class Walk(Scorer):
         product(count, m, count, 1.0, &self.T[0, 0], ldt, &self.g[0, 0], ldb, 0.0,
                 &self.t[0, 0], ldt)
         off = self.doubt()
-        open_ = 0
         for i in range(m):
             # rho_x and rho_z, with their lengths
             length = inner(D, &self.B[place + i, 0], &self.w[m + i, 0])
@@ -470,31 +474,46 @@ cdef class Walk(Scorer):
             # what P itself is off by counts as if it were an error of both
             self.steps[14, i] = 4.0 * off * self.steps[11, i] * norm
             self.steps[9, i] = self.steps[14, i] + self.steps[8, i] * bound / self.steps[7, i]
-            open_ += self.steps[9, i] > tolerance * max(1.0, fabs(self.steps[10, i]))
             if self.steps[14, i] > tolerance * max(1.0, fabs(self.steps[10, i])):
                 return -1
-        rounds = 0
+        # Rounds for the steps that are still open, which stand side by side.
+        rounds, open_ = 0, self.close(m, tolerance)
         while open_:
             if rounds == ROUNDS:
                 return -1
             if rounds:
-                product(D, m, D, 1.0, &self.N_[0, 0], D, &self.y[0, 0], D, 0.0, &self.rho[0, 0], D)
-                for i in range(m):
+                product(D, open_, D, 1.0, &self.N_[0, 0], D, &self.y[0, 0], D, 0.0,
+                        &self.rho[0, 0], D)
+                for l in range(open_):
+                    off = self.steps[1, self.open_[l]]
                     for j in range(D):
-                        self.next[i, j] -= self.steps[1, i] * self.rho[i, j]
-            self.apply()
+                        self.next[l, j] -= off * self.rho[l, j]
+            self.apply(open_)
             rounds += 1
-            open_ = 0
-            for i in range(m):
-                norm = inner(D, &self.next[i, 0], &self.y[i, 0])
+            for l in range(open_):
+                i = self.open_[l]
+                norm = inner(D, &self.next[l, 0], &self.y[l, 0])
                 if not norm >= 0.0:
                     return -1
                 norm = sqrt(norm / self.steps[0, i])
-                self.steps[10, i] += inner(D, &self.w[m + i, 0], &self.y[i, 0])
-                bound = self.residual(i, &self.y[i, 0], norm, &self.next[i, 0])
+                self.steps[10, i] += inner(D, &self.w[m + i, 0], &self.y[l, 0])
+                bound = self.residual(i, &self.y[l, 0], norm, &self.next[l, 0])
                 self.steps[9, i] = self.steps[14, i] + self.steps[8, i] * bound / self.steps[7, i]
-                open_ += self.steps[9, i] > tolerance * max(1.0, fabs(self.steps[10, i]))
+            open_ = self.close(open_, tolerance)
         return rounds
+
+    cdef int close(self, int count, double tolerance) noexcept nogil:
+        """Move steps that are not exact enough to the front; returns how many there are."""
+        cdef int l, i, left = 0, D = <int> self.s.d + 1
+        for l in range(count):
+            i = self.open_[l]
+            if not self.steps[9, i] <= tolerance * max(1.0, fabs(self.steps[10, i])):
+                if left < l:
+                    self.open_[left] = i
+                    memcpy(&self.next[left, 0], &self.next[l, 0], D * sizeof(double))
+                    memcpy(&self.y[left, 0], &self.y[l, 0], D * sizeof(double))
+                left += 1
+        return left
 
     cdef double residual(
         self, int i, const double* u, double length, double* out
@@ -506,40 +525,45 @@ cdef class Walk(Scorer):
             self.steps[6, i], 1.0 / self.b_c, out
         )
 
-    cdef void absorb(self, int lane, int first, int size) noexcept nogil:
-        """g -= w K^-1 w t for the steps of a lane, whose t is seen by the rows of the block."""
-        cdef int i, l, stop = min((lane + 1) * LANES, self.m_)
-        cdef double* side = &self.side[lane, 0]
-        for i in range(lane * LANES, stop):
-            for l in range(size):
-                side[l * LANES + i % LANES] = self.t[first + i, l]
-        for i in range(stop, (lane + 1) * LANES):
-            for l in range(size):
-                side[l * LANES + i % LANES] = 0.0
-        solve_lanes(
-            size, self.m_, &self.lanes[lane, 0], &self.inverse[lane, 0], &self.root[lane, 0], side
-        )
-        for i in range(lane * LANES, stop):
-            for l in range(size):
-                self.g[first + i, l] -= side[l * LANES + i % LANES]
+    cdef void absorb(self, int first, int count) noexcept nogil:
+        """g -= w K^-1 w t for the open steps, ``first`` places further down."""
+        cdef int i, l = 0, r, lane, v, size, start
+        cdef double* side
+        while l < count:  # they are in order: those of a lane are together
+            start, lane = l, self.open_[l] // LANES
+            size = min((lane + 1) * LANES, self.m_)
+            side = &self.side[lane, 0]
+            memset(side, 0, size * LANES * sizeof(double))
+            while l < count and self.open_[l] // LANES == lane:
+                v = self.open_[l] % LANES
+                for r in range(size):
+                    side[r * LANES + v] = self.t[first + l, r]
+                l += 1
+            solve_lanes(
+                size, self.m_, &self.lanes[lane, 0], &self.inverse[lane, 0], &self.root[lane, 0],
+                side
+            )
+            for i in range(start, l):
+                v = self.open_[i] % LANES
+                for r in range(size):
+                    self.g[first + i, r] -= side[r * LANES + v]
 
-    cdef void apply(self) noexcept nogil:
-        """y = B_i^-1 rho for all steps."""
-        cdef int D = <int> self.s.d + 1, m = self.m_, i, l, lane, ldt = <int> self.T.shape[1]
+    cdef void apply(self, int count) noexcept nogil:
+        """y = B_i^-1 rho for so many open steps."""
+        cdef int D = <int> self.s.d + 1, m = self.m_, l, ldt = <int> self.T.shape[1]
         cdef int ldb = <int> self.B.shape[0]
         cdef Py_ssize_t j
         cdef double scale
-        product(D, m, D, 1.0, &self.P[0, 0], D, &self.next[0, 0], D, 0.0, &self.y[0, 0], D)
-        dgemm(b"T", b"N", &m, &m, &D, &ONE, &self.V[0, 0], &D, &self.next[0, 0], &D, &ZERO,
+        product(D, count, D, 1.0, &self.P[0, 0], D, &self.next[0, 0], D, 0.0, &self.y[0, 0], D)
+        dgemm(b"T", b"N", &m, &count, &D, &ONE, &self.V[0, 0], &D, &self.next[0, 0], &D, &ZERO,
               &self.t[0, 0], &ldt)
-        memset(&self.g[0, 0], 0, m * ldb * sizeof(double))
-        for lane in range((m + LANES - 1) // LANES):
-            self.absorb(lane, 0, min((lane + 1) * LANES, m))
-        product(D, m, m, 1.0, &self.V[0, 0], D, &self.g[0, 0], ldb, 1.0, &self.y[0, 0], D)
-        for i in range(m):
-            scale = 1.0 / self.steps[0, i]
+        memset(&self.g[0, 0], 0, count * ldb * sizeof(double))
+        self.absorb(0, count)
+        product(D, count, m, 1.0, &self.V[0, 0], D, &self.g[0, 0], ldb, 1.0, &self.y[0, 0], D)
+        for l in range(count):
+            scale = 1.0 / self.steps[0, self.open_[l]]
             for j in range(D):
-                self.y[i, j] *= scale
+                self.y[l, j] *= scale
 
     cdef double doubt(self) noexcept nogil:
         """|g - A P g| / |g| in the norm of P, for the sum g of the basis with alternating signs."""

@@ -29,9 +29,9 @@ from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
 WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
-BLOCK = 64  # steps of a block
+BLOCK = 16  # steps of a block
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
-BOUND = 5e-10  # of the error of a score, relative to it if it is more than 1
+BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 
@@ -83,13 +83,13 @@ def scores(
     at = 0
     while at < steps:
         if options.ridge != "gcv":
-            stop = _next(at, rows, steps)
+            stop = _next(at, rows, steps, moments)
             if _in_blocks(options, moments, X, at, delay):
                 if scorer.walk(X, codes, delay, at, stop, BOUND, result):
                     at = stop
                     continue
                 work = np.empty(workspace(X.shape[1], stop - at))
-                if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
+                if moments.n.sum() >= X.shape[1] and scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
                     at = stop
                     continue
             at = _plain(scorer, X, codes, delay, at, stop, result)
@@ -160,9 +160,12 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     )
 
 
-def _next(at: int, rows: int, steps: int) -> int:
+def _next(at: int, rows: int, steps: int, moments: Moments) -> int:
     """Where a block ends, and the plain path stops to ask whether blocks can take over."""
-    return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
+    size, least = BLOCK, moments.n.min()
+    while size > 8 and size > least:
+        size //= 2
+    return min((at // size + 1) * size, rows if at < rows else steps)
 
 
 def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
@@ -171,7 +174,7 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
         return False
     if options.pooling is not None:
         return False
-    if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
+    if at < delay or at >= len(X) or moments.n.min() < 1:
         return False
     if options.scale is not None:
         return True
