@@ -80,7 +80,8 @@ cdef extern from "steps.h" nogil:
         const double* weight, uint64_t* plain, uint64_t* mixed
     )
 
-cdef int ROUNDS = 14  # y_k at most
+cdef int ROUNDS = 24  # y_k at most
+cdef double WORST = 5e7  # condition of A from which elimination is more exact than an inverse
 cdef double ONE = 1.0, ZERO = 0.0, MINUS = -1.0
 
 
@@ -268,12 +269,12 @@ cdef class Walk(Scorer):
                 )
                 length = sqrt(length)
                 self.steps[6, i] = length
-                # R_i >= what is left of c_i times A
-                length *= sqrt(self.most * self.b_c)
-                self.steps[7, i] = (
-                    self.steps[0, i] - fabs(self.steps[1, i]) + low * self.most
-                    - penalty * (fabs(b - self.steps[3, i])
-                    + b * length * (2.0 + length)) / self.b_c
+                # R_i >= left A: of the classes at least c - |e|, and of the ridge what V_i and
+                # q_i leave, for q q' <= (1 + length) q_i q_i' + (1 + 1 / length) dq dq'
+                low = (low + self.steps[3, i]) / (1.0 + length + length * length)
+                self.steps[7, i] = min(
+                    self.steps[0, i] - fabs(self.steps[1, i]),
+                    min(b / (1.0 + length), low) / self.b_c
                 )
             if i == until:
                 break
@@ -304,7 +305,7 @@ cdef class Walk(Scorer):
         """Units, A and P for the steps of this block, about its middle; 1 if A is singular."""
         cdef Py_ssize_t d = self.s.d, j, i
         cdef int D = <int> d + 1, middle = self.m_ // 2, info, k
-        cdef double a, total, penalty, sum
+        cdef double total, sum, trace
         cdef double* P = &self.P[0, 0]
         self.held = 0
         self.weigh_steps()
@@ -337,6 +338,9 @@ cdef class Walk(Scorer):
             &self.own[2, 0], self.a_[0] * self.n[0], &self.own[4, 0], self.a_[1] * self.n[1],
             &self.own[5, 0], self.b_c, &self.own[3, 0], self.b_c, P
         )
+        trace = 0.0
+        for j in range(1, D):
+            trace += P[j + j * D]
         dpotrf(b"L", &D, P, &D, &info)
         if info:
             return 1
@@ -354,6 +358,8 @@ cdef class Walk(Scorer):
                 sum += fabs(P[i + j * D])
             self.most = max(self.most, sum)
         self.most = min(1.05 * self.most, 1.0 / self.b_c)
+        if self.most * trace > WORST:
+            return 1
         self.held = 1
         return 0
 

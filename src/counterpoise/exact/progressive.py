@@ -28,8 +28,8 @@ from counterpoise.exact.weighting import by_label, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
-WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
-BLOCK = 16  # steps of a block
+WIDE = 28  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
 BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
@@ -79,11 +79,12 @@ def scores(
         return np.concatenate(parts)
     rows, steps = len(X), len(X) + delay
     result = np.zeros((rows, problems(len(classes))))
-    scorer = Walk(recipe(options, moments, classes), moments, BLOCK)
+    size = next(steps for below, steps in BLOCK if below is None or X.shape[1] < below)
+    scorer = Walk(recipe(options, moments, classes), moments, size)
     at = 0
     while at < steps:
         if options.ridge != "gcv":
-            stop = _next(at, rows, steps, moments)
+            stop = _next(at, rows, steps, moments, size)
             if _in_blocks(options, moments, X, at, delay):
                 if scorer.walk(X, codes, delay, at, stop, BOUND, result):
                     at = stop
@@ -160,10 +161,9 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     )
 
 
-def _next(at: int, rows: int, steps: int, moments: Moments) -> int:
+def _next(at: int, rows: int, steps: int, moments: Moments, size: int) -> int:
     """Where a block ends, and the plain path stops to ask whether blocks can take over."""
-    size, least = BLOCK, moments.n.min()
-    while size > 8 and size > least:
+    while size > 8 and size > moments.n.min():
         size //= 2
     return min((at // size + 1) * size, rows if at < rows else steps)
 
