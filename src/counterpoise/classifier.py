@@ -28,7 +28,7 @@ from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.learned import learned_of
@@ -275,7 +275,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows)",
+                f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
         validate.require_one_type(theirs.moments.labels, mine.moments.labels)
@@ -593,8 +593,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
-                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
-                f"{state.waiting} more than so far",
+                "forget is not possible before the map is fixed, which takes "
+                f"{state.plan.rows} rows, {state.waiting} more than so far",
                 Remedy("begin with a map that is fixed, given by {}", "features"),
             )
 

@@ -156,7 +156,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w)
         elif state.fixed is None:
-            state.version += 1  # before, so that no old scores are left whenever a signal comes
+            # Before, so that no old scores are left whenever a signal comes.
+            found.version = state.version = state.version + 1
             if not found.events.learn(x, slot, w):
                 self._widen(x, y, w)
         elif self._columns.keys() >= x.keys():
@@ -300,7 +301,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         found, state = self._open, self._state
         if found is not None:
             if found.version != state.version:
-                found.version, found.events.stale = state.version, True
+                found.events.changed()
+                found.version = state.version
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:

@@ -6,7 +6,6 @@ import numpy as np
 
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import State
-from counterpoise.features import WARMUP
 
 
 def require_same_options(mine: Options, theirs: Options) -> None:
@@ -27,7 +26,7 @@ def joined(mine: State, theirs: State, limit: float) -> State:
             f"{theirs.plan.text!r} there"
         )
     if mine.warmup is not None or theirs.warmup is not None:
-        raise ValueError(f"merging must wait until the maps are fixed, by {WARMUP} events")
+        raise ValueError(f"merging must wait until the maps are fixed, by {mine.plan.rows} events")
     if not (mine.begun and theirs.begun):
         return (mine if mine.begun else theirs).copy()
     known = mine.names or []

@@ -10,7 +10,6 @@ import numpy as np
 from counterpoise.arrays import Matrix
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import Batch, State
-from counterpoise.features import WARMUP
 
 
 def require_possible(state: State, options: Options) -> None:
@@ -21,7 +20,9 @@ def require_possible(state: State, options: Options) -> None:
             "use scale='standard'"
         )
     if state.warmup is not None:
-        raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
+        raise ValueError(
+            f"unlearning must wait until the map is fixed, by {state.plan.rows} events"
+        )
 
 
 def require_known(state: State, rows: Matrix, names: list[Any], labels: list[Any]) -> None:
