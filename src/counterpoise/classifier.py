@@ -278,6 +278,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
+        validate.require_one_type(theirs.moments.labels, mine.moments.labels)
         state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):

@@ -313,7 +313,7 @@ class State:
 
     def merged(self, other: State, limit: float) -> State:
         """What was learned here, followed by what was learned there, in so many bytes."""
-        labels = union(self.moments.labels, other.moments.labels)
+        labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
         return self._with(
