@@ -69,8 +69,10 @@ cdef class Scorer:
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
         self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
-        self.width = d + (self.c + 1 if self.recipe.together else 3)
-        self.U = np.zeros((d, self.width))
+        self.width = (d + (self.c + 1 if self.recipe.together else 3) + 3) // 4 * 4
+        U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
+        U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
+        self.U = U.reshape(d, self.width)
         cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
