@@ -16,9 +16,9 @@ where c_i + e_i and c_i - e_i are alpha_ki / a_k and E_i is diagonal: b_i V_i - 
 inverse of B_i is known by the formula of Woodbury. With w~ = B_i^-1 z_i, x~ = B_i^-1 x_i and their
 residuals rho_z = -F_i w~, rho_x = -F_i x~ the score is
 
-    x'R_i^-1 z = x'w~ + x~'rho_z + rho_x'(y_0 + y_1 + ...),   y_k = B_i^-1 rho_k,   rho_k+1 = -F_i y_k
+    x'R_i^-1 z = x'w~ + x~'rho_0 + rho_x'(y_0 + y_1 + ...)
 
-and what is left out after y_k is at most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are
+with rho_0 = rho_z, y_k = B_i^-1 rho_k and rho_k+1 = -F_i y_k. What is left out after y_k is at most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are
 bounded by numbers at hand: -A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
 |E u|_P <= |E u| / b^1/2. Whether P still is the inverse of A is measured in every block.
 

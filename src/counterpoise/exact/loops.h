@@ -311,12 +311,12 @@ FUSED static inline __attribute__((always_inline)) void subtract_tile(
                                                           : sum[3][v];
 }
 
-#define IN_CACHE 160 /* rows that are cheap to read again for every four others */
+#define NEAR_ROWS 1024 /* rows that are cheap to read again for every four others */
 
 FUSED ONE_PER_CPU static int eliminate_near(
     double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
 {
-    double F[4 * IN_CACHE], inverse[IN_CACHE];
+    double F[4 * NEAR_ROWS], inverse[NEAR_ROWS];
     for (ptrdiff_t i = 0; i < d; i += 4) {
         const ptrdiff_t rows = d - i < 4 ? d - i : 4;
         double *restrict p = U + i * stride;
@@ -435,7 +435,7 @@ static int eliminate(
     double *restrict U, ptrdiff_t d, ptrdiff_t width, ptrdiff_t stride, const double *restrict tiny)
 {
 #if defined(__GNUC__)
-    if (d <= IN_CACHE && width % 4 == 0)
+    if (d <= NEAR_ROWS && width % 4 == 0)
         return eliminate_near(U, d, width, stride, tiny);
 #endif
     return eliminate_far(U, d, width, stride, tiny);

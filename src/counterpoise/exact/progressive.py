@@ -1,12 +1,15 @@
 """Exact scores at every step: what the model thought of each row just before it learned that row.
 
 Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
-stream is. Three paths, one result:
+stream is. Four paths, one result:
 
 - *plain*: each model is solved anew, by elimination. For few features, several classes, and the
   first rows of a stream.
-- *blocks*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
-  once by conjugate gradients against the true moments. For many features.
+- *walk*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
+  once from one inverse that is kept between blocks, with a bound on the error of each score. For
+  many features.
+- *gradients*: the same at once by conjugate gradients against the true moments, where that bound
+  is too large.
 - *slow*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
 """
 
@@ -126,7 +129,7 @@ def _gradients(
     moments: Moments,
     f: Matrix,
 ) -> bool:
-    """Take steps by conjugate gradients, if they converge; pointless for fewer rows than features."""
+    """Take steps by conjugate gradients, if there are rows enough and they converge."""
     if moments.n.sum() < X.shape[1] or moments.n.min() < 2:
         return False
     work = np.empty(workspace(X.shape[1], stop - at))

@@ -12,7 +12,9 @@
 
 /* Sums in whatever order is fastest, the same each time. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define SUMS __attribute__((optimize("associative-math", "no-signed-zeros", "no-trapping-math", "fp-contract=fast")))
+#define SUMS \
+    __attribute__((optimize( \
+        "associative-math", "no-signed-zeros", "no-trapping-math", "fp-contract=fast")))
 #else
 #define SUMS
 #endif
@@ -175,7 +177,8 @@ FUSED ONE_PER_CPU static void solve_lanes(
 }
 
 /* a'b. */
-SUMS ONE_PER_CPU static double inner(ptrdiff_t n, const double *restrict a, const double *restrict b)
+SUMS ONE_PER_CPU static double inner(
+    ptrdiff_t n, const double *restrict a, const double *restrict b)
 {
     double sum = 0.0;
     for (ptrdiff_t j = 0; j < n; j++)
