@@ -120,8 +120,8 @@ if __name__ == "__main__":
     against = (
         "Vowpal Wabbit was not installed."
         if driver is None
-        else f"At d = {PEER_WIDTH} arrays take {driver['exact']:.2f} microseconds a row, and Vowpal "
-        f"Wabbit's driver on a text file {driver['driver']:.2f} (elapsed time): "
+        else f"At d = {PEER_WIDTH} arrays take {driver['exact']:.2f} microseconds a row, and "
+        f"Vowpal Wabbit's driver on a text file {driver['driver']:.2f} (elapsed time): "
         f"{driver['driver'] / driver['exact']:.2f} times as long."
     )
     report.write(
@@ -136,8 +136,8 @@ if __name__ == "__main__":
         "What the blocks did. Blocks that were given up went to conjugate gradients or to "
         "elimination: the first rows of a stream, where every row changes the model much.",
         report.table(["d", "blocks", "rounds a block", "inverses", "given up"], did),
-        f"{CLASSES} classes at d = {CLASSES_WIDTH}, n = {CLASSES_ROWS:,}, over {CLASSES} streams of "
-        "one class against the rest, with the same rows; both by elimination.",
+        f"{CLASSES} classes at d = {CLASSES_WIDTH}, n = {CLASSES_ROWS:,}, over {CLASSES} streams "
+        "of one class against the rest, with the same rows; both by elimination.",
         report.table(
             ["", "microseconds", "over the streams", "at most"],
             [

@@ -17,7 +17,7 @@ cdef class Walk(Scorer):
     cdef double[:, ::1] own         # anchor, centre, 1 / s, q, nu_0, nu_1, and workspace
     cdef double[:, ::1] simulated   # means (2), diagonals (2), m, v, lows, highs
     cdef double[:, ::1] P, A, N_, B, V, G, E, dq, rho, y, next, w, Nw, T, g, z, t
-    cdef double[:, ::1] lanes, inverse, root, side, steps, weight, K, deltas
+    cdef double[:, ::1] lanes, inverse, root, side, steps, weight, K, deltas, sums, first
     cdef double[::1] ones
     cdef Py_ssize_t[::1] rows
 
@@ -29,6 +29,7 @@ cdef class Walk(Scorer):
     cdef int invert(self) noexcept nogil
     cdef int solve_all(self, double tolerance) noexcept nogil
     cdef double residual(self, int i, const double* u, double length, double* out) noexcept nogil
+    cdef void sum_up(self, int count) noexcept nogil
     cdef int close(self, int count, double tolerance) noexcept nogil
     cdef void absorb(self, int first, int count) noexcept nogil
     cdef void apply(self, int count) noexcept nogil

@@ -18,8 +18,8 @@ residuals rho_z = -F_i w~, rho_x = -F_i x~ the score is
 
     x'R_i^-1 z = x'w~ + x~'rho_0 + rho_x'(y_0 + y_1 + ...)
 
-with rho_0 = rho_z, y_k = B_i^-1 rho_k and rho_k+1 = -F_i y_k. What is left out after y_k is at most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are
-bounded by numbers at hand: -A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
+with rho_0 = rho_z, y_k = B_i^-1 rho_k and rho_k+1 = -F_i y_k. What is left out after y_k is at
+most |rho_x| |rho_k+1|, in the norm of R_i^-1. Both lengths are bounded by numbers at hand: -A <= N <= A and P <= 1/b, so that |N u|_P <= |u|_A and
 |E u|_P <= |E u| / b^1/2. Whether P still is the inverse of A is measured in every block.
 
 When a block is learned, P takes its rows in. It is computed anew when the steps need more y_k than
@@ -59,6 +59,10 @@ cdef extern from "steps.h" nogil:
     double perturb(
         Py_ssize_t D, const double* u, const double* E, const double* dq, const double* q,
         double p, double beta, double most, double moved, double inverse_b, double* out
+    )
+    double reorigin(
+        Py_ssize_t D, const double* u, const double* dq, const double* g, double a,
+        double moved, double length, double* out
     )
     void eliminate_lanes(
         Py_ssize_t size, Py_ssize_t m, const double* T, Py_ssize_t ldt, const double* w,
@@ -112,7 +116,8 @@ cdef class Walk(Scorer):
         self.lanes = np.zeros((lanes, m * m * LANES))
         self.inverse, self.root, self.side = np.zeros((3, lanes, m * LANES))
         self.steps = np.zeros((16, m + 1))
-        self.weight = np.zeros((m, m))
+        self.weight, self.sums = np.zeros((m, m)), np.zeros((2, m))
+        self.first = np.zeros((0 if self.recipe.constant else m, D))
         self.K = np.zeros((m, m))
         self.deltas = np.zeros((m, d))
         self.ones = np.ones(m)
@@ -202,6 +207,7 @@ cdef class Walk(Scorer):
                 size /= n[k]
                 self.steps[4 + k, i] = size * past[k]
                 self.steps[12 + k, i] = size
+            self.steps[15, i] = total
             self.steps[2, i] = (
                 self.recipe.rows * squares / total if self.recipe.rows > 0.0 else self.recipe.b
             )
@@ -262,20 +268,30 @@ cdef class Walk(Scorer):
                     v[j] = 1.0
             if ridges:
                 b = self.steps[2, i]
-                penalty = 1.0 if self.recipe.penalized else 0.0
+                penalty = 0.0 if self.recipe.constant and not self.recipe.penalized else 1.0
                 length = ridge_of_step(
                     d, v, m, &self.own[2, 0], &self.own[1, 0], &self.own[3, 0], b,
                     self.steps[3, i], penalty, &self.E[i, 0], &self.dq[i, 0], &low
                 )
                 length = sqrt(length)
                 self.steps[6, i] = length
-                # R_i >= left A: of the classes at least c - |e|, and of the ridge what V_i and
-                # q_i leave, for q q' <= (1 + length) q_i q_i' + (1 + 1 / length) dq dq'
-                low = (low + self.steps[3, i]) / (1.0 + length + length * length)
-                self.steps[7, i] = min(
-                    self.steps[0, i] - fabs(self.steps[1, i]),
-                    min(b / (1.0 + length), low) / self.b_c
-                )
+                if not self.recipe.constant:
+                    # X'aX <= (1 + s) X_i'a X_i + (1 + 1 / s) a dq dq' about the other origin
+                    share = sqrt(self.steps[15, i] * self.most) * length
+                    self.steps[7, i] = (
+                        min(
+                            self.steps[0, i] - fabs(self.steps[1, i]),
+                            (low + self.steps[3, i]) / self.b_c
+                        ) - share - share * share
+                    ) / (1.0 + share)
+                else:
+                    # R_i >= left A: of the classes at least c - |e|, and of the ridge what V_i and
+                    # q_i leave, for q q' <= (1 + length) q_i q_i' + (1 + 1 / length) dq dq'
+                    low = (low + self.steps[3, i]) / (1.0 + length + length * length)
+                    self.steps[7, i] = min(
+                        self.steps[0, i] - fabs(self.steps[1, i]),
+                        min(b / (1.0 + length), low) / self.b_c
+                    )
             if i == until:
                 break
             k = self.codes[i]
@@ -297,7 +313,7 @@ cdef class Walk(Scorer):
         """Means of the classes in the units of the walk: [1, nu_k]."""
         cdef Py_ssize_t j, k, d = self.s.d
         for k in range(2):
-            self.own[4 + k, 0] = 1.0
+            self.own[4 + k, 0] = 1.0 if self.recipe.constant else 0.0
             for j in range(d):
                 self.own[4 + k, j + 1] = (self.mean[k, j] - self.own[1, j]) * self.own[2, j]
 
@@ -328,6 +344,8 @@ cdef class Walk(Scorer):
             self.own[1, j] = (
                 self.a_[0] * self.n[0] * self.mean[0, j] + self.a_[1] * self.n[1] * self.mean[1, j]
             ) / total
+            if not self.recipe.constant:
+                self.own[1, j] = self.simulated[4, j]
             self.own[2, j] = 1.0 / sqrt(self.simulated[5, j])
             self.own[3, j + 1] = (
                 self.own[3, 0] * (self.simulated[4, j] - self.own[1, j]) * self.own[2, j]
@@ -338,6 +356,8 @@ cdef class Walk(Scorer):
             &self.own[2, 0], self.a_[0] * self.n[0], &self.own[4, 0], self.a_[1] * self.n[1],
             &self.own[5, 0], self.b_c, &self.own[3, 0], self.b_c, P
         )
+        if not self.recipe.constant:
+            P[0] = 1.0
         trace = 0.0
         for j in range(1, D):
             trace += P[j + j * D]
@@ -389,7 +409,7 @@ cdef class Walk(Scorer):
         # The basis: rows learned, n_k [1, nu_k], and rows scored if they are others.
         for i in range(m):
             phi = &self.B[i, 0]
-            phi[0] = 1.0
+            phi[0] = self.own[4, 0]
             for j in range(d):
                 phi[j + 1] = (
                     (self.X[i * d + j] - self.anchor[j]) - self.own[1, j]
@@ -402,7 +422,7 @@ cdef class Walk(Scorer):
             basis += m
             for i in range(m):
                 phi = &self.B[count + i, 0]
-                phi[0] = 1.0
+                phi[0] = self.own[4, 0]
                 for j in range(d):
                     phi[j + 1] = (
                         (self.scored[i * d + j] - self.anchor[j]) - self.own[1, j]
@@ -426,6 +446,8 @@ cdef class Walk(Scorer):
                 root[l * LANES] = sqrt(self.weight[i, l] / self.steps[0, i])
             self.g[m + i, place + i] = 1.0
         memcpy(&self.z[0, 0], &self.g[0, 0], m * ldb * sizeof(double))
+        if not self.recipe.constant:
+            self.sum_up(count)
         # T g: what the rows see of both; then B_i^-1 = (P - V w K^-1 w V') / c_i
         product(count, both, basis, 1.0, &self.T[0, 0], ldt, &self.g[0, 0], ldb, 0.0,
                 &self.t[0, 0], ldt)
@@ -461,10 +483,14 @@ cdef class Walk(Scorer):
                 return -1
             self.steps[11, i] = sqrt(length / self.steps[0, i])
             bound = self.residual(i, &self.w[m + i, 0], self.steps[11, i], &self.rho[i, 0])
+            if not self.recipe.constant:
+                bound += sqrt(self.most) * self.steps[6, i]
             self.steps[8, i] = bound
             for j in range(D):
                 self.w[m + i, j], self.rho[i, j] = self.rho[i, j], self.w[m + i, j]
                 self.w[m + i, j] -= self.steps[1, i] * self.Nw[m + i, j]
+                if not self.recipe.constant:
+                    self.w[m + i, j] -= self.dq[i, j]
             # now x~ is in rho and rho_x in w[m + i]
             norm = inner(count, &self.z[i, 0], &self.t[i, 0])
             if not norm >= 0.0:
@@ -473,10 +499,14 @@ cdef class Walk(Scorer):
             bound = self.residual(i, &self.w[i, 0], norm, &self.next[i, 0])
             for j in range(D):
                 self.next[i, j] -= self.steps[1, i] * self.Nw[i, j]
-            self.steps[10, i] = (
-                inner(D, &self.B[place + i, 0], &self.w[i, 0])
-                + inner(D, &self.rho[i, 0], &self.next[i, 0])
-            )
+            self.steps[10, i] = inner(D, &self.B[place + i, 0], &self.w[i, 0])
+            if not self.recipe.constant:
+                y = self.sums[1, i]
+                bound += sqrt(self.most) * self.steps[6, i] * fabs(y)
+                for j in range(D):
+                    self.next[i, j] -= y * self.dq[i, j]
+                self.steps[10, i] -= inner(D, &self.dq[i, 0], &self.w[i, 0])
+            self.steps[10, i] += inner(D, &self.rho[i, 0], &self.next[i, 0])
             # what P itself is off by counts as if it were an error of both
             self.steps[14, i] = 4.0 * off * self.steps[11, i] * norm
             self.steps[9, i] = self.steps[14, i] + self.steps[8, i] * bound / self.steps[7, i]
@@ -525,11 +555,40 @@ cdef class Walk(Scorer):
         self, int i, const double* u, double length, double* out
     ) noexcept nogil:
         """The part of -F_i u without N; returns a bound of the length of all of it."""
-        return fabs(self.steps[1, i]) * length + perturb(
+        cdef double bound = fabs(self.steps[1, i]) * length + perturb(
             self.s.d + 1, u, &self.E[i, 0], &self.dq[i, 0], &self.own[3, 0],
             self.steps[2, i] if self.recipe.penalized else 0.0, self.steps[3, i], self.most,
             self.steps[6, i], 1.0 / self.b_c, out
         )
+        if self.recipe.constant:
+            return bound
+        return bound + reorigin(
+            self.s.d + 1, u, &self.dq[i, 0], &self.first[i, 0], self.steps[15, i],
+            sqrt(self.most) * self.steps[6, i], self.sums[0, i], out
+        )
+
+    cdef void sum_up(self, int count) noexcept nogil:
+        """Sums of weighted rows and of weighted targets, about the origin of the walk.
+
+        Without a constant features count from m_i, which is not where the walk counts from.
+        """
+        cdef int D = <int> self.s.d + 1, m = self.m_, ldb = <int> self.B.shape[0], i, l, k
+        cdef double y, length
+        for i in range(m):
+            y = 0.0
+            length = (self.steps[0, i] + fabs(self.steps[1, i])) * sqrt(
+                self.a_[0] * self.n[0] + self.a_[1] * self.n[1]
+            )
+            for l in range(i):
+                y += self.z[i, l]
+                length += self.weight[i, l] * sqrt(max(self.T[l, l], 0.0))
+            for k in range(2):
+                y += self.n[k] * self.z[i, m + k]
+            self.sums[0, i], self.sums[1, i] = length, y
+            for l in range(count):
+                self.t[i, l] = fabs(self.z[i, l])
+        product(D, m, count, 1.0, &self.B[0, 0], D, &self.t[0, 0], <int> self.T.shape[1], 0.0,
+                &self.first[0, 0], D)
 
     cdef void absorb(self, int first, int count) noexcept nogil:
         """g -= w K^-1 w t for the open steps, ``first`` places further down."""
@@ -597,7 +656,7 @@ cdef class Walk(Scorer):
             along = self.a_[k] * self.n[k] * inner(D, &self.own[4 + k, 0], v)
             dgemv(b"N", &small, &small, &self.a_[k], self.s.C + k * self.s.size, &stride, u, &one,
                   &ZERO, out, &one)
-            g[0] -= along
+            g[0] -= along * self.own[4 + k, 0]
             for j in range(d):
                 g[j + 1] -= self.own[2, j] * out[j] + along * self.own[4 + k, j + 1]
         dgemv(b"N", &D, &D, &ONE, &self.P[0, 0], &D, g, &one, &ZERO, v, &one)

@@ -92,7 +92,9 @@ def scores(
                 if scorer.walk(X, codes, delay, at, stop, BOUND, result):
                     at = stop
                     continue
-                if _gradients(scorer, X, codes, delay, at, stop, moments, result):
+                if options.fit_intercept and _gradients(
+                    scorer, X, codes, delay, at, stop, moments, result
+                ):
                     at = stop
                     continue
             at = _plain(scorer, X, codes, delay, at, stop, result)
@@ -182,7 +184,7 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
 
 def _block(options: Options, moments: Moments, X: Matrix) -> int:
     """Steps of a block; 0 where blocks are not possible or do not pay."""
-    if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept:
+    if X.shape[1] < WIDE or len(moments.n) != 2:
         return 0
     if options.ridge == 0 or options.pooling is not None:
         return 0

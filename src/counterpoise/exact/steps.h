@@ -115,6 +115,24 @@ SUMS ONE_PER_CPU static double perturb(
     return sqrt(most * length) + fabs(change) * sqrt(inverse_b) + fabs(whole) * sqrt(most) * moved;
 }
 
+/* What another origin changes where there is no constant: sum a (x - m_i)(x - m_i)' is
+   sum a x x' - dq g' - g dq' + a dq dq', where g is the sum of the a x. Takes that times u from
+   `out` and returns a bound of its length, given those of dq and of g. */
+SUMS ONE_PER_CPU static double reorigin(
+    ptrdiff_t D, const double *restrict u, const double *restrict dq, const double *restrict g,
+    double a, double moved, double length, double *restrict out)
+{
+    double along = 0.0, shift = 0.0;
+    for (ptrdiff_t j = 0; j < D; j++) {
+        along += g[j] * u[j];
+        shift += dq[j] * u[j];
+    }
+    const double back = along - a * shift;
+    for (ptrdiff_t j = 0; j < D; j++)
+        out[j] += back * dq[j] + shift * g[j];
+    return fabs(back) * moved + fabs(shift) * length;
+}
+
 /* K = I + w w' o T for LANES steps, of which w is 0 beyond their own rows, eliminated. */
 FUSED ONE_PER_CPU static void eliminate_lanes(
     ptrdiff_t size, ptrdiff_t m, const double *restrict T, ptrdiff_t ldt, const double *restrict w,
