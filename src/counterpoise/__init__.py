@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from counterpoise.exact.moments import Moments
     from counterpoise.exact.scores import PrecisionWarning
     from counterpoise.risk import RiskClassifier
+    from counterpoise.table.classifier import TableClassifier
 
 __version__ = VERSION
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Moments",
     "PrecisionWarning",
     "RiskClassifier",
+    "TableClassifier",
 ]
 
 _HOMES = {
@@ -29,6 +31,7 @@ _HOMES = {
     "Moments": "exact.moments",
     "PrecisionWarning": "exact.scores",
     "RiskClassifier": "risk",
+    "TableClassifier": "table.classifier",
 }
 
 

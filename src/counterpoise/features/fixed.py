@@ -42,6 +42,9 @@ class FixedMap:
         Random numbers of the map.
     first : int
         Number of features when the map was fixed.
+    blank : tuple of (int, int, bool)
+        Features that may be missing, where another one is 1, or is not: they then are as their
+        mean. Feature, indicator, and whether that tells of presence.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class FixedMap:
     deviation: Vector
     drawn: Matrix
     first: int
+    blank: tuple[tuple[int, int, bool], ...] = ()
 
     def transform(self, X: ArrayLike) -> Matrix:
         """Map rows.
@@ -69,7 +73,10 @@ class FixedMap:
         -------
         ndarray of shape (n, d)
         """
-        Z = np.asarray(X, dtype=np.float64) - self.mean
+        rows = np.asarray(X, dtype=np.float64)
+        Z = rows - self.mean
+        for at, by, present in self.blank:
+            Z[(rows[:, by] != 0.0) != present, at] = 0.0
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
         np.clip(Z, -FAR, FAR, out=Z)
@@ -100,8 +107,14 @@ class FixedMap:
         mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
         for j in np.setdiff1d(np.arange(inputs), at):
             drawn[:, [j]] = self.map.draw_late(names[j], self.first)
-        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
         return wider, self.map.places(at, inputs)
+
+    def blanked(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FixedMap:
+        """The same map for rows in which features ``at`` may be missing, as ``by`` tells."""
+        places = np.asarray(at, dtype=int).tolist(), np.asarray(by, dtype=int).tolist()
+        seen = np.asarray(present, dtype=bool).tolist()
+        return replace(self, blank=tuple(zip(*places, seen, strict=True)))
 
     @property
     def late(self) -> Flags:
@@ -116,7 +129,7 @@ class FixedMap:
         Only late features can be left out.
         """
         mean, deviation, drawn = self.mean[at], self.deviation[at], self.drawn[:, at].copy()
-        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
         return narrower, self.map.places(at, len(self.mean))
 
     def __eq__(self, other: object) -> bool:

@@ -13,6 +13,7 @@ from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
 from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.models import answering
 from counterpoise.jobs.ranks import standing
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.streams import DataError, Mark, Source
@@ -42,7 +43,8 @@ def judged(
     for source in sources:
         wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
-            encoded = encoding.judge(chunk, None if ignore_unknown else (), optional)
+            apart = None if ignore_unknown else ()
+            encoded = encoding.judge(chunk, apart, optional, answering(stored).state_.mean)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
             if encoded.X.shape[0]:
