@@ -10,7 +10,8 @@ from samples import assert_close, stream
 from scipy.optimize import minimize
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.calibration import BINS, FLAT, Calibration, calibrated, log_odds
+from counterpoise.exact.calibration import BINS, Calibration, log_odds
+from counterpoise.exact.curve import FLAT, LEVEL, ROUGH, SLOPE, Curve
 from counterpoise.modelfile.container import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier as Events
 
@@ -97,34 +98,58 @@ def test_without_a_verdict_nothing_changes():
     assert Calibration.empty().probabilities(p, LABELS, ALL) is p
 
 
-@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3))
-def test_the_curve_never_falls_and_is_the_formula_where_that_rises(w):
+def counted(seed, rows, bins=BINS):
+    """Counts of the rest and of a class in some of the bins, and sums of l."""
+    rng = np.random.default_rng(seed)
+    middle = np.sinh(np.linspace(-4.05, 4.05, bins))
+    counts = rng.multinomial(rows, rng.dirichlet(np.full(2 * bins, 0.1))).reshape(2, bins)
+    return counts.astype(float), counts.sum(axis=0) * middle
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
+def test_the_curve_never_falls(seed, rows):
+    curve = Curve.fitted(*counted(seed, rows))
     logit = np.linspace(-50, 50, 4001)
-    z = calibrated(logit, np.array(w))
-    told = np.abs(z) < 700  # beyond is certain enough
-    slope = (np.diff(z) / np.diff(logit))[told[1:] & told[:-1]]
+    slope = np.diff(curve.of(logit)) / np.diff(logit)
     assert (slope >= FLAT * (1 - 1e-6)).all()
-    rises = w[1] + w[2] * np.abs(logit) / 2 >= FLAT
-    if rises.all():
-        formula = w[0] + w[1] * logit + w[2] * logit * np.abs(logit) / 4
-        np.testing.assert_allclose(z, np.clip(formula, -700, 700), atol=1e-9)
 
 
-def test_the_weights_are_those_of_least_loss_and_prior():
-    p, y, w = verdicts(500)
-    found = Calibration.of(LABELS, ALL, p, y, w)
-    rest, ones = found.counts[1]
-    at = rest + ones > 0
-    logit = found.sums[1][at] / (rest + ones)[at]
-    F = np.stack([np.ones_like(logit), logit, logit * np.abs(logit) / 4])
+def test_the_curve_is_that_of_least_loss_and_prior():
+    """By a general optimiser; the prior by its definition, an integral and a fitted line."""
+    rng = np.random.default_rng(1)
+    logit = np.sinh(np.linspace(-3.0, 1.0, 12))
+    n = rng.integers(20, 200, 12).astype(float)
+    ones = np.round(
+        n / (1 + np.exp(-0.6 * logit + 0.7))
+    )  # rises everywhere, so that nothing is pooled
+    curve = Curve.fitted(np.stack([n - ones, ones]), n * logit)
+    u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
-    def objective(v):
-        z = v @ F
-        data = (rest[at] * np.logaddexp(0, z) + ones[at] * np.logaddexp(0, -z)).sum()
-        return data + 0.5 * (v[0] ** 2 + 4 * (v[1] - 1) ** 2 + 4 * v[2] ** 2)
+    def objective(z):
+        delta = z - logit
+        c, a = np.polyfit(u - told @ u / told.sum(), delta, 1, w=np.sqrt(told))
+        bend = np.diff(np.diff(delta) / np.diff(u))
+        rough = (bend**2 / ((u[2:] - u[:-2]) / 2)).sum()
+        prior = ROUGH * rough + (a / LEVEL) ** 2 + (c / SLOPE) ** 2
+        return (n * np.logaddexp(0, z) - ones * z).sum() + 0.5 * prior
 
-    best = minimize(objective, [0, 1, 0], method="BFGS", options={"gtol": 1e-9})
-    np.testing.assert_allclose(found.weights[1], best.x, atol=1e-4)
+    best = minimize(objective, logit, method="BFGS", options={"gtol": 1e-7})
+    np.testing.assert_allclose(
+        curve.of(logit), best.x, atol=1e-4
+    )  # what gradients by differences give
+
+
+def test_the_curve_follows_a_rare_class_far_from_even_odds():
+    """Odds that were told as 1 to 150 are 1 to 15, those below 1 to 300 are right."""
+    logit = np.repeat([-7.0, -6.4, -5.7, -5.0, -4.4], 20_000)
+    true = np.where(logit > -5.5, logit + np.log(10.0), logit)
+    y = np.random.default_rng(0).random(len(logit)) < 1 / (1 + np.exp(-true))
+    p = np.stack([1 / (1 + np.exp(logit)), 1 / (1 + np.exp(-logit))], axis=1)
+    found = Calibration.of(np.array([0, 1]), ALL[:2], p, y.astype(int), None)
+    z = log_odds(found.probabilities(p, np.array([0, 1]), ALL[:2]))[::20_000, 1]
+    # Four standard errors of the logarithm of a count of 20 at the least, and of 190 above it.
+    np.testing.assert_allclose(z[:3], [-7.0, -6.4, -5.7], atol=0.9)
+    np.testing.assert_allclose(z[3:], np.log(10.0) + np.array([-5.0, -4.4]), atol=0.3)
 
 
 @pytest.mark.parametrize("weight", [1e-30, 1e50])

@@ -135,7 +135,7 @@ cdef class Scorer:
     cdef void scale(self) noexcept nogil:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
-        cdef double total = 0.0, off, size
+        cdef double total = 0.0, off, size, share
         if self.recipe.minmax:
             for j in range(d):
                 self.m[j] = self.low[j] - self.anchor[j]
@@ -154,13 +154,17 @@ cdef class Scorer:
             self.v[j] = 0.0
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share = self.N[k] / total
                 for j in range(d):
-                    self.m[j] += self.N[k] / total * self.mean[k, j]
+                    self.m[j] += share * self.mean[k, j]
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share, size = self.N[k] / total, self.n[k]
                 for j in range(d):
                     off = self.mean[k, j] - self.m[j]
-                    self.v[j] += self.N[k] / total * (self.s.C[k * self.s.size + j * (self.s.stride + 1)] / self.n[k] + off * off)
+                    self.v[j] += share * (
+                        self.s.C[k * self.s.size + j * (self.s.stride + 1)] / size + off * off
+                    )
         for j in range(d):
             size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
             if self.v[j] <= size * size:

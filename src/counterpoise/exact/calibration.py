@@ -5,13 +5,9 @@ Each row is judged by a model that does not know it. Of every class k the logari
     l = log P(k | x) − log P(not k | x)     under the frequencies of the stream,
 
 is counted in one of 64 bins of asinh(l), apart for rows of the class and of the rest. From these
-counts alone follows how such odds should have been told,
-
-    z(l) = w₀ + w₁ l + w₂ l|l|/4,
-
-a logistic regression with a normal prior about (0, 1, 0): without a row nothing changes. Where z
-would rise by less than FLAT it rises by FLAT, so that it never falls. Counts of two streams add
-up. They hold no features, do not fade, and cannot be taken back row by row.
+counts alone follows how such odds should have been told: :mod:`counterpoise.exact.curve`. Without a
+row nothing changes. Counts of two streams add up. They hold no features, do not fade, and cannot be
+taken back row by row.
 """
 
 from __future__ import annotations
@@ -23,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.exact.curve import Curve, logistic
 from counterpoise.exact.labels import joined
 
 BINS = 64
-EDGES = np.linspace(-4.0, 4.0, BINS - 1)  # of asinh(l)
+END = 4.0  # of asinh(l): 62 bins of one width lie between −END and END, and one beyond each
+EDGES = np.linspace(-END, END, BINS - 1)
 REACH = 50.0  # beyond it, odds are as good as certain
-START = np.array([0.0, 1.0, 0.0])
-PRIOR = 1.0 / np.square([1.0, 0.5, 0.5])
-FLAT = 0.05
-MOST = 1e9  # rows that the fit reckons with: more of them tell no more digits
+FEW = 8  # labels that are compared one by one rather than looked up
 Counts = NDArray[np.float64]
 
 
@@ -72,14 +67,14 @@ class Calibration:
         foresee them.
         """
         labels, logit = labels[seen], log_odds(p[:, seen])
-        slot = {label: k for k, label in enumerate(labels.tolist())}
-        codes = np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
+        codes = _codes(labels, y)
         known = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
         if not known.any() or len(labels) < 2:
             return cls.empty()
-        logit, codes = logit[known], codes[known]
+        if not known.all():
+            logit, codes = logit[known], codes[known]
         w = np.ones(len(logit)) if weight is None else weight[known]
-        bins = np.searchsorted(EDGES, np.arcsinh(logit))
+        bins = _bins(logit)
         counts, sums = np.empty((len(labels), 2, BINS)), np.empty((len(labels), BINS))
         for k in range(len(labels)):
             cell = bins[:, k] + BINS * (codes == k)
@@ -117,9 +112,9 @@ class Calibration:
     # Looking
 
     @cached_property
-    def weights(self) -> Matrix:
-        """w₀, w₁ and w₂ of each class, of shape (c, 3)."""
-        return np.array([_fitted(*one) for one in zip(self.counts, self.sums, strict=True)])
+    def curves(self) -> list[Curve]:
+        """How the odds of each class should have been told."""
+        return [Curve.fitted(*one) for one in zip(self.counts, self.sums, strict=True)]
 
     def probabilities(self, p: Matrix, labels: Labels, seen: Flags) -> Matrix:
         """Probabilities p (n, c) of the exact link, as they should have been told."""
@@ -128,15 +123,14 @@ class Calibration:
         slot = {label: k for k, label in enumerate(self.labels.tolist())}
         found = [slot.get(label) for label in labels.tolist()]
         if len(labels) == 2:
-            w = START if found[1] is None else self.weights[found[1]]
-            z = calibrated(log_odds(p)[:, 1], w)
-            return np.stack([_logistic(-z), _logistic(z)], axis=1)
+            z = log_odds(p)[:, 1]
+            z = z if found[1] is None else self.curves[found[1]].of(z)
+            return np.stack([logistic(-z), logistic(z)], axis=1)
         logit, result = log_odds(p), np.zeros_like(p)
         for k in np.flatnonzero(seen):
             at = found[k]
-            result[:, k] = _logistic(
-                calibrated(logit[:, k], START if at is None else self.weights[at])
-            )
+            z = logit[:, k]
+            result[:, k] = logistic(z if at is None else self.curves[at].of(z))
         result /= result.sum(axis=1, keepdims=True)
         return result
 
@@ -147,80 +141,45 @@ class Calibration:
         over the rows that were judged and the classes.
         """
         told = []
-        for (rest, ones), sums, w in zip(self.counts, self.sums, self.weights, strict=True):
+        for (rest, ones), sums, curve in zip(self.counts, self.sums, self.curves, strict=True):
             total = rest + ones
             at = total > 0
             logit, share = sums[at] / total[at], ones[at] / total[at]
             weight = total[at] / total[at].sum()
-            said = (_logistic(logit), _logistic(calibrated(logit, w)))
+            said = (logistic(logit), logistic(curve.of(logit)))
             told.append([float(weight @ np.abs(share - q)) for q in said])
         before, after = np.mean(told, axis=0)
         return float(before), float(after)
 
 
+def _codes(labels: Labels, y: Labels) -> NDArray[np.intp]:
+    """Place of each label of y among few or many labels; -1 if it is none of them."""
+    if len(labels) <= FEW:
+        codes = np.full(len(y), -1, dtype=np.intp)
+        for k, label in enumerate(labels):
+            codes[y == label] = k
+        return codes
+    slot = {label: k for k, label in enumerate(labels.tolist())}
+    return np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
+
+
+def _bins(logit: Matrix) -> NDArray[np.intp]:
+    """The bin of each logarithm of odds."""
+    place = np.arcsinh(logit)
+    place += END
+    place *= (BINS - 2) / (2.0 * END)
+    np.ceil(place, out=place)
+    return np.clip(place, 0, BINS - 1, out=place).astype(np.intp)
+
+
 def log_odds(p: Matrix) -> Matrix:
     """Logarithm of the odds of each class against the rest, of shape (n, c), within ±REACH."""
-    rest = p[:, ::-1] if p.shape[1] == 2 else p.sum(axis=1, keepdims=True) - p
     with np.errstate(divide="ignore", invalid="ignore"):
-        logit = np.log(p) - np.log(np.maximum(rest, 0.0))
+        if p.shape[1] == 2:
+            one = np.log(p[:, 1]) - np.log(p[:, 0])
+            logit = np.stack([-one, one], axis=1)
+        else:
+            rest = p.sum(axis=1, keepdims=True) - p
+            logit = np.log(p) - np.log(np.maximum(rest, 0.0))
     clipped: Matrix = np.clip(np.nan_to_num(logit, nan=0.0), -REACH, REACH)
     return clipped
-
-
-def calibrated(logit: Vector, w: Vector) -> Vector:
-    """z(l), which rises everywhere: where its slope w₁ + w₂|l|/2 is below FLAT, FLAT it is."""
-    w0, w1, w2 = (float(value) for value in w)
-    a, sign = np.abs(logit), np.sign(logit)
-    if w1 >= FLAT and w2 >= 0.0:
-        z = w0 + w1 * logit + w2 * logit * a / 4.0
-    elif w1 >= FLAT:  # the curve first, then a straight line
-        c = np.minimum(a, 2.0 * (FLAT - w1) / w2)
-        z = w0 + sign * (w1 * c + w2 * c * c / 4.0 + FLAT * (a - c))
-    elif w2 <= 0.0:
-        z = w0 + FLAT * logit
-    else:  # a straight line first, then the curve
-        turn = min(2.0 * (FLAT - w1) / w2, REACH)
-        c = np.maximum(a, turn)
-        rest = w1 * (c - turn) + w2 * (c * c - turn * turn) / 4.0
-        z = w0 + sign * (FLAT * np.minimum(a, turn) + rest)
-    risen: Vector = np.clip(z, -700.0, 700.0)
-    return risen
-
-
-def _logistic(z: Vector) -> Vector:
-    q: Vector = np.exp(-np.logaddexp(0.0, -z))
-    return q
-
-
-def _fitted(counts: Matrix, sums: Vector) -> Vector:
-    """The weights of least loss and prior for counts (2, 64) and sums (64,): Newton, halving."""
-    total = counts.sum(axis=0)
-    at = total > 0
-    if not at.any():
-        return START
-    logit = sums[at] / total[at]
-    F = np.stack([np.ones_like(logit), logit, logit * np.abs(logit) / 4.0])
-    unit = min(1.0, MOST / float(total.sum()))
-    n, ones = total[at] * unit, counts[1][at] * unit
-
-    def loss(w: Vector) -> float:
-        z = w @ F
-        data = float((n * np.logaddexp(0.0, z) - ones * z).sum())
-        return data + 0.5 * float((PRIOR * (w - START) ** 2).sum())
-
-    w = START.copy()
-    now = loss(w)
-    for _ in range(40):
-        q = _logistic(w @ F)
-        gradient = F @ (n * q - ones) + PRIOR * (w - START)
-        step = np.linalg.solve((F * (n * q * (1.0 - q))) @ F.T + np.diag(PRIOR), gradient)
-        part = 1.0
-        while part > 1e-5 and loss(w - part * step) > now:
-            part /= 2.0
-        if part <= 1e-5:
-            break
-        w = w - part * step
-        before, now = now, loss(w)
-        if before - now < 1e-9 * max(1.0, before):
-            break
-    return w

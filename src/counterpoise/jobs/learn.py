@@ -108,7 +108,7 @@ class Learner:
             if borrowed is not None:
                 del self._options["features"]
             stored, self._amended = resumed(path, columns, self._options, chunk_rows, borrowed)
-            self._take_up(stored)
+            self.take_up(stored)
         else:
             self.encoding = begun(columns, self._options, borrowed)
             self.chunk_rows = chunk_rows or CHUNK_ROWS
@@ -242,7 +242,7 @@ class Learner:
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
-        dropped = known.dropped + int((~encoded.kept).sum())
+        dropped = known.dropped + int((~encoded.kept).sum()) + chunk.skipped
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
     def finish(self) -> bool:
@@ -292,7 +292,7 @@ class Learner:
             self.forgotten,
         )
 
-    def _take_up(self, stored: Stored) -> None:
+    def take_up(self, stored: Stored) -> None:
         """Go on where a file left off."""
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window

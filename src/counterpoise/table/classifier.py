@@ -18,9 +18,8 @@ from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import DataError, Remedy
+from counterpoise.errors import DataError
 from counterpoise.exact.classes import flat
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.weighting import by_label
@@ -35,9 +34,7 @@ from counterpoise.streams.frames import FrameSource
 from counterpoise.table import labels as beside
 from counterpoise.table.course import NAME, Course
 from counterpoise.table.frames import frame_of, labels_in, named
-
-LISTS = ("drop", "keep", "numeric", "categorical", "time", "date", "classes")
-POLICIES = ("mean", "indicate", "drop", "error")
+from counterpoise.table.wishes import chunk_rows, prototype_of, wanted
 
 
 class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
@@ -568,41 +565,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _begun(self, y: Any) -> Course:
         """A learner that has learned nothing yet."""
-        for name in LISTS:
-            value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{name}={value!r} must be a list of names")
-        if self.missing not in POLICIES:
-            raise ValueError(f"missing={self.missing!r} is not one of {', '.join(POLICIES)}")
-        if self.decimal not in (".", ","):
-            raise ValueError(f"decimal={self.decimal!r} is neither . nor ,")
-        if self.time_format is not None and "%" not in self.time_format:
-            raise ValueError(f"time_format={self.time_format!r} is not like %d.%m.%Y")
-        for name, count in (self.hashed or {}).items():
-            if type(count) is not int or not 1 <= count <= 2**32:
-                raise ValueError(f"hashed[{name!r}] is {count!r}; it must be a number of features")
-        rows = self.chunk_rows
-        if not isinstance(rows, (int, np.integer)) or not 1 <= rows <= 10**7:
-            raise ValueError(f"chunk_rows={rows!r} must be a whole number from 1 to 10,000,000")
-        columns = Columns(**self._wanted(self._label(y)))
-        prototype = self._prototype()
-        prototype.check()
-        return Course(Encoding(columns), prototype, int(rows), self._guards())
-
-    def _wanted(self, label: str) -> dict[str, Any]:
-        """The fields of Columns as the parameters have them."""
-        lists = {name: tuple(sorted(set(getattr(self, name)))) for name in LISTS}
-        hashed = {name: int(count) for name, count in (self.hashed or {}).items()}
-        return {
-            **lists,
-            "label": label,
-            "weight": self.weight,
-            "hashed": hashed,
-            "seed": int(self.seed),
-            "missing": self.missing,
-            "decimal": self.decimal,
-            "time_format": self.time_format,
-        }
+        encoding = Encoding(wanted(self, self._label(y)))
+        prototype = prototype_of(self.estimator, self.weight)
+        return Course(encoding, prototype, chunk_rows(self), self._guards())
 
     def _label(self, y: Any) -> str:
         """The name of the column of labels."""
@@ -618,7 +583,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Raise if parameters say otherwise than what was learned with them."""
         before = self.learner_.encoding.columns
         label = y if isinstance(y, str) else before.label
-        now = Columns(**self._wanted(self.label or label))
+        now = wanted(self, self.label or label)
         if now != before:
             changed = [k for k, v in asdict(now).items() if asdict(before)[k] != v]
             name = changed[0]
@@ -626,26 +591,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"{name} is {getattr(now, name)!r}, but the model was learned with "
                 f"{getattr(before, name)!r}; fit again, or use a clone"
             )
-        guards = self.learner_._guards
-        guards.new_class, guards.new_columns = self.new_class, self.new_columns
-
-    def _prototype(self) -> Model:
-        """The model inside, with nothing learned."""
-        estimator = self.estimator
-        if isinstance(estimator, RiskClassifier):
-            validate.factors(estimator, "costs")
-            estimator = estimator._begun()
-        if estimator is None:
-            estimator = BalancedRidgeClassifier(calibrate=True)
-        if not isinstance(estimator, (BalancedRidgeClassifier, ChoosingClassifier)):
-            raise TypeError(
-                f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, "
-                "a ChoosingClassifier or a RiskClassifier"
-            )
-        if isinstance(estimator, ChoosingClassifier) and self.weight is not None:
-            raise DataError("a model that chooses counts rows", Remedy("leave {} out", "weight"))
-        found: Model = clone(estimator)
-        return found
+        self.learner_.allow(self.new_class, self.new_columns)
 
     def _declare(self, classes: ArrayLike) -> None:
         """Let classes appear before they are seen."""

@@ -57,8 +57,12 @@ class Course(Learner):
     def of(cls, stored: Stored, guards: Guards) -> Course:
         """Return what goes on where a file left off."""
         result = cls(stored.encoding, stored.model, stored.chunk_rows, guards)
-        result._take_up(stored)
+        result.take_up(stored)
         return result
+
+    def allow(self, new_class: bool, new_columns: bool) -> None:
+        """Say what may be new in the frames to come."""
+        self._guards.new_class, self._guards.new_columns = new_class, new_columns
 
     def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame, with weights (n,) beside it, and return their number."""

@@ -1,7 +1,4 @@
-"""The same model for river: dicts in, one event at a time; features and labels may come and go.
-
-Needs the extra ``river``: ``pip install counterpoise[river]``.
-"""
+"""BalancedRidgeClassifier: the same State as the array face's, behind river's conventions."""
 
 from __future__ import annotations
 
@@ -10,26 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-try:
-    from river import base, utils
-except ImportError as error:
-    raise ImportError(
-        "counterpoise.river needs river: pip install 'counterpoise[river]'"
-    ) from error
+from river import base, utils
 
 from counterpoise import validate
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
-from counterpoise.exact.labels import groups
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
+from counterpoise.river.frames import (
+    bad_weight,
+    grouped,
+    labels_of,
+    matrix_of,
+    numbers_of,
+    objects_of,
+    require_numbers,
+)
 from counterpoise.validate import HEAVIEST
 
 
@@ -147,13 +145,14 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if type(x) is not dict:
             x = dict(x)
         if not 0.0 <= w <= HEAVIEST:
-            raise _bad_weight(w)
+            raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w)
         elif state.fixed is None:
-            state.version += 1  # before, so that no old scores are left whenever a signal comes
+            # Before, so that no old scores are left whenever a signal comes.
+            found.version = state.version = state.version + 1
             if not found.events.learn(x, slot, w):
                 self._widen(x, y, w)
         elif self._columns.keys() >= x.keys():
@@ -173,8 +172,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         w
             Their weights, or one for all.
         """
-        rows, names = _matrix(X)
-        self._learn_rows(rows, names, _labels(y), validate.weights(_numbers(w), len(rows)))
+        rows, names = matrix_of(X)
+        self._learn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
@@ -198,11 +197,13 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
                 "use scale='standard'"
             )
         if not 0.0 <= w <= HEAVIEST:
-            raise _bad_weight(w)
+            raise bad_weight(w)
         self._refresh()
         state = self._state
         if state.warmup is not None:
-            raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
+            raise ValueError(
+                f"unlearning must wait until the map is fixed, by {state.plan.rows} events"
+            )
         # A feature that no event is left with is forgotten too, and absent means 0.
         strange = [n for n, v in x.items() if n not in self._columns and validate.number(n, v)]
         if strange or y not in state.moments.labels.tolist():
@@ -254,7 +255,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         found, state = self._open, self._state
         if found is not None:
             if found.version != state.version:
-                found.version, found.events.stale = state.version, True
+                found.events.changed()
+                found.version = state.version
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
@@ -362,7 +364,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
-        _require_numbers(rows, names)
+        require_numbers(rows, names)
         for label in labels:
             if label != label:
                 raise ValueError("a label is NaN; drop the event")
@@ -389,7 +391,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
 
     def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
-        return Batch(rows, _objects(labels), weight, _grouped)
+        return Batch(rows, objects_of(labels), weight, grouped)
 
     def _become(self, state: State) -> None:
         """Let a State take the place of this one."""
@@ -438,61 +440,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return row
 
     def _aligned(self, X: Any) -> Matrix:
-        rows, names = _matrix(X)
-        _require_numbers(rows, names)
+        rows, names = matrix_of(X)
+        require_numbers(rows, names)
         wide = np.zeros((len(rows), self._state.inputs))
         for j, name in enumerate(names):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]
         return wide
-
-
-def _grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
-    """Rows of each label, and the labels in order of arrival, of whatever type they are."""
-    labels = list(dict.fromkeys([*known.tolist(), *y.tolist()]))
-    slots = {label: k for k, label in enumerate(labels)}
-    codes = np.array([slots[label] for label in y.tolist()], dtype=np.intp)
-    same = len(labels) == len(known)
-    return groups(codes, len(labels)), known if same else _objects(labels)
-
-
-def _bad_weight(w: Any) -> ValueError:
-    return ValueError(f"w={w!r} must be a finite weight that is not negative")
-
-
-def _require_numbers(rows: Matrix, names: list[Any]) -> None:
-    bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
-    if len(bad):
-        i, j = bad[0]
-        validate.number(names[j], rows[i, j])
-
-
-def _matrix(X: Any) -> tuple[Matrix, list[Any]]:
-    frame = utils.dataframe.into_frame(X)
-    names = list(X.columns) if hasattr(X, "iloc") else list(frame.columns)
-    try:
-        rows = np.ascontiguousarray(utils.dataframe.to_numpy(frame))
-    except (TypeError, ValueError):
-        for name, column in zip(names, frame.iter_columns(), strict=True):
-            for value in column.to_list():
-                validate.number(name, value)
-        raise
-    return rows, names
-
-
-def _labels(y: Any) -> list[Any]:
-    for name in ("to_pylist", "to_list", "tolist"):
-        if hasattr(y, name):
-            return list(getattr(y, name)())
-    return list(y)
-
-
-def _numbers(w: Any) -> Any:
-    return w.to_numpy() if hasattr(w, "to_numpy") else w
-
-
-def _objects(labels: list[Any]) -> Labels:
-    """An array of labels as they are, tuples included."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
