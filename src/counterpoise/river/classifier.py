@@ -416,6 +416,19 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return state.solve(Classes.as_arrived(state.moments), self._options, link)
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
+        found, state = self._open, self._state
+        if found is not None and not (stream and self.calibrate):
+            if found.version != state.version:
+                found.events.changed()
+                found.version = state.version
+            if type(x) is not dict:
+                x = dict(x)
+            if state.fixed is None:
+                told = found.events.probabilities(x, stream)
+            else:
+                told = found.events.probabilities_array(self._mapped(x), stream)
+            if told is not None:
+                return dict(zip(found.labels, told, strict=True))
         scores = self._scores(link=True)
         if scores is None:
             return {}
