@@ -24,6 +24,7 @@ LONG = {
     "exact/_scorer.pyx": "one compiled class: linear, discriminant and quadratic scores of a row",
     "exact/solve.py": "one derivation and its code, more than half of it words",
     "exact/state.py": "one object: all that a model has learned",
+    "ledger/ledger.py": "one public class, more than half of it docstrings",
     "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
 }

@@ -28,7 +28,7 @@ from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.learned import learned_of
@@ -275,7 +275,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows)",
+                f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
         state = mine.merged(theirs, self.memory_limit)
@@ -385,6 +385,46 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         mapped = None if found is None else self.state_.row(row)
         best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
+
+    def predict_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the weights of training, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), False)
+        return validate.nameless(self).predict_proba([x])[0] if told is None else told
+
+    def stream_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the stream's own frequencies, as :meth:`stream_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), True)
+        return validate.nameless(self).stream_proba([x])[0] if told is None else told
+
+    def _told(self, row: Any, stream: bool) -> Vector | None:
+        """Probabilities of one row by the compiled link; None where that cannot tell."""
+        found = self._open()
+        if found is None or (stream and found.options.calibrate):
+            self._require_fitted()
+            return None
+        mapped = self.state_.row(row)
+        told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        return None if told is None else np.array(told)
 
     def _open(self) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
@@ -592,8 +632,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
-                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
-                f"{state.waiting} more than so far",
+                "forget is not possible before the map is fixed, which takes "
+                f"{state.plan.rows} rows, {state.waiting} more than so far",
                 Remedy("begin with a map that is fixed, given by {}", "features"),
             )
 

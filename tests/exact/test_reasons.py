@@ -17,6 +17,9 @@ LOOKS = [
     {"features": "rm2"},
     {"features": "rff:60"},
     {"features": "rm2+rff:40,width=0.5/2.0"},
+    {"features": "hinges+ranks"},
+    {"features": "landmarks:40,width=0.2/2.0"},
+    {"features": "landmarks:20", "pooling": 5.0},
 ]
 MORE_LOOKS = [
     {"features": "poly3"},
@@ -73,7 +76,7 @@ def test_contributions_are_integrated_gradients(look):
     found = model.explain(x[None]).values[0]
     # The same by brute force: differences of scores at many points of the line.
     centre = centre_of(model, X, y)
-    line = centre + (np.arange(400)[:, None] + 0.5) / 400 * (x - centre)
+    line = centre + (np.arange(4000)[:, None] + 0.5) / 4000 * (x - centre)
     for j in range(3):
         # Small beside what scores vary over, and large beside their rounding.
         step = np.zeros(3)
@@ -92,7 +95,7 @@ def centre_of(model, X, y):
     seen = X
     if fixed is not None:
         seen = fixed.mean + fixed.deviation * np.clip((X - fixed.mean) / fixed.deviation, -10, 10)
-        if model.features.startswith("rff"):
+        if model.features.startswith(("rff", "landmarks")):
             return fixed.mean
     labels, means, weight = np.unique(y), [], []
     for label in labels:

@@ -19,6 +19,22 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+SomeFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILES", help="Files, as for learn; - for standard input.", show_default=False
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--labels", help="Files of labels that came later: an id and a label each.", metavar="FILE"
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that joins rows and labels.", metavar="COLUMN"),
+]
 Format = Annotated[
     str | None, typer.Option("--format", help=f"Format of the input: {FORMATS}.", metavar="NAME")
 ]

@@ -116,9 +116,9 @@ class RandomFourier(Map):
         blocks, half = [], self.terms // 2
         size = min(inputs, half)  # of a block: no more rows than are wanted, nor than can be
         for i in range(-(-half // size)):
-            square = _normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
+            square = normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
             Q, R = np.linalg.qr(square)
-            rows = _normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
+            rows = normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
             lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             blocks.append(lengths[:, None] * (Q * np.sign(np.diagonal(R))).T)
         return self._scaled(np.concatenate(blocks)[:half], inputs)
@@ -128,7 +128,7 @@ class RandomFourier(Map):
 
         They depend only on seed and name, so models on several machines draw the same numbers.
         """
-        return self._scaled(_normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
+        return self._scaled(normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
 
     def _widths(self) -> tuple[float, ...]:
         if isinstance(self.width, Sequence | np.ndarray):
@@ -141,7 +141,7 @@ class RandomFourier(Map):
         return np.ascontiguousarray(omega / (width[:, None] * np.sqrt(inputs)))
 
 
-def _normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
+def normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
     """Normal numbers that depend only on seed and name, not on the version of NumPy."""
     entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
     raw = np.random.PCG64(entropy).random_raw(count)

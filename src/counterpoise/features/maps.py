@@ -1,7 +1,8 @@
 """The base class of all maps of features: a row becomes a longer row, independently of other rows.
 
 A map comes before the moments, so every guarantee of a model also holds for the mapped features.
-Some maps draw random numbers from their own seed. Their faces for users are in ``transformers.py``.
+Some maps draw random numbers from their own seed, some find knots or landmarks in the rows that fix
+them. Their faces for users are in ``transformers.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
+
+WARMUP = 256  # rows that fix the scaling
 
 
 class Map:
@@ -80,13 +83,22 @@ class Map:
         raise NotImplementedError
 
     @property
+    def rows(self) -> int:
+        """Rows that fix the map."""
+        return WARMUP
+
+    @property
     def draws(self) -> int:
-        """Random numbers per feature; 0 for most maps."""
+        """Numbers per feature that are drawn, or found in rows; 0 for most maps."""
         return 0
 
     def draw(self, inputs: int) -> Matrix:
         """Random numbers of shape (draws, l); empty for most maps."""
         return np.empty((0, inputs))
+
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Numbers that a map finds in rows, with their labels and weights, in place of drawn ones."""
+        return drawn
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.features.maps import Map
 
 
@@ -98,6 +98,11 @@ class Union(Map):
         return np.concatenate(result)
 
     @property
+    def rows(self) -> int:
+        """Rows that fix the maps."""
+        return max(part.rows for part in self.maps)
+
+    @property
     def draws(self) -> int:
         """Random numbers that a feature takes."""
         return sum(part.draws for part in self.maps)
@@ -105,6 +110,14 @@ class Union(Map):
     def draw(self, inputs: int) -> Matrix:
         """Random numbers of all maps, one column a feature."""
         return np.concatenate([part.draw(inputs) for part in self.maps])
+
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Numbers that the maps find in rows, in place of those drawn."""
+        blocks, at = [], 0
+        for part in self.maps:
+            blocks.append(part.draw_from(drawn[at : at + part.draws], X, y, weight))
+            at += part.draws
+        return np.concatenate(blocks)
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""

@@ -237,7 +237,7 @@ class Learner:
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
-        dropped = known.dropped + int((~encoded.kept).sum())
+        dropped = known.dropped + int((~encoded.kept).sum()) + chunk.skipped
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
     def finish(self) -> bool:

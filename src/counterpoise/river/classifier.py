@@ -17,7 +17,7 @@ from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
 from counterpoise.river.frames import (
     bad_weight,
@@ -201,7 +201,9 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._refresh()
         state = self._state
         if state.warmup is not None:
-            raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
+            raise ValueError(
+                f"unlearning must wait until the map is fixed, by {state.plan.rows} events"
+            )
         # A feature that no event is left with is forgotten too, and absent means 0.
         strange = [n for n, v in x.items() if n not in self._columns and validate.number(n, v)]
         if strange or y not in state.moments.labels.tolist():
