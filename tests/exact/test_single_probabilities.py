@@ -109,7 +109,7 @@ def test_what_is_not_compiled_is_told_all_the_same(options):
 
 
 def test_one_class_is_certain_and_nothing_learned_is_an_error():
-    X, y = sample(2, 4)
+    X, _ = sample(2, 4)
     model = BalancedRidgeClassifier().partial_fit(X[:5], np.zeros(5, dtype=int))
     assert model.predict_proba_one(X[0]).tolist() == [1.0]
     assert model.stream_proba_one(X[0]).tolist() == [1.0]
