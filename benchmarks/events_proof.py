@@ -105,9 +105,10 @@ if __name__ == "__main__":
         "events_proof",
         "Ten million events, exact to the end",
         "Events through river's face, `predict_one` then `learn_one` on each; 1 % minority, means "
-        "that drift, units from 1e-3 to 1e3, offsets up to 1e6. The largest distance of the moments "
-        "from those of all rows in bulk, in deviations, which must stay below 1e-10; of scores from "
-        f"a refit's at {LOOKS:,} random moments, below 1e-8 of 1 + |f|; how many of these labels "
-        "differ; and events a second of processor time. " + report.machine("numpy", "river"),
+        "that drift, units from 1e-3 to 1e3, offsets up to 1e6. The largest distance of the "
+        "moments from those of all rows in bulk, in deviations, which must stay below 1e-10; of "
+        f"scores from a refit's at {LOOKS:,} random moments, below 1e-8 of 1 + |f|; how many of "
+        "these labels differ; and events a second of processor time. "
+        + report.machine("numpy", "river"),
         report.table(["events", "d", "moments", "scores", "labels", "events a second"], rows),
     )

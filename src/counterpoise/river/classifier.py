@@ -260,7 +260,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
-                return found.classes.labels[at]
+                return found.answers[at]
         scores = self._scores()
         if scores is None:
             return None
