@@ -388,6 +388,46 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
+    def predict_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the weights of training, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), False)
+        return validate.nameless(self).predict_proba([x])[0] if told is None else told
+
+    def stream_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the stream's own frequencies, as :meth:`stream_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), True)
+        return validate.nameless(self).stream_proba([x])[0] if told is None else told
+
+    def _told(self, row: Any, stream: bool) -> Vector | None:
+        """Probabilities of one row by the compiled link; None where that cannot tell."""
+        found = self._open()
+        if found is None or (stream and found.options.calibrate):
+            self._require_fitted()
+            return None
+        mapped = self.state_.row(row)
+        told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        return None if told is None else np.array(told)
+
     def _open(self) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         if "state_" not in self.__dict__:

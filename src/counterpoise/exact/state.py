@@ -559,6 +559,9 @@ class State:
 
     def row(self, x: Any) -> Vector | None:
         """A single row as the moments want it; None if it is no row of numbers."""
+        if self.fixed is None and x.dtype is NUMBER and x.flags.c_contiguous:
+            whole: Vector = x
+            return whole
         if x.dtype.kind not in "fiub":
             return None
         row: Vector = np.ascontiguousarray(x, NUMBER)
