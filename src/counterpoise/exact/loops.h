@@ -441,6 +441,26 @@ static int eliminate(
     return eliminate_far(U, d, width, stride, tiny);
 }
 
+/* U[i][j] = keep U[i][j] + sum_k (alpha_k C_k[i][j] + a_k delta_k[i] delta_k[j]) for two classes,
+   upper triangle. */
+FUSED ONE_PER_CPU static void add_two_classes(
+    ptrdiff_t d, ptrdiff_t stride_C, const double *restrict C_0, double alpha_0, double a_0,
+    const double *restrict delta_0, const double *restrict C_1, double alpha_1, double a_1,
+    const double *restrict delta_1, int keep, double *restrict U, ptrdiff_t stride)
+{
+    for (ptrdiff_t i = 0; i < d; i++) {
+        const double f = a_0 * delta_0[i], g = a_1 * delta_1[i];
+        const double *restrict c_0 = C_0 + i * stride_C, *restrict c_1 = C_1 + i * stride_C;
+        double *restrict row = U + i * stride;
+        if (keep)
+            for (ptrdiff_t j = i; j < d; j++)
+                row[j] += (alpha_0 * c_0[j] + alpha_1 * c_1[j]) + (f * delta_0[j] + g * delta_1[j]);
+        else
+            for (ptrdiff_t j = i; j < d; j++)
+                row[j] = (alpha_0 * c_0[j] + alpha_1 * c_1[j]) + (f * delta_0[j] + g * delta_1[j]);
+    }
+}
+
 /* U[i][j] += alpha C[i][j] + a delta[i] delta[j], upper triangle. */
 FUSED ONE_PER_CPU static void add_class(
     const double *restrict C, ptrdiff_t d, ptrdiff_t stride_C, double alpha, double a,

@@ -28,7 +28,7 @@ from counterpoise.exact.weighting import by_label, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
-WIDE = 28  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+WIDE = 50  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
 BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
