@@ -19,6 +19,7 @@ from counterpoise.exact import stepwise
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
@@ -387,6 +388,46 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
+    def predict_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the weights of training, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), False)
+        return validate.nameless(self).predict_proba([x])[0] if told is None else told
+
+    def stream_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the stream's own frequencies, as :meth:`stream_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), True)
+        return validate.nameless(self).stream_proba([x])[0] if told is None else told
+
+    def _told(self, row: Any, stream: bool) -> Vector | None:
+        """Probabilities of one row by the compiled link; None where that cannot tell."""
+        found = self._open()
+        if found is None or (stream and found.options.calibrate):
+            self._require_fitted()
+            return None
+        mapped = self.state_.row(row)
+        told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        return None if told is None else np.array(told)
+
     def _open(self) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         if "state_" not in self.__dict__:
@@ -679,6 +720,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             return [f"feature {name!r}" for name in names]
         return [f"term {name!r}" for name in fixed.names([str(name) for name in names])]
 
+    def fill_in(self, fill: Fill | None) -> None:
+        """Say which features may be missing, to be filled by the mean of what was seen.
+
+        Parameters
+        ----------
+        fill : Fill, optional
+            The features, and how rows say that they are missing.
+        """
+        self._fill = fill
+        if "state_" in self.__dict__ and self.state_.fill != fill:
+            with validate.all_or_nothing(self) as draft:
+                draft.state_ = self.state_.filling(fill)
+
+    def rebase(self, before: Fill, after: Fill) -> None:
+        """Let rows hold other constants where features are missing, with what was learned of them.
+
+        Parameters
+        ----------
+        before, after : Fill
+            The same features, and what rows held and are to hold where they are missing.
+        """
+        with validate.all_or_nothing(self) as draft:
+            draft.state_ = self.state_.rebased(before, after)
+
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
 
@@ -826,7 +891,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 )
             # Nothing is left of what was learned, so nothing needs to be kept of its map.
             before = target[:0] if state is None else state.declared
-            self.state_ = State.empty(plan, inputs).announced(before)
+            fill: Fill | None = self.__dict__.get("_fill")
+            self.state_ = State.empty(plan, inputs).announced(before).filling(fill)
         known = declared(self.state_.declared, classes)
         validate.require_one_type(target, known)
         return rows, target, known

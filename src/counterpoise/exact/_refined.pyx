@@ -26,28 +26,6 @@ from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
 from counterpoise.exact._scorer cimport Scorer
 
-cdef extern from "symmetric.h" nogil:
-    double inner(const double* a, const double* b, Py_ssize_t d)
-    void symmetric_times(
-        const double* A, Py_ssize_t d, Py_ssize_t stride, const double* x, double* y
-    )
-    void symmetric_times_two(
-        const double* A, Py_ssize_t d, Py_ssize_t stride, const double* x, const double* v,
-        double* y, double* z
-    )
-    void symmetric_add(
-        double factor, const double* g, Py_ssize_t d, double* A, Py_ssize_t stride
-    )
-    void symmetric_of_two(
-        const double* C0, const double* C1, Py_ssize_t stride_C, double alpha0, double alpha1,
-        double factor, const double* g, double kappa, const double* h, const double* w,
-        Py_ssize_t d, double* A, Py_ssize_t stride, double* y
-    )
-    void symmetric_more(
-        const double* C, Py_ssize_t stride_C, double alpha, Py_ssize_t d, double* A,
-        Py_ssize_t stride
-    )
-
 cdef double TOLERANCE = 1e-20       # squared relative error, in the norm of the problem
 cdef double LEAST_PIVOT = 1e-7      # of a matrix of unit diagonal: below, elimination is asked
 cdef double LEAST_THETA = 0.1

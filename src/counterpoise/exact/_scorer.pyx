@@ -27,6 +27,10 @@ cdef extern from "loops.h" nogil:
     )
 
 
+cdef extern from "symmetric.h" nogil:
+    double inner(const double* a, const double* b, Py_ssize_t d)
+
+
 cdef double EPS = 2.220446049250313e-16
 
 
@@ -211,7 +215,7 @@ cdef class Scorer:
 
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
         """Weights of problem q in the units of the input, and its score at the anchor."""
-        cdef Py_ssize_t d = self.s.d, i, j
+        cdef Py_ssize_t d = self.s.d, i
         cdef double t, share, step, sum
         cdef double* row
         if self.reduce(q, &self.anchor[0], &t, &share, &step):
@@ -220,8 +224,7 @@ cdef class Scorer:
         for i in range(d - 1, -1, -1):
             row = &self.U[i, 0]
             sum = row[d] + step * row[d + 1]
-            for j in range(i + 1, d):
-                sum -= row[j] * coef[j]
+            sum -= inner(row + i + 1, coef + i + 1, d - i - 1)
             coef[i] = sum / row[i]
             offset[0] -= coef[i] * self.centre[i]
         return 0
@@ -387,7 +390,7 @@ cdef class Scorer:
 
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
         """Weights of all classes at once, and their scores at the anchor."""
-        cdef Py_ssize_t d = self.s.d, i, j, q
+        cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(&self.anchor[0]):
             return 1
@@ -399,8 +402,7 @@ cdef class Scorer:
                 continue
             for i in range(d - 1, -1, -1):
                 sum = self.U[i, d + q]
-                for j in range(i + 1, d):
-                    sum -= self.U[i, j] * coef[q, j]
+                sum -= inner(&self.U[i, 0] + i + 1, &coef[q, 0] + i + 1, d - i - 1)
                 coef[q, i] = sum / self.U[i, i]
             offset[q] = self.constant(q, total)
             for i in range(d):

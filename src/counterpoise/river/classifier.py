@@ -306,7 +306,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
-                return found.classes.labels[at]
+                return found.answers[at]
         scores = self._scores()
         if scores is None:
             return None
@@ -533,6 +533,19 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         return utils.dataframe.to_native_frame(columns, like=frame)
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
+        found, state = self._open, self._state
+        if found is not None and not (stream and self.calibrate):
+            if found.version != state.version:
+                found.events.changed()
+                found.version = state.version
+            if type(x) is not dict:
+                x = dict(x)
+            if state.fixed is None:
+                told = found.events.probabilities(x, stream)
+            else:
+                told = found.events.probabilities_array(self._mapped(x), stream)
+            if told is not None:
+                return dict(zip(found.labels, told, strict=True))
         scores = self._scores(link=True)
         if scores is None:
             return {}
