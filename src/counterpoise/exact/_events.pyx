@@ -13,7 +13,7 @@ from counterpoise.exact._scorer cimport Scorer
 from counterpoise import validate
 
 cdef double LARGEST = validate.LARGEST
-cdef Py_ssize_t FEW = 16  # classes up to which probabilities of single events are compiled
+cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single events are kept
 cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
@@ -46,8 +46,9 @@ cdef class Events:
         self.p = np.zeros(scorer.c)
         self.old = self.unlinked = True
         self.linked = None
-        # Quadratic scores have no weights to keep.
+        # Quadratic scores have no weights to keep, and each problem needs an inverse of its own.
         wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
+        wide = wide and (scorer.recipe.together or scorer.problems <= FEW)
         self.refined = Refined(scorer) if wide else None
 
     def changed(self):
