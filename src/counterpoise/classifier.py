@@ -19,6 +19,7 @@ from counterpoise.exact import stepwise
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
@@ -278,6 +279,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
+        validate.require_one_type(theirs.moments.labels, mine.moments.labels)
         state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -718,6 +720,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             return [f"feature {name!r}" for name in names]
         return [f"term {name!r}" for name in fixed.names([str(name) for name in names])]
 
+    def fill_in(self, fill: Fill | None) -> None:
+        """Say which features may be missing, to be filled by the mean of what was seen.
+
+        Parameters
+        ----------
+        fill : Fill, optional
+            The features, and how rows say that they are missing.
+        """
+        self._fill = fill
+        if "state_" in self.__dict__ and self.state_.fill != fill:
+            with validate.all_or_nothing(self) as draft:
+                draft.state_ = self.state_.filling(fill)
+
+    def rebase(self, before: Fill, after: Fill) -> None:
+        """Let rows hold other constants where features are missing, with what was learned of them.
+
+        Parameters
+        ----------
+        before, after : Fill
+            The same features, and what rows held and are to hold where they are missing.
+        """
+        with validate.all_or_nothing(self) as draft:
+            draft.state_ = self.state_.rebased(before, after)
+
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
 
@@ -865,7 +891,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 )
             # Nothing is left of what was learned, so nothing needs to be kept of its map.
             before = target[:0] if state is None else state.declared
-            self.state_ = State.empty(plan, inputs).announced(before)
+            fill: Fill | None = self.__dict__.get("_fill")
+            self.state_ = State.empty(plan, inputs).announced(before).filling(fill)
         known = declared(self.state_.declared, classes)
         validate.require_one_type(target, known)
         return rows, target, known

@@ -177,7 +177,7 @@ def test_onnx_knows_hashed_columns(run, features, seed):
 
 
 @pytest.mark.parametrize("features", ["linear", "rm2", "rff:20"])
-@pytest.mark.parametrize("missing", ["indicate", "drop"])
+@pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
 def test_onnx_knows_missing_values(run, features, missing):
     rng = np.random.default_rng(0)
     frame = towns(["A", "B"], 400, 0).assign(age=rng.integers(18, 90, 400), late=1.5)

@@ -21,6 +21,7 @@ from counterpoise.choosing.names import LINEAR, map_name
 from counterpoise.choosing.params import Params, read
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -368,6 +369,18 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         candidates, params = self._settled()
         return self._model(*candidates.chosen(params.ridges))
 
+    def fill_in(self, fill: Fill | None) -> None:
+        """Say which features may be missing, to be filled by the mean of what was seen.
+
+        Parameters
+        ----------
+        fill : Fill, optional
+            The features, and how rows say that they are missing.
+        """
+        self._fill = fill
+        if "candidates_" in self.__dict__:
+            self.candidates_ = self.candidates_.filling(fill)
+
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
 
@@ -514,7 +527,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                     f"{inputs} features"
                 )
         states = {
-            name: State.empty(plan, inputs).announced(nobody) for name, plan in params.plans.items()
+            name: State.empty(plan, inputs).announced(nobody).filling(self.__dict__.get("_fill"))
+            for name, plan in params.plans.items()
         }
         names = list(params.names)
         tally = Tally(np.empty(0), np.zeros(0), np.zeros((0, len(names), len(params.ridges))))

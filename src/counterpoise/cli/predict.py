@@ -11,6 +11,10 @@ import typer
 from counterpoise.cli import options as opt
 from counterpoise.cli import prices
 
+BLANK = (
+    "warning: column {!r}: {} without a value, where every learned row had one; a number is taken "
+    "as the mean, text as no category"
+)
 ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
 OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
 
@@ -155,6 +159,8 @@ def predict(
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
         say(f"{rows} have missing values and no prediction")
+    for name, count in predictor.blank.items():
+        say(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
         say(

@@ -110,6 +110,36 @@ cdef class Events:
         self.check(row)
         return self.winner(&row[0])
 
+    def reasons(self, dict row, Py_ssize_t at):
+        """Contribution of each feature to the score of the class at this position.
+
+        A negative position stands for the predicted class. None if there are no weights.
+        """
+        cdef Py_ssize_t j, k, q
+        cdef double sign, total = 0.0, centre
+        cdef Scorer s = self.scorer
+        self.fill(row)
+        f = self.dots(&self.x[0])
+        if f is None or s.recipe.pooling >= 0.0:
+            return None
+        if at < 0:
+            at = self.winner(f)
+        q = at if s.problems > 1 else 0
+        sign = -1.0 if s.c == 2 and at == 0 else 1.0
+        for k in range(s.c):
+            total += s.recipe.factor[k] * (s.N[k] > 0.0 if s.recipe.balanced else s.N[k])
+        result = {}
+        for j in range(self.count):
+            centre = 0.0
+            for k in range(s.c):
+                if s.N[k] > 0.0:
+                    centre += (
+                        s.recipe.factor[k] * (1.0 if s.recipe.balanced else s.N[k]) * s.mean[k, j]
+                    )
+            centre = self.x[j] - s.anchor[j] - centre / total
+            result[self.names[j]] = sign * self.coef[q, j] * centre
+        return result
+
     def scores_array(self, const double[::1] row):
         """Scores of a row; None if the problem is singular."""
         self.check(row)

@@ -12,14 +12,14 @@
 
 /* Sums in whatever order is fastest, the same each time. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define SUMS __attribute__((optimize("associative-math", "no-signed-zeros", "no-trapping-math")))
+#define SUMS __attribute__((optimize("associative-math", "no-signed-zeros", "no-trapping-math", "fp-contract=fast")))
 #else
 #define SUMS
 #endif
 
 /* out = s s' o (w_0 C_0 + w_1 C_1) + t_0 nu_0 nu_0' + t_1 nu_1 nu_1' + p q q' + ridge, where the
    constant comes first, without a scatter and without a ridge. */
-ONE_PER_CPU static void combine(
+FUSED ONE_PER_CPU static void combine(
     ptrdiff_t d, const double *restrict C_0, const double *restrict C_1, ptrdiff_t stride,
     double w_0, double w_1, const double *restrict s, double t_0, const double *restrict nu_0,
     double t_1, const double *restrict nu_1, double p, const double *restrict q, double ridge,
@@ -60,7 +60,7 @@ QUIET ONE_PER_CPU static void variances(
 }
 
 /* A row joins a class: only its mean and the diagonal of its scatter. */
-ONE_PER_CPU static void join(
+FUSED ONE_PER_CPU static void join(
     ptrdiff_t d, const double *restrict x, const double *restrict anchor, double keep, double share,
     double grow, double *restrict mean, double *restrict C_jj)
 {
@@ -114,7 +114,7 @@ SUMS ONE_PER_CPU static double perturb(
 }
 
 /* K = I + w w' o T for LANES steps, of which w is 0 beyond their own rows, eliminated. */
-ONE_PER_CPU static void eliminate_lanes(
+FUSED ONE_PER_CPU static void eliminate_lanes(
     ptrdiff_t size, ptrdiff_t m, const double *restrict T, ptrdiff_t ldt, const double *restrict w,
     double *restrict U, double *restrict inverse)
 {
@@ -144,7 +144,7 @@ ONE_PER_CPU static void eliminate_lanes(
 }
 
 /* t = w K^-1 w t. */
-ONE_PER_CPU static void solve_lanes(
+FUSED ONE_PER_CPU static void solve_lanes(
     ptrdiff_t size, ptrdiff_t m, const double *restrict U, const double *restrict inverse,
     const double *restrict w, double *restrict t)
 {

@@ -41,6 +41,9 @@ class FixedMap:
         Random numbers of the map, or what it found in the rows that fixed it.
     first : int
         Number of features when the map was fixed.
+    blank : tuple of (int, int, bool)
+        Features that may be missing, where another one is 1, or is not: they then are as their
+        mean. Feature, indicator, and whether that tells of presence.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class FixedMap:
     deviation: Vector
     drawn: Matrix
     first: int
+    blank: tuple[tuple[int, int, bool], ...] = ()
 
     def transform(self, X: ArrayLike) -> Matrix:
         """Map rows.
@@ -72,7 +76,10 @@ class FixedMap:
 
     def scaled(self, X: ArrayLike) -> Matrix:
         """Rows as the map sees them: standardised and clipped; a new array."""
-        Z = np.asarray(X, dtype=np.float64) - self.mean
+        rows = np.asarray(X, dtype=np.float64)
+        Z = rows - self.mean
+        for at, by, present in self.blank:
+            Z[(rows[:, by] != 0.0) != present, at] = 0.0
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
         return np.clip(Z, -FAR, FAR, out=Z)
@@ -102,8 +109,14 @@ class FixedMap:
         mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
         for j in np.setdiff1d(np.arange(inputs), at):
             drawn[:, [j]] = self.map.draw_late(names[j], self.first)
-        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        wider = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
         return wider, self.map.places(at, inputs)
+
+    def blanked(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FixedMap:
+        """The same map for rows in which features ``at`` may be missing, as ``by`` tells."""
+        places = np.asarray(at, dtype=int).tolist(), np.asarray(by, dtype=int).tolist()
+        seen = np.asarray(present, dtype=bool).tolist()
+        return replace(self, blank=tuple(zip(*places, seen, strict=True)))
 
     @property
     def late(self) -> Flags:
@@ -118,7 +131,7 @@ class FixedMap:
         Only late features can be left out.
         """
         mean, deviation, drawn = self.mean[at], self.deviation[at], self.drawn[:, at].copy()
-        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn)
+        narrower = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
         return narrower, self.map.places(at, len(self.mean))
 
     def __eq__(self, other: object) -> bool:

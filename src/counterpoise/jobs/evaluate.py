@@ -13,6 +13,7 @@ from counterpoise.exact.classes import flat
 from counterpoise.jobs.alerts import ByCost
 from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.models import answering
 from counterpoise.jobs.ranks import standing
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.jobs.verdict import Verdict
@@ -51,7 +52,7 @@ def judged(
             return name in needed or encoding.columns.wanted(name)
 
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
-            encoded = encoding.judge(chunk, apart, optional)
+            encoded = encoding.judge(chunk, apart, optional, answering(stored).state_.mean)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
             if encoded.X.shape[0]:

@@ -50,6 +50,8 @@ class Predictor:
         Rows without a prediction because they have none of the columns of the model.
     lacking : dict
         Columns that tables did not have, and that were 0 as in some of the learned rows.
+    blank : dict of str to int
+        Cells without a value, by column that was never blank while the model learned.
     outlying : Outlying
         Values far from everything that was learned.
     """
@@ -67,6 +69,7 @@ class Predictor:
         self._needed = () if alerts is None else alerts.columns
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
+        self.blank = dict[str, int]()
         self.lacking, self._optional = dict[str, None](), sometimes(stored)
         self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
         self._labels = self.learned.state.classes.labels
@@ -83,7 +86,7 @@ class Predictor:
 
     def table(self, chunk: Chunk) -> pa.Table:
         """Return predictions of a chunk, a row for each; null where there can be none."""
-        encoded = self.encoding.predict(chunk, self._apart, self._optional)
+        encoded = self.encoding.predict(chunk, self._apart, self._optional, self.learned.state.mean)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
         self.bare += encoded.bare
@@ -93,6 +96,8 @@ class Predictor:
         self.lacking |= dict.fromkeys(encoded.lacking)
         for name, count in encoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
+        for name, count in encoded.blank.items():
+            self.blank[name] = self.blank.get(name, 0) + count
         columns = self._carried(chunk)
         if kept.any():
             self.outlying.look(self.learned.usual, self.encoding.features, encoded.X, kept, chunk)

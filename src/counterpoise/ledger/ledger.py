@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.errors import DataError, Remedy, Setting
@@ -16,9 +18,15 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
 from counterpoise.ledger import buckets, coarsening, filling, inputs
+from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
+from counterpoise.ledger.comparing import Comparison, compared
+from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
+from counterpoise.ledger.jackknife import Uncertainty, jackknifed
 from counterpoise.ledger.selection import Selection, selected
+from counterpoise.ledger.series import Series, series_of, series_of_sets
+from counterpoise.ledger.solving import Rule
 from counterpoise.ledger.stack import Stack
 from counterpoise.ledger.storage import File
 from counterpoise.streams import Mark
@@ -29,6 +37,7 @@ COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
     "decimal", "time_format",
 )  # fmt: skip
+RULE = ("ridge", "class_weight", "costs", "scale", "fit_intercept", "penalize_intercept")
 REFUSED = {
     "half_life": "counts rows; name the half-life of the selection, in days",
     "features": "makes terms of rows, which a ledger does not keep",
@@ -381,6 +390,158 @@ class Ledger:
         self._refresh()
         return {name: record.mark.rows for name, record in self._book.records.items()}
 
+    # Questions
+
+    def compare(self, a: Mapping[str, Any], b: Mapping[str, Any], **options: Any) -> Comparison:
+        """Compare two selections.
+
+        Parameters
+        ----------
+        a, b : dict
+            Arguments of :meth:`model` that select rows, such as ``{"until": "2024-06-01"}``. Rows
+            do not fade here.
+        **options : object
+            Parameters of the models: ``ridge``, ``class_weight``, ``costs``, ``scale``,
+            ``fit_intercept`` and ``penalize_intercept``.
+
+        Returns
+        -------
+        Comparison
+            Counts, shifts of features with their tests, weights, and the exact loss and the
+            estimated G-mean of both models on both selections.
+        """
+        self._refresh()
+        rule = _rule(options)
+        pair, words = [], []
+        for name, given in (("a", a), ("b", b)):
+            if given.get("half_life") is not None:
+                raise DataError(
+                    (Setting(name), " has a half-life, and tests need rows of full weight"),
+                    Remedy("leave it out"),
+                )
+            chosen = selected(self._book, **given)
+            words.append(chosen.words())
+            stack = self._stack(chosen)
+            pair.append((stack, self._weights(stack, chosen)))
+        both = series_of_sets(pair)
+        if ((both.n > 0).sum(axis=1) < 2).any():
+            raise DataError(
+                "a selection has rows of one class, and two are needed to compare models: "
+                f"{' and '.join(words)}"
+            )
+        return compared(both, self._book.names, words[0], words[1], rule)
+
+    def backtest(
+        self,
+        train: int | Sequence[int | None] | None = 30,
+        test: int = 1,
+        half_life: Any = None,
+        ridge: Any = "shrinking",
+        features: Mapping[str, Sequence[str]] | None = None,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        **options: Any,
+    ) -> Backtest:
+        """Walk forward: models of the buckets before, on the buckets after.
+
+        Where several values are given, every combination is a setting. All are tested on the same
+        buckets: those after the longest training.
+
+        Parameters
+        ----------
+        train : int, None, or list of these, default=30
+            Buckets to learn before each test; None for all.
+        test : int, default=1
+            Buckets of a test; the next one begins after it.
+        half_life : float, str, None, or list of these, optional
+            In which rows fade, as of :meth:`model`.
+        ridge : float, "shrinking", or list of these, default="shrinking"
+            The ridge.
+        features : dict of str to list of str, optional
+            Subsets of the features by name; a column stands for all features made of it.
+        since, until, where, without
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`compare`.
+
+        Returns
+        -------
+        Backtest
+            Exact loss and estimated G-mean of each setting and test.
+        """
+        series = self._series(since, until, where, without)
+        rule = _rule(options)
+        names = self._book.names
+        return backtested(series, names, rule, train, test, half_life, ridge, features)
+
+    def drift(
+        self,
+        train: int = 30,
+        level: float = 0.01,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        **options: Any,
+    ) -> Drift:
+        """How far each bucket is from what came before, with control limits.
+
+        Parameters
+        ----------
+        train : int, default=30
+            Buckets that the model of the loss has learned.
+        level : float, default=0.01
+            Probability of an alarm in a bucket, if nothing changes.
+        since, until, where, without
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`compare`.
+
+        Returns
+        -------
+        Drift
+            Loss and its limits, and the shift of each feature and class, for each bucket.
+        """
+        series = self._series(since, until, where, without)
+        return drifted(series, self._book.names, _rule(options), train, level)
+
+    def uncertainty(
+        self, model: BalancedRidgeClassifier, X: ArrayLike | None = None
+    ) -> Uncertainty:
+        """Standard errors of a model of this ledger, by leaving out each bucket in turn.
+
+        Parameters
+        ----------
+        model : BalancedRidgeClassifier
+            What :meth:`model` has returned.
+        X : array-like of shape (n, d), optional
+            Rows whose scores are to have standard errors, as :meth:`encode` makes them.
+
+        Returns
+        -------
+        Uncertainty
+            Standard errors of weights, of scores, and of the estimated G-mean. Three or more
+            classes are taken each against the rest.
+        """
+        chosen = getattr(model, "selection_", None)
+        if not isinstance(chosen, Selection):
+            raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
+        self._refresh()
+        names = {name: j for j, name in enumerate(self._book.names)}
+        at = np.array([names[name] for name in model.names_], dtype=np.intp)
+        whole = replace(chosen, half_life=None)
+        stack = self._stack(whole)
+        inside = [w > 0 for w in self._weights(stack, whole)]
+        series = series_of(stack, inside).only(at)
+        weight = chosen.fading(series.start, int(series.start.max()))
+        options = {name: getattr(model, name) for name in RULE}
+        if model.ridge == "gcv":
+            options["ridge"] = model.ridge_
+        rows = None if X is None else validate.rows(model, X)
+        return jackknifed(series, weight, model.names_, _rule(options), rows)
+
     # Inside
 
     def _alone(self) -> Any:
@@ -422,6 +583,13 @@ class Ledger:
             rows = self._file.cells("stop > ? AND start < ?", (first, last))
             inside = chosen.segments(book)
             return Stack.of((row for row in rows if inside[row.segment]), labels, d)
+
+    def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
+        """Buckets of a selection, one after the other."""
+        self._refresh()
+        chosen = selected(self._book, since, until, where, without)
+        stack = self._stack(chosen)
+        return series_of(stack, [w > 0 for w in self._weights(stack, chosen)])
 
     def _weights(
         self, stack: Stack, chosen: Selection, faded: list[Vector] | None = None
@@ -469,6 +637,17 @@ class Ledger:
         model.names_ = [self._book.names[j] for j in at]
         model.selection_ = chosen
         return model
+
+
+def _rule(options: Mapping[str, Any]) -> Rule:
+    """How many sets are solved at once."""
+    require_options(options)
+    strange = [name for name in options if name not in RULE]
+    if strange:
+        raise TypeError(f"unexpected keyword argument {strange[0]!r}")
+    rule = Rule(**options)
+    rule.check()
+    return rule
 
 
 def require_options(options: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from counterpoise.features.landmarks import Landmarks
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
 from counterpoise.features.ranks import KNOTS, Ranks
 from counterpoise.features.union import Union
-from counterpoise.jobs.export import deciding
+from counterpoise.jobs.export import blanks, deciding, require_known
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 from counterpoise.version import VERSION
@@ -63,11 +63,12 @@ def graph(stored: Stored) -> bytes:
         import onnx  # noqa: F401
     except ImportError as error:
         raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
+    require_known(stored, ("number", "category", "bucket", "missing"), "ONNX knows no cycles")
     scores = deciding(stored)
     made = Graph()
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
-    X = _features(made, stored.encoding, names)
+    X = _features(made, stored.encoding, names, blanks(stored))
     if scores.fixed is not None:
         X = _terms(made, X, scores.fixed)
     _decide(made, X, scores)
@@ -164,11 +165,13 @@ def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: 
 # From columns to features
 
 
-def _features(made: Graph, encoding: Encoding, names: dict[str, str]) -> str:
+def _features(
+    made: Graph, encoding: Encoding, names: dict[str, str], blank: dict[str, float]
+) -> str:
     """Rows of features, in the order of the encoding."""
     text = [column for column in names if encoding.kinds.get(column) in ("text", "hash")]
     numbers = [column for column in names if column not in text]
-    blocks = _numbers(made, encoding, names, numbers) if numbers else []
+    blocks = _numbers(made, encoding, names, numbers, blank) if numbers else []
     for column in text:
         blocks += _text(made, encoding, column, made.input(names[column], str, column))
     X = made.joined([block for block, _ in blocks])
@@ -177,16 +180,21 @@ def _features(made: Graph, encoding: Encoding, names: dict[str, str]) -> str:
 
 
 def _numbers(
-    made: Graph, encoding: Encoding, names: dict[str, str], columns: list[str]
+    made: Graph,
+    encoding: Encoding,
+    names: dict[str, str],
+    columns: list[str],
+    blank: dict[str, float],
 ) -> list[Block]:
     """Features of columns of numbers, and whether they are missing."""
     X = made.joined([made.input(names[column], float, column) for column in columns])
     at = {feature: j for j, feature in enumerate(encoding.features)}
     result = []
-    indicated = encoding.columns.missing == "indicate"
+    indicated = encoding.columns.indicated
     gone = made.node("IsNaN", X) if indicated else ""
     if indicated:
-        X = made.node("Where", gone, made.constant(0.0), X)
+        usual = np.array([[blank.get(column, 0.0) for column in columns]])
+        X = made.node("Where", gone, made.constant(usual), X)
     for kind, source in (("number", X), ("missing", gone)):
         found = [(i, at.get(Feature(column, kind))) for i, column in enumerate(columns)]
         mine, places = (
@@ -212,7 +220,7 @@ def _text(made: Graph, encoding: Encoding, column: str, X: str) -> list[Block]:
     if "" in values:  # a category like any other
         return [(made.double(chosen), places)]
     gone = made.node("Equal", _coded(made, X, [""]), made.constant(np.zeros((1, 1), np.int64)))
-    if encoding.columns.missing != "indicate":
+    if not encoding.columns.indicated:
         nothing = made.node("Where", gone, made.constant(np.nan), made.constant(0.0))
         return [(made.node("Add", made.double(chosen), nothing), places)]
     here = made.node("And", chosen, made.node("Not", gone))
