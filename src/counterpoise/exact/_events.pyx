@@ -119,11 +119,10 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef Scorer s = self.scorer
         self.fill(row)
-        f = self.dots(&self.x[0])
-        if f is None or s.recipe.pooling >= 0.0:
+        if s.recipe.pooling >= 0.0 or self.score(&self.x[0]):
             return None
         if at < 0:
-            at = self.winner(f)
+            at = self.winner(&self.x[0])
         q = at if s.problems > 1 else 0
         sign = -1.0 if s.c == 2 and at == 0 else 1.0
         for k in range(s.c):
