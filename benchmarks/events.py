@@ -141,7 +141,7 @@ def through_river(X, y, look):
         model.learn_one(x, int(y[i]))
         if i + 1 in (10_000, 100_000, EVENTS):
             memory[i + 1] = resident()
-    return model._moments, memory, EVENTS / (time.perf_counter() - start)
+    return model._state.moments, memory, EVENTS / (time.perf_counter() - start)
 
 
 def through_arrays(X, y):
