@@ -227,12 +227,12 @@ def drift(
                 moved = ", ".join(f"{k}: {name} ({z:+.1f})" for k, name, z in found.moved(g))
                 loss = [_known(one[g]) for one in (found.loss, found.usual, found.limit)]
                 rows.append([text(found.start[g]), *loss, moved or "the loss"])
-            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
             expected = found.level * len(found.start)
             say(
                 f"{len(rows)} alarms in {len(found.start):,} buckets; {expected:.2g} would be "
                 "expected if nothing had changed"
             )
+            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
         if report is not None:
             tests = book.backtest(train=_windows(len(found.start)), **chosen)
             _write_report(report, path, book, found, tests, chosen)
