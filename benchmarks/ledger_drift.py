@@ -86,8 +86,8 @@ def main():
         "ledger_drift",
         "Drift from sums",
         f"{options.seeds} streams of {BUCKETS:,} buckets, each with {COMMON} common and {RARE} "
-        f"rare rows of {D} features. Means of the counts, medians of the delays in buckets. An alarm "
-        f"raised by chance after the change counts as found. {report.machine('river')}",
+        f"rare rows of {D} features. Means of the counts, medians of the delays in buckets. An "
+        f"alarm raised by chance after the change counts as found. {report.machine('river')}",
         report.table(head, list(rows.values())),
     )
 
