@@ -72,8 +72,13 @@ def main():
             ours = [bill(t, p * ratio >= 1.0 - p, ratio) for t, p in found]
             never = [ratio * t.sum() for t, _ in found]
             best = [least(t, p, ratio) for t, p in found]
-            pool = least(np.concatenate([t for t, _ in found]), np.concatenate([p for _, p in found]), ratio)
-            print(f"{name:16} {y.mean():.4f} {ratio:5.0f} ours {sum(ours):9.0f} never {sum(never):9.0f} best {sum(best):9.0f} pooled {pool:9.0f} ratio {sum(ours)/sum(best):.3f} {sum(ours)/pool:.3f} above never {sum(o>n for o,n in zip(ours,never))}/{len(ours)}", flush=True)
+            pool = least(
+                np.concatenate([t for t, _ in found]), np.concatenate([p for _, p in found]), ratio
+            )
+            print(
+                f"{name:16} {y.mean():.4f} {ratio:5.0f} ours {sum(ours):9.0f} never {sum(never):9.0f} best {sum(best):9.0f} pooled {pool:9.0f} ratio {sum(ours) / sum(best):.3f} {sum(ours) / pool:.3f} above never {sum(o > n for o, n in zip(ours, never))}/{len(ours)}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,122 @@
-"""A million events, one by one: memory stays flat, and what is learned is what bulk learns."""
+"""Events one by one: what each call costs, how that grows, and a million of them in flat memory."""
 
 import gc
 import time
 
 import numpy as np
+import pandas as pd
 import psutil
 import report
+from river import linear_model, preprocessing
+from threadpoolctl import threadpool_limits
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.exact.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 EVENTS, D = 1_000_000, 20
+BEFORE, ROUNDS = 4_000, 7  # rows learned before the first event that is timed
+NARROW, WIDE = (8, 22, 72), (72, 166, 300, 512)
+
+
+class Timed:
+    """A stream for one width, and learners that have seen the first rows of it."""
+
+    def __init__(self, d, events):
+        rng = np.random.default_rng(d)
+        n = BEFORE + events * ROUNDS
+        y = (rng.random(n) < 0.1).astype(int)
+        self.X = rng.standard_normal((n, d)) + y[:, None] * 2.0 / np.sqrt(d)
+        self.y = y.tolist()
+        names = [f"f{j}" for j in range(d)]
+        self.frame = pd.DataFrame(self.X[:BEFORE], columns=names)
+        self.dicts = [dict(zip(names, row, strict=True)) for row in self.X[BEFORE:].tolist()]
+        self.events = events
+
+    def dicts_of(self, make):
+        model = make()
+        if hasattr(model, "learn_many"):
+            model.learn_many(self.frame, pd.Series(self.y[:BEFORE]))
+        return model, self.dicts
+
+    def rows(self, make):
+        return make().partial_fit(self.X[:BEFORE], np.array(self.y[:BEFORE])), self.X[BEFORE:]
+
+    def microseconds(self, calls):
+        """Best of several rounds in which everybody takes a turn, of processor time an event."""
+        best = dict.fromkeys(calls, np.inf)
+        for i in range(ROUNDS):
+            at = slice(i * self.events, (i + 1) * self.events)
+            labels = self.y[BEFORE:][at]
+            for name, ((model, rows), look, learn) in calls.items():
+                asked = getattr(model, look) if look else None
+                start = time.process_time()
+                if look and learn:
+                    for x, label in zip(rows[at], labels, strict=True):
+                        asked(x)
+                        model.learn_one(x, label)
+                elif look:
+                    for x in rows[at]:
+                        asked(x)
+                else:
+                    for x, label in zip(rows[at], labels, strict=True):
+                        model.learn_one(x, label)
+                spent = (time.process_time() - start) / self.events * 1e6
+                best[name] = min(best[name], spent)
+        return best
+
+
+LOOKS = ("predict_one", "predict_proba_one", "stream_proba_one")
+
+
+def pipeline():
+    return preprocessing.StandardScaler() | linear_model.LogisticRegression()
+
+
+def one_row(d):
+    """Microseconds of every call for one row."""
+    timed, calls = Timed(d, 1000), {}
+    for face, made in (("river face", timed.dicts_of), ("arrays", timed.rows)):
+        make = RiverFace if face == "river face" else BalancedRidgeClassifier
+        calls[f"{face}: learn_one"] = made(make), None, True
+        for look in LOOKS:
+            calls[f"{face}: {look}, nothing new"] = made(make), look, False
+            calls[f"{face}: {look}, then learn_one"] = made(make), look, True
+    for name, make in (
+        ("StandardScaler, LogisticRegression", pipeline),
+        ("LogisticRegression", linear_model.LogisticRegression),
+        ("Perceptron", linear_model.Perceptron),
+    ):
+        calls[f"river {name}: predict_one, then learn_one"] = (
+            timed.dicts_of(make),
+            "predict_one",
+            True,
+        )
+    pipe = timed.dicts_of(pipeline)
+    calls["river StandardScaler, LogisticRegression: predict_proba_one"] = (
+        pipe,
+        "predict_proba_one",
+        False,
+    )
+    return timed.microseconds(calls)
+
+
+def growth():
+    """Microseconds of predict_one then learn_one by width, of both faces."""
+    found = []
+    for d in WIDE:
+        timed = Timed(d, 300 if d < 200 else 100)
+        calls = {
+            "river face": (timed.dicts_of(RiverFace), "predict_one", True),
+            "arrays": (timed.rows(BalancedRidgeClassifier), "predict_one", True),
+        }
+        found.append(timed.microseconds(calls))
+    return found
+
+
+def exponent(costs):
+    """Slope of a straight line through logarithms of cost and width."""
+    return np.polyfit(np.log(WIDE), np.log(costs), 1)[0]
 
 
 def stream():
@@ -60,6 +165,8 @@ def distance(one, two):
 
 
 if __name__ == "__main__":
+    with threadpool_limits(1):
+        calls, wide = [one_row(d) for d in NARROW], growth()
     X, y = stream()
     bulk = Moments.of(X, y)
     always, memory_river, rate = through_river(X, y, 1)
@@ -68,9 +175,31 @@ if __name__ == "__main__":
     same = np.array_equal(always.C, seldom.C) and np.array_equal(always.mean, seldom.mean)
     report.write(
         "events",
-        "A million events, one by one",
-        f"{EVENTS:,} events, d = {D}, 1 % minority, `predict_one` then `learn_one` on each. "
-        + report.machine("numpy", "river"),
+        "Events, one by one",
+        "Microseconds of processor time a call, or a pair of calls, at so many features; 10 % "
+        f"minority, {BEFORE:,} rows learned before, one BLAS thread, best of {ROUNDS} rounds in "
+        "which everybody takes a turn. *Nothing new*: no row was learned since the last look. A "
+        "look after a row brings weights up to date first, and `predict_proba_one` and "
+        "`stream_proba_one` also the link from scores to probabilities, which takes the inverse of "
+        "a covariance: d³. " + report.machine("numpy", "river"),
+        report.table(
+            ["call", *[f"d = {d}" for d in NARROW]],
+            [[name, *[f"{one[name]:.1f}" for one in calls]] for name in calls[0]],
+        ),
+        "`predict_one`, then `learn_one`, of wide rows; the exponent is that of a power of d, "
+        "fitted to all four.",
+        report.table(
+            ["microseconds", *[f"d = {d}" for d in WIDE], "exponent"],
+            [
+                [
+                    face,
+                    *[f"{one[face]:.0f}" for one in wide],
+                    f"{exponent([one[face] for one in wide]):.2f}",
+                ]
+                for face in wide[0]
+            ],
+        ),
+        f"{EVENTS:,} events, d = {D}, 1 % minority, `predict_one` then `learn_one` on each:",
         report.table(
             ["resident memory, MB, after", "10,000 events", "100,000", "1,000,000"],
             [

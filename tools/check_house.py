@@ -24,9 +24,11 @@ LONG = {
     "exact/_scorer.pyx": "one compiled class: linear, discriminant and quadratic scores of a row",
     "exact/solve.py": "one derivation and its code, more than half of it words",
     "exact/state.py": "one object: all that a model has learned",
+    "jobs/learn.py": "one object: a model, and what it has learned from where",
     "ledger/ledger.py": "one public class, more than half of it docstrings",
     "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
+    "table/classifier.py": "one public class, more than half of it docstrings",
 }
 PYSPARK = {"_dummy", "_resetUid"}  # which its own guide tells authors of estimators to use
 

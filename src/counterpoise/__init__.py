@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from counterpoise.exact.scores import PrecisionWarning
     from counterpoise.ledger.ledger import Ledger
     from counterpoise.risk import RiskClassifier
+    from counterpoise.table.classifier import TableClassifier
 
 __version__ = VERSION
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Moments",
     "PrecisionWarning",
     "RiskClassifier",
+    "TableClassifier",
 ]
 
 _HOMES = {
@@ -32,6 +34,7 @@ _HOMES = {
     "Moments": "exact.moments",
     "PrecisionWarning": "exact.scores",
     "RiskClassifier": "risk",
+    "TableClassifier": "table.classifier",
 }
 
 

@@ -19,21 +19,24 @@ from counterpoise.exact import stepwise
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.params import read
+from counterpoise.exact.reasons import explained
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.learned import learned_of
 from counterpoise.modelfile.options import names_of
 from counterpoise.modelfile.saved import Saved
 from counterpoise.modelfile.states import contents_of
+from counterpoise.reasons import Reasons
 
 
 class Params(NamedTuple):
@@ -273,9 +276,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows)",
+                f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
+        validate.require_one_type(theirs.moments.labels, mine.moments.labels)
         state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -384,6 +388,46 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         best = None if found is None or mapped is None else found.best(mapped)
         return validate.nameless(self).predict(row[None])[0] if best is None else best
 
+    def predict_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the weights of training, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), False)
+        return validate.nameless(self).predict_proba([x])[0] if told is None else told
+
+    def stream_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the stream's own frequencies, as :meth:`stream_proba`.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
+        told = self._told(np.asarray(x), True)
+        return validate.nameless(self).stream_proba([x])[0] if told is None else told
+
+    def _told(self, row: Any, stream: bool) -> Vector | None:
+        """Probabilities of one row by the compiled link; None where that cannot tell."""
+        found = self._open()
+        if found is None or (stream and found.options.calibrate):
+            self._require_fitted()
+            return None
+        mapped = self.state_.row(row)
+        told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        return None if told is None else np.array(told)
+
     def _open(self) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         if "state_" not in self.__dict__:
@@ -477,6 +521,40 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         f, scores = self._scored(X, link=True)
         return scores.probabilities(f, stream=True)
 
+    def explain(self, X: ArrayLike) -> Reasons:
+        """Say what each feature contributes to the scores of rows.
+
+        The contributions add up to the score minus the score at the balanced centre, the mean of
+        the class means, each weighted as the model weighs its class (all the same by default). A
+        linear model weighs the distance from the centre; with a map or with ``pooling`` they are
+        integrated gradients along the straight line from the centre, which add up as well.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            Contributions ``values`` of shape (n, d) for two classes, (n, c, d) for several; with
+            ``base``, the score at the centre, ``top(k)`` and ``plot(row)``.
+
+        Examples
+        --------
+        >>> from counterpoise import BalancedRidgeClassifier
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], ["ok", "ok", "ok", "fraud"]
+        >>> reasons = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
+        >>> names, values = reasons.top(1)
+        >>> names.item(), round(values.item(), 2)
+        ('x0', -0.5)
+        """
+        self._require_fitted()
+        rows = validate.rows(self, X)
+        validate.require_finite(self, rows)
+        names = getattr(self, "feature_names_in_", None)
+        return explained(self._scores(), self.state_.moments, self.options_, rows, names)
+
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
@@ -556,8 +634,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
-                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
-                f"{state.waiting} more than so far",
+                "forget is not possible before the map is fixed, which takes "
+                f"{state.plan.rows} rows, {state.waiting} more than so far",
                 Remedy("begin with a map that is fixed, given by {}", "features"),
             )
 
@@ -641,6 +719,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if fixed is None:
             return [f"feature {name!r}" for name in names]
         return [f"term {name!r}" for name in fixed.names([str(name) for name in names])]
+
+    def fill_in(self, fill: Fill | None) -> None:
+        """Say which features may be missing, to be filled by the mean of what was seen.
+
+        Parameters
+        ----------
+        fill : Fill, optional
+            The features, and how rows say that they are missing.
+        """
+        self._fill = fill
+        if "state_" in self.__dict__ and self.state_.fill != fill:
+            with validate.all_or_nothing(self) as draft:
+                draft.state_ = self.state_.filling(fill)
+
+    def rebase(self, before: Fill, after: Fill) -> None:
+        """Let rows hold other constants where features are missing, with what was learned of them.
+
+        Parameters
+        ----------
+        before, after : Fill
+            The same features, and what rows held and are to hold where they are missing.
+        """
+        with validate.all_or_nothing(self) as draft:
+            draft.state_ = self.state_.rebased(before, after)
 
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
@@ -789,7 +891,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
                 )
             # Nothing is left of what was learned, so nothing needs to be kept of its map.
             before = target[:0] if state is None else state.declared
-            self.state_ = State.empty(plan, inputs).announced(before)
+            fill: Fill | None = self.__dict__.get("_fill")
+            self.state_ = State.empty(plan, inputs).announced(before).filling(fill)
         known = declared(self.state_.declared, classes)
         validate.require_one_type(target, known)
         return rows, target, known

@@ -89,9 +89,10 @@ def _name_culprit(X: Any) -> None:
 
 def _no_number(name: Any, what: str, dated: bool) -> str:
     column = f"column {name!r}" if isinstance(name, str) else f"feature {name}"
-    remedy = "encode text first, for example with sklearn.preprocessing.OneHotEncoder"
+    remedy = "counterpoise.TableClassifier takes frames with words in them, or encode text first"
     if dated:
-        remedy = "turn dates into numbers first, for example seconds since 1970"
+        remedy = "counterpoise.TableClassifier takes frames with dates in them, or turn them into "
+        remedy += "numbers first, for example seconds since 1970"
     return f"{'X' if name is None else column} {what}; {remedy}"
 
 

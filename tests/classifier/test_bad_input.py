@@ -241,8 +241,8 @@ TEXT, DAYS = ["Aachen"] * 40, [datetime.date(2020, 1, 1)] * 40
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*OneHot"),
-        (pl.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*OneHot"),
+        (pd.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*TableCl"),
+        (pl.DataFrame({"a": NUMBERS, "town": TEXT}), "column 'town' is 'Aachen' at row 0.*TableCl"),
         ([[1.0, 2.0], [1.0, "x"]] * 20, "feature 1 is 'x' at row 1, not a number"),
         (pd.DataFrame({"when": pd.to_datetime(DAYS)}), "column 'when' holds datetime64.*seconds"),
         (pd.DataFrame({"a": NUMBERS, "when": DAYS}), "column 'when' is '2020-01-01' at row 0"),

@@ -163,7 +163,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
         (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learned with 0.1"),
         (["--cost", "yes=4"], "--cost is yes=4.0, but m.safetensors was learned with yes=3.0"),
         (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learned with standard"),
-        (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with error"),
+        (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with mean"),
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
         (["--half-life", "9"], "--half-life is 9.0, but m.safetensors was learned with none"),
@@ -224,7 +224,7 @@ def test_rows_that_were_dropped_are_counted(run):
     frame = payments()
     frame.loc[[3, 5], "amount"] = np.nan
     frame.to_csv("t.csv", index=False)
-    assert "row 4: no value in column 'amount'" in learned(run, code=2).err
+    assert "row 4: no value in column 'amount'" in learned(run, "--missing", "error", code=2).err
     done = learned(run, "--missing", "drop")
     assert "300 rows, of which 2 with missing values were dropped" in done.err
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
@@ -733,7 +733,8 @@ def test_small_mistakes_have_small_messages(run):
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "b,a")
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "a,b")  # the same set
     done = learn_file(run, "a,b,c,y\n1,2,3,\n", name="u.csv", code=2)
-    assert "no value in column 'y'; drop such rows with --missing drop\n" in done.err
+    assert "no label in column 'y'" in done.err
+    assert "use --missing drop\n" in done.err
     done = run("learn", "t.csv", "--label", "y", "-m", "x", "--chunk-rows", "9" * 20, code=2)
     assert "must be 1 to 10,000,000" in done.err
     Path("w.csv").write_text("a,w,y\n1,1,p\n2,1e60,q\n")

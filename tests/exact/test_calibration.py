@@ -99,7 +99,7 @@ def test_without_a_verdict_nothing_changes():
 
 
 def counted(seed, rows, bins=BINS):
-    """Counts of the rest and of a class in some of the bins, and sums of l: any mess there may be."""
+    """Counts of the rest and of a class in some of the bins, and sums of l."""
     rng = np.random.default_rng(seed)
     middle = np.sinh(np.linspace(-4.05, 4.05, bins))
     counts = rng.multinomial(rows, rng.dirichlet(np.full(2 * bins, 0.1))).reshape(2, bins)
@@ -115,11 +115,13 @@ def test_the_curve_never_falls(seed, rows):
 
 
 def test_the_curve_is_that_of_least_loss_and_prior():
-    """By a general optimiser, and the prior by its definition: an integral and a least-squares line."""
+    """By a general optimiser; the prior by its definition, an integral and a fitted line."""
     rng = np.random.default_rng(1)
     logit = np.sinh(np.linspace(-3.0, 1.0, 12))
     n = rng.integers(20, 200, 12).astype(float)
-    ones = np.round(n / (1 + np.exp(-0.6 * logit + 0.7)))  # rises everywhere, so that nothing is pooled
+    ones = np.round(
+        n / (1 + np.exp(-0.6 * logit + 0.7))
+    )  # rises everywhere, so that nothing is pooled
     curve = Curve.fitted(np.stack([n - ones, ones]), n * logit)
     u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
@@ -132,7 +134,9 @@ def test_the_curve_is_that_of_least_loss_and_prior():
         return (n * np.logaddexp(0, z) - ones * z).sum() + 0.5 * prior
 
     best = minimize(objective, logit, method="BFGS", options={"gtol": 1e-7})
-    np.testing.assert_allclose(curve.of(logit), best.x, atol=1e-4)  # what gradients by differences give
+    np.testing.assert_allclose(
+        curve.of(logit), best.x, atol=1e-4
+    )  # what gradients by differences give
 
 
 def test_the_curve_follows_a_rare_class_far_from_even_odds():

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.exact.discriminant import linear
-from counterpoise.exact.link import _margins, _nodes, slope
+from counterpoise.exact.link import _margins, nodes, slope
 from counterpoise.exact.probability import Link
 from counterpoise.exact.scores import problem_of
 
@@ -44,7 +44,7 @@ def test_the_largest_probability_is_that_of_the_largest_score(rows):
 def test_the_slope_is_the_one_of_least_loss(gap, v, share):
     pi, twice = np.array([share, 1.0 - share]), np.full((2, 2), gap)
     best = slope(twice, np.full((2, 2), v), pi, np.ones(2))
-    x, mass = _nodes()
+    x, mass = nodes()
 
     def loss(b):
         margin = b * (gap / 2 + np.sqrt(v) * x)
@@ -56,7 +56,7 @@ def test_the_slope_is_the_one_of_least_loss(gap, v, share):
 
 
 def test_nodes_are_quantiles_of_a_student_t():
-    x, mass = _nodes()
+    x, mass = nodes()
     tail = 1.0 / (1.0 + np.exp(np.linspace(-16.0, 16.0, len(x))))
     np.testing.assert_allclose(student.sf(x * np.sqrt(5.0 / 3.0), 5), tail, rtol=1e-8)
     assert abs(mass.sum() - 1.0) < 1e-15

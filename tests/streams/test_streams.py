@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.cycles import VALUES
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.streams import DataError, Mark, expanded, source
 from counterpoise.streams.array import Elements
@@ -241,7 +242,7 @@ def test_in_json_what_a_row_lacks_is_zero_and_null_is_missing(tmp_path):
     text = '{"a": 1, "y": 0}\n{"b": "u", "y": 1}\n{"a": 3, "b": null, "y": 1}\n'
     path = written(tmp_path / "t.jsonl", text)
     with pytest.raises(DataError, match=r"row 3: no value in column 'b'.*missing=.drop"):
-        encoded(path)
+        encoded(path, missing="error")
     X, _, encoding = encoded(path, missing="indicate")
     assert names(encoding) == ["a", "b=u", "b is missing"]
     assert X.tolist() == [[1, 0, 0], [0, 1, 0], [3, 0, 1]]
@@ -257,7 +258,7 @@ def test_missing_values(tmp_path, ending):
         text = "".join(json.dumps(dict(zip("aby", row, strict=True))) + "\n" for row in rows)
         written(path, text)
     with pytest.raises(DataError, match=r"row 2: no value in column 'a'"):
-        encoded(path)
+        encoded(path, missing="error")
     X, y, encoding = encoded(path, missing="drop")
     assert (names(encoding), y) == (["a", "b=u"], [0, 0])  # nothing was learned from rows 2 and 3
     X, y, encoding = encoded(path, missing="indicate")
@@ -278,8 +279,9 @@ def test_a_missing_label_cannot_be_indicated(tmp_path):
 def test_columns_are_what_somebody_says(tmp_path):
     text = "id,code,when,town,a,y\n7,1,2024-01-01,A,1,0\n8,2,2024-01-02 00:00:10,B,2,1\n"
     path = written(tmp_path / "t.csv", text)
-    with pytest.raises(DataError, match=r"'when' holds dates.*time=..when.*drop=..when"):
-        encoded(path)
+    encoding = encoded(path)[2]
+    assert encoding.kinds["when"] == "date"
+    assert [f.value for f in encoding.features if f.kind == "cycle"] == list(VALUES)
     X, _, encoding = encoded(
         path, drop=("id",), categorical=("code",), time=("when",), hashed={"town": 4}
     )
@@ -301,8 +303,8 @@ def test_time_as_parquet_has_it(tmp_path):
     took = pa.array([1, 2_500_000], pa.duration("us"))
     table = pa.table({"when": when, "day": day, "took": took, "y": [True, False]})
     pa.parquet.write_table(table, path)
-    with pytest.raises(DataError, match="'when' holds dates"):
-        encoded(path)
+    kinds = encoded(path)[2].kinds
+    assert kinds == {"when": "date", "day": "date", "took": "time"}  # a span has no place in a day
     X, y, _ = encoded(path, time=("when", "day", "took"))
     assert X.tolist() == [[0, 0, 1e-6], [86400, 86400, 2.5]]
     assert y == ["true", "false"]

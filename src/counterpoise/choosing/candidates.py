@@ -10,6 +10,7 @@ import numpy as np
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
@@ -179,6 +180,17 @@ class Candidates:
             for name in self.names
         ]
         self.due = next_refresh(self.rows)
+
+    def filling(self, fill: Fill | None) -> Candidates:
+        """The same, with features that may be missing; this object if nothing is new."""
+        if fill == self.first.fill:
+            return self
+        states = {name: state.filling(fill) for name, state in self.states.items()}
+        judges = [
+            None if one is None else one.filling(states[map_name(name)])
+            for name, one in zip(self.names, self.judges, strict=True)
+        ]
+        return replace(self, states=states, judges=judges)
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""

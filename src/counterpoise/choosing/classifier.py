@@ -21,6 +21,7 @@ from counterpoise.choosing.names import LINEAR, map_name
 from counterpoise.choosing.params import Params, read
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -30,6 +31,7 @@ from counterpoise.features import FixedMap, Map
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
+from counterpoise.reasons import Reasons
 
 CANDIDATES = (LINEAR, "pooling=1000", "pooling=10", "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
@@ -270,6 +272,24 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         return self.chosen().stream_proba(self._rows(X))
 
+    def explain(self, X: ArrayLike) -> Reasons:
+        """Say what each feature contributes to the scores of rows, by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            See :meth:`BalancedRidgeClassifier.explain`.
+        """
+        rows = self._rows(X)
+        found = self.chosen().explain(rows)
+        names = getattr(self, "feature_names_in_", None)
+        return found if names is None else replace(found, names=names.tolist())
+
     @property
     def best_(self) -> BalancedRidgeClassifier:
         """A copy of the best candidate, with its ridge."""
@@ -348,6 +368,18 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         candidates, params = self._settled()
         return self._model(*candidates.chosen(params.ridges))
+
+    def fill_in(self, fill: Fill | None) -> None:
+        """Say which features may be missing, to be filled by the mean of what was seen.
+
+        Parameters
+        ----------
+        fill : Fill, optional
+            The features, and how rows say that they are missing.
+        """
+        self._fill = fill
+        if "candidates_" in self.__dict__:
+            self.candidates_ = self.candidates_.filling(fill)
 
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
@@ -495,7 +527,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                     f"{inputs} features"
                 )
         states = {
-            name: State.empty(plan, inputs).announced(nobody) for name, plan in params.plans.items()
+            name: State.empty(plan, inputs).announced(nobody).filling(self.__dict__.get("_fill"))
+            for name, plan in params.plans.items()
         }
         names = list(params.names)
         tally = Tally(np.empty(0), np.zeros(0), np.zeros((0, len(names), len(params.ridges))))

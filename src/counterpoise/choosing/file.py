@@ -175,7 +175,8 @@ def _judge(
         require(np.abs(arrays[name]).max(initial=0.0) <= LARGEST, "a judge of impossible weights")
     if fixed is not None:
         mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
-        fixed = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
+        scaled = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
+        fixed = replace(scaled, blank=fixed.blank)
     values: dict[str, Any] = {field: arrays[name] for name, field in held.items()}
     if nu is None:
         return Judge(classes, fixed, Ridges(**values))

@@ -90,15 +90,34 @@ class Judge:
     @classmethod
     def of(cls, state: State, options: Options, ridges: Vector) -> Judge | None:
         """The weights of a candidate now; None while it knows less than two classes."""
-        moments = state.moments
+        filled = state.filled
+        moments = state.moments if filled is None else filled.moments
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
         if options.pooling is None:
-            weights: Any = Ridges(moments.anchor.copy(), *path(moments, classes, options, ridges))
+            coef, offset = path(moments, classes, options, ridges)
+            coef = coef if filled is None else filled.turned(coef)
+            weights: Any = Ridges(state.moments.anchor.copy(), coef, offset)
         else:
             weights = scores_of(moments, classes, options).solution
+            weights = weights if filled is None else filled.of_rows(weights)
         return cls(classes.labels, state.fixed, weights)
+
+    def filling(self, state: State) -> Judge:
+        """The same for rows that may lack what a State says; what was never missing is usual."""
+        fill = state.fill
+        if fill is None:
+            return self
+        if self.fixed is not None:
+            return replace(self, fixed=self.fixed.blanked(fill.at, fill.by, fill.present))
+        if not isinstance(self.weights, Ridges):
+            return self
+        coef = self.weights.coef.copy()
+        for at, by, shift in zip(fill.at, fill.by, fill.shifts(state.moments)[0], strict=True):
+            if not coef[..., by].any():  # such a row was never seen: it is as their mean
+                coef[..., by] += shift * coef[..., at]
+        return replace(self, weights=replace(self.weights, coef=coef))
 
     def scores(self, X: Rows) -> NDArray[np.float64]:
         """Scores of rows, of shape (n, r, problems), where r is 1 for quadratic boundaries."""

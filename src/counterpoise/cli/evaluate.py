@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import prices
 from counterpoise.cli.table import Json, show, show_json
+
+if TYPE_CHECKING:
+    from counterpoise.jobs.verdict import Verdict
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
-    files: opt.Files,
+    model: Annotated[
+        str | None, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)
+    ] = None,
+    files: opt.SomeFiles = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Judge these predictions, as predict has written them, and no model.",
+            metavar="FILE",
+        ),
+    ] = None,
+    labels: opt.Labels = None,
+    id: opt.Id = None,  # noqa: A002
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of --labels that holds the class; by default the one besides the ids.",
+            metavar="COLUMN",
+        ),
+    ] = None,
     positive: opt.Positive = None,
+    cost_miss: prices.CostMiss = None,
+    cost_alarm: prices.CostAlarm = None,
+    cost_miss_column: prices.CostMissColumn = None,
     report: Annotated[
         str | None, typer.Option(help="Write a page about it.", metavar="FILE.html")
     ] = None,
@@ -26,17 +51,78 @@ def evaluate(
 ) -> None:
     """Compare the predictions of a model with the labels in files.
 
-    Sixteen bytes a row are kept in memory for the metrics that need an order. --positive is the
-    class that the page of --report is about.
+    Some thirty bytes a row are kept in memory for the metrics that need an order. --positive is the
+    class that costs and the page of --report are about.
 
-    Example: counterpoise evaluate fraud.safetensors march.csv
+    Example: counterpoise evaluate fraud.safetensors march.csv --cost-miss 200 --cost-alarm 5
+
+    As served: counterpoise evaluate --predictions scored.csv --labels labels.csv --id payment
     """
     reading = opt.reading(format, delimiter, no_header)
+    given = prices.given(cost_miss, cost_alarm, cost_miss_column)
     if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
         raise opt.bad("--report", f"the folder of {report} does not exist")
+    _require_one(model, files, predictions, labels, id, label)
 
+    from counterpoise.cli.app import say
+    from counterpoise.jobs.alerts import ByCost
+
+    rule = None if given is None else ByCost(given.alarm, given.miss, given.column)
+    if report is not None:
+        from counterpoise.evaluate.report import evaluation  # fails before the work, not after it
+    if predictions and labels and id:
+        verdict, classes, usual = _served(predictions, labels, id, label, rule, reading)
+        title = f"{', '.join(predictions)} as served, by {', '.join(labels)}"
+    else:
+        assert model is not None
+        assert files is not None
+        verdict, classes, usual = _judged(model, files, rule, ignore_unknown, reading)
+        title = f"{model} on {', '.join(files)}"
+    seen = [one for one in classes if (verdict.y == one).any()]
+    rows_of = [float((verdict.y == one).sum()) for one in seen]
+    chosen = opt.chosen(positive, seen, rows_of, usual if usual in seen else None)
+    position = classes.index(chosen)
+    _tell(verdict, chosen, position, as_json)
+    if report is not None:
+        from counterpoise.atomic import writing
+
+        names = verdict.result.terms or []
+        text = evaluation(
+            title, verdict.result, verdict.y, names, chosen, _told(verdict, chosen, position)
+        )
+        with writing(report, "the report") as file:
+            file.write(text.encode())
+        say(f"report: {report}")
+
+
+def _require_one(
+    model: str | None,
+    files: list[str] | None,
+    predictions: list[str] | None,
+    labels: list[str] | None,
+    name: str | None,
+    label: str | None,
+) -> None:
+    """Raise unless there is a model with files, or predictions with labels."""
+    if predictions:
+        if model is not None:
+            raise opt.bad("--predictions", "are judged without a model; leave the model out")
+        if not labels:
+            raise opt.bad("--predictions", "name the file of the labels with --labels")
+        if name is None:
+            raise opt.bad("--predictions", "name the column of the ids with --id")
+        return
+    if labels or name or label:
+        raise opt.bad("--labels", "and --id and --label are for --predictions; name these too")
+    if model is None or not files:
+        raise typer.BadParameter("name a model and files, or --predictions with --labels and --id")
+
+
+def _judged(
+    model: str, files: list[str], rule: Any, ignore_unknown: bool, reading: dict[str, Any]
+) -> tuple[Verdict, list[Any], Any]:
+    """Verdict on a model, its classes, and the class of interest."""
     from counterpoise import streams
-    from counterpoise.atomic import writing
     from counterpoise.cli.app import say
     from counterpoise.cli.predict import ABSENT
     from counterpoise.cli.progress import Progress
@@ -45,14 +131,83 @@ def evaluate(
     from counterpoise.jobs.store import require_learned
 
     stored = require_learned(stored_model(model), model)
+    if rule is not None:
+        rule.decimal = stored.encoding.columns.decimal
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
-    if report is not None:
-        from counterpoise.evaluate.report import evaluation  # fails before the work, not after it
     with Progress() as progress:
-        result, y, skipped, lacking = judged(stored, sources, progress, ignore_unknown)
-    metrics = result.metrics
+        verdict = judged(stored, sources, progress, ignore_unknown, rule)
+    for name in verdict.lacking:
+        say(ABSENT.format(name))
+    if verdict.skipped:
+        say(
+            f"{verdict.skipped:,} rows with missing values, or with none of the columns of the "
+            "model, were left out"
+        )
+    return verdict, stored.model.classes_.tolist(), stored.positive
+
+
+def _served(
+    predictions: list[str],
+    labels: list[str],
+    name: str,
+    label: str | None,
+    rule: Any,
+    reading: dict[str, Any],
+) -> tuple[Verdict, list[Any], Any]:
+    """Verdict on predictions as they were served, their classes, and no class of interest."""
+    from counterpoise import streams
+    from counterpoise.cli.app import say
+    from counterpoise.cli.progress import Progress
+    from counterpoise.jobs.served import labels_of, served
+
+    with Progress() as progress:
+        known = labels_of(
+            [streams.source(path, **reading) for path in streams.expanded(labels)],
+            name,
+            label,
+            progress,
+        )
+        sources = [streams.source(path, **reading) for path in streams.expanded(predictions)]
+        found = served(sources, known, name, progress, rule)
+    if found.waiting:
+        say(f"{found.waiting:,} predictions have no label yet")
+    if found.strange:
+        say(f"{found.strange:,} labels are of rows that were not predicted here")
+    if found.verdict.skipped:
+        say(f"{found.verdict.skipped:,} rows with a label had no prediction")
+    return found.verdict, found.classes, None
+
+
+def _told(verdict: Verdict, chosen: Any, position: int) -> Any:
+    """What a page is to say about decisions."""
+    from counterpoise.evaluate.decided import Decided, Priced
+
+    risk = verdict.risk(position)
+    if risk is None:
+        return None
+    wanted = (5.0, 20.0, 100.0) if verdict.price is None else (None,)
+    found = []
+    for price in wanted:
+        bill = verdict.bill(chosen, position, price)
+        assert bill is not None
+        if price is not None:
+            name = f"a miss costs {price:g} false alarms"
+        else:
+            own = "its own price" if bill.at is None else f"{verdict.price:g}"
+            name = f"a miss costs {own} and a false alarm {verdict.alarm:g}"
+        found.append(Priced(name, bill.curve, bill.cost, bill.at))
+    return Decided(verdict.y == chosen, risk, found)
+
+
+def _tell(verdict: Verdict, chosen: Any, position: int, as_json: bool) -> None:
+    """Print the metrics, and what decisions have cost."""
+    from counterpoise.cli import bills
+    from counterpoise.cli.app import say
+
+    metrics = verdict.result.metrics
+    bill = verdict.bill(chosen, position)
     if as_json:
-        show_json(metrics.plain())
+        show_json(metrics.plain() | ({} if bill is None else {"costs": bills.plain(bill)}))
     else:
         counts = metrics.confusion
         show(
@@ -85,23 +240,10 @@ def evaluate(
             ["true \\ predicted", *map(str, labels)],
             [[str(a), *(counts.counts.get((a, b), 0) for b in labels)] for a in labels],
         )
+        if bill is not None:
+            print()
+            show(
+                [f"alerts about {chosen}", "value"], bills.rows_of(bill, verdict.alerts is not None)
+            )
     for name, reason in metrics.undefined.items():
         say(f"{name} is undefined: {reason}")
-    for name in lacking:
-        say(ABSENT.format(name))
-    if skipped:
-        say(
-            f"{skipped:,} rows with missing values, or with none of the columns of the model, were "
-            "left out"
-        )
-    if report is not None:
-        known = stored.model.classes_.tolist()
-        seen = [label for label in known if (y == label).any()]
-        rows_of = [float((y == label).sum()) for label in seen]
-        usual = stored.positive if stored.positive in seen else None
-        chosen = opt.chosen(positive, seen, rows_of, usual)
-        title = f"{model} on {', '.join(files)}"
-        text = evaluation(title, result, y, result.terms or [], chosen)
-        with writing(report, "the report") as file:
-            file.write(text.encode())
-        say(f"report: {report}")

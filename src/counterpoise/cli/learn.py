@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from counterpoise.cli import join
 from counterpoise.cli import options as opt
 
 Names = list[str]
@@ -18,14 +19,20 @@ MOST_ROWS = 10_000_000  # of a chunk
 
 
 def learn(
-    files: opt.Files,
     model: Annotated[
         str,
         typer.Option("--model", "-m", help="Model file to create or to continue.", metavar="FILE"),
     ],
+    files: opt.SomeFiles = None,
     label: Annotated[
         str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
     ] = None,
+    labels: opt.Labels = None,
+    id: opt.Id = None,  # noqa: A002
+    skip_unknown_ids: Annotated[
+        bool,
+        typer.Option("--skip-unknown-ids", help="Leave out labels of events that never came."),
+    ] = False,
     weight: Annotated[
         str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
     ] = None,
@@ -118,6 +125,8 @@ def learn(
 
     Example: counterpoise learn 2024-*.csv.gz --label fraud --drop id --model fraud.safetensors
 
+    Labels that come later: counterpoise learn today.csv --labels labels.csv --id payment -m m.st
+
     With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooling 30 -m s.st
     """
     reading = opt.reading(format, delimiter, no_header)
@@ -139,23 +148,33 @@ def learn(
     if features is not None:
         parameters["features"] = opt.features(features)
 
+    late = join.require(files, labels, id, model)
+    if skip_unknown_ids and not labels:
+        raise opt.bad("--skip-unknown-ids", "is for --labels")
+
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
     from counterpoise.jobs.lock import locked
 
-    paths = streams.expanded(files)
+    paths = streams.expanded(files or [])
     columns = streams.with_label(columns, paths, format)
     with _signals() as stopped, locked(model):
+        if late:
+            columns = join.without_ids(columns, id, model)
         learner = Learner(model, columns, parameters, chunk_rows, positive, new_class, new_columns)
-        inputs = [
-            (
-                streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line),
-                learner.key(path, stdin_name),
-            )
-            for path in paths
-        ]
+
+        def opened(path: str) -> streams.Source:
+            return streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+
+        waiting, inputs = None, [(opened(path), learner.key(path, stdin_name)) for path in paths]
+        if late:
+            named = streams.expanded(labels or [])
+            waiting, inputs = join.opened(
+                learner, paths, named, id, opened, skip_unknown_ids, stdin_name,
+                lambda: bool(stopped),
+            )  # fmt: skip
         with _Watch(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
                 learner,
@@ -179,7 +198,9 @@ def learn(
             say(note)
         for line in learner.outlying.told():
             say(line)
-        if learner.model is None and not stopped:
+        if waiting is not None:
+            join.closed(learner, waiting, inputs)
+        elif learner.model is None and not stopped:
             raise streams.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
             say(f"progressive G-mean {watch.total.g_mean():.4f}")

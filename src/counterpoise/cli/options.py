@@ -19,6 +19,22 @@ Files = Annotated[
         show_default=False,
     ),
 ]
+SomeFiles = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILES", help="Files, as for learn; - for standard input.", show_default=False
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--labels", help="Files of labels that came later: an id and a label each.", metavar="FILE"
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that joins rows and labels.", metavar="COLUMN"),
+]
 Format = Annotated[
     str | None, typer.Option("--format", help=f"Format of the input: {FORMATS}.", metavar="NAME")
 ]
@@ -49,7 +65,7 @@ Hash = Annotated[
     typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
 ]
 Missing = Annotated[
-    str | None, typer.Option(help="Missing values: error, drop or indicate.", metavar="RULE")
+    str | None, typer.Option(help="Missing values: mean, indicate, drop or error.", metavar="RULE")
 ]
 Positive = Annotated[
     str | None,
@@ -306,8 +322,8 @@ def columns(
             raise bad("--seed", "must be a whole number below 2**32")
         result["seed"] = seed
     if missing is not None:
-        if missing not in ("error", "drop", "indicate"):
-            raise bad("--missing", f"{missing!r} is not error, drop or indicate")
+        if missing not in ("mean", "indicate", "drop", "error"):
+            raise bad("--missing", f"{missing!r} is not mean, indicate, drop or error")
         result["missing"] = missing
     if classes:
         result["classes"] = tuple(sorted(set(names(classes))))

@@ -9,7 +9,12 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import prices
 
+BLANK = (
+    "warning: column {!r}: {} without a value, where every learned row had one; a number is taken "
+    "as the mean, text as no category"
+)
 ABSENT = "column {!r} is not there, and 0 as in the rows that were learned without it"
 OUTPUTS = ("csv", "tsv", "jsonl", "parquet")
 
@@ -39,17 +44,24 @@ def predict(
         float | None,
         typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
     ] = None,
-    cost: Annotated[
-        float | None,
-        typer.Option(
-            help="Alert where a miss, at the price of COST false alarms, would cost more.",
-            metavar="COST",
-        ),
-    ] = None,
+    cost_miss: prices.CostMiss = None,
+    cost_alarm: prices.CostAlarm = None,
+    cost_miss_column: prices.CostMissColumn = None,
     alert_rate: Annotated[
         float | None,
         typer.Option(
             help="Alert where it is among this share of the highest recent ones.", metavar="SHARE"
+        ),
+    ] = None,
+    alerts_per_day: Annotated[
+        int | None,
+        typer.Option(help="Alert about the highest, at most N on one day.", metavar="N"),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the times of rows, for --alerts-per-day; by default that of the model.",
+            metavar="COLUMN",
         ),
     ] = None,
     ignore_unknown: opt.IgnoreUnknown = False,
@@ -63,31 +75,40 @@ def predict(
     classes and under the stream's own frequencies. Rows from standard input come out as they come.
 
     Example: counterpoise predict fraud.safetensors today.csv --id payment > scored.csv
+
+    Alerts where they pay: counterpoise predict fraud.safetensors today.csv --cost-miss 200
     """
     reading = opt.reading(format, delimiter, no_header)
     kind = _kind(output, to)
-    asked = [
-        name
-        for name, value in (("threshold", threshold), ("cost", cost), ("alert-rate", alert_rate))
-        if value is not None
-    ]
+    given = prices.given(cost_miss, cost_alarm, cost_miss_column)
+    rules = {
+        "threshold": threshold,
+        prices.NAME: given,
+        "alert-rate": alert_rate,
+        "alerts-per-day": alerts_per_day,
+    }
+    asked = [name for name, value in rules.items() if value is not None]
     if len(asked) > 1:
         raise opt.bad(f"--{asked[1]}", f"cannot be combined with --{asked[0]}")
-    if cost is not None and not 0.0 < cost < float("inf"):
-        raise opt.bad("--cost", "must be a finite number above 0")
     for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
         if value is not None and not 0.0 < value < 1.0:
             raise opt.bad(f"--{name}", "must be between 0 and 1")
+    if alerts_per_day is not None and alerts_per_day < 1:
+        raise opt.bad("--alerts-per-day", "must be 1 or more")
+    if time_column is not None and alerts_per_day is None:
+        raise opt.bad("--time-column", "is for --alerts-per-day")
     if output is None and kind == "parquet" and sys.stdout.isatty():
         raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
 
     from counterpoise import streams
     from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
+    from counterpoise.jobs import alerts
     from counterpoise.jobs.file import scoring
     from counterpoise.jobs.output import sink
     from counterpoise.jobs.predict import Predictor
     from counterpoise.jobs.predict import predict as predictions
+    from counterpoise.jobs.ranks import late_ranks
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
@@ -95,7 +116,21 @@ def predict(
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
-    predictor = Predictor(stored, chosen, threshold, alert_rate, carry, ignore_unknown, cost)
+    late, columns = late_ranks(stored.recent, known[0].index(chosen)), stored.encoding.columns
+    rule: alerts.Alerts | None = None
+    if threshold is not None:
+        rule = alerts.Threshold(threshold)
+    elif given is not None:
+        rule = alerts.ByCost(given.alarm, given.miss, given.column, columns.decimal)
+    elif alert_rate is not None:
+        rule = alerts.Highest(alert_rate, late)
+    elif alerts_per_day is not None:
+        time = time_column or (columns.time[0] if len(columns.time) == 1 else None)
+        if time is None:
+            raise opt.bad("--alerts-per-day", "name the column of times with --time-column")
+        written = columns.time_format if time in columns.time else None
+        rule = alerts.PerDay(alerts_per_day, time, late, written)
+    predictor = Predictor(stored, chosen, rule, carry, ignore_unknown)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
@@ -124,6 +159,8 @@ def predict(
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
         say(f"{rows} have missing values and no prediction")
+    for name, count in predictor.blank.items():
+        say(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
         say(

@@ -16,9 +16,9 @@ class Feature(NamedTuple):
     column : str
         The column that it comes from.
     kind : str
-        "number", "category", "bucket" (of a hashed column) or "missing".
+        "number", "category", "bucket" (of a hashed column), "cycle" (of a date) or "missing".
     value : str
-        The category, or the number of the bucket; else empty.
+        The category, the number of the bucket, or which cycle; else empty.
     """
 
     column: str
@@ -43,14 +43,15 @@ class Columns:
         Column of the weights of rows.
     drop, keep : tuple of str
         Columns to leave out, or the only ones to keep.
-    numeric, categorical, time : tuple of str
-        Columns that are numbers, categories, dates (learned as seconds) whatever they look like.
+    numeric, categorical, time, date : tuple of str
+        Columns that are numbers, categories, times (learned as seconds), dates (learned as seconds
+        and where they are in the day, the week and the year) whatever they look like.
     hashed : mapping of str to int
         Columns of text to be spread over so many buckets.
     seed : int
         For the hashes.
     missing : str
-        "error", "drop" or "indicate".
+        "mean", "indicate", "drop" or "error".
     classes : tuple of str
         The only labels that there may be, as they are written; none for any.
     decimal : str
@@ -68,10 +69,16 @@ class Columns:
     time: tuple[str, ...] = ()
     hashed: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
-    missing: str = "error"
+    missing: str = "mean"
     classes: tuple[str, ...] = ()
     decimal: str = "."
     time_format: str | None = None
+    date: tuple[str, ...] = ()
+
+    @property
+    def indicated(self) -> bool:
+        """Whether a row that lacks a value is kept, with a feature that says so."""
+        return self.missing in ("mean", "indicate")
 
     @cached_property
     def _apart(self) -> frozenset[str]:
@@ -94,7 +101,7 @@ class Columns:
         """Kinds of columns that were told, by name."""
         kinds = dict.fromkeys(self.numeric, "number")
         kinds |= dict.fromkeys(self.categorical, "text")
-        kinds |= dict.fromkeys(self.time, "time")
+        kinds |= dict.fromkeys(self.time, "time") | dict.fromkeys(self.date, "date")
         return kinds | dict.fromkeys(self.hashed, "hash")
 
     def read(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -105,7 +112,7 @@ class Columns:
     def named(self) -> dict[str, str]:
         """Columns that somebody named, and by which setting."""
         result = {self.label: "label"} | ({self.weight: "weight"} if self.weight else {})
-        for option in ("drop", "keep", "numeric", "categorical", "time", "hashed"):
+        for option in ("drop", "keep", "numeric", "categorical", "time", "date", "hashed"):
             result |= dict.fromkeys(getattr(self, option), option)
         return result
 
@@ -116,4 +123,6 @@ def feature_name(column: str, kind: str, value: str) -> str:
         return column
     if kind == "missing":
         return f"{column} is missing"
+    if kind == "cycle":
+        return f"{column} {value}"
     return f"{column}{'=' if kind == 'category' else '#'}{value}"

@@ -17,6 +17,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import limits, matrix, reading
 from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.cycles import waves
 from counterpoise.encoding.matrix import Parts, rows_of
 from counterpoise.errors import DataError, Message, Remedy
 from counterpoise.streams.chunk import Chunk
@@ -48,6 +49,9 @@ class Encoded(NamedTuple):
         holds any more is not one.
     lacking : tuple of str
         When predicting: columns that a table does not have, and need not have.
+    blank : dict of str to int
+        Cells without a value, by column: when learning all of them, when predicting those of
+        columns that were never blank while the model learned.
     """
 
     X: Rows
@@ -60,6 +64,7 @@ class Encoded(NamedTuple):
     notes: Mapping[str, Message] = {}
     held: Counts = np.zeros(0, dtype=np.int64)
     lacking: tuple[str, ...] = ()
+    blank: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +76,38 @@ class Encoding:
     columns : Columns
         What somebody wants of them.
     kinds : dict of str to str
-        "number", "text", "time" or "hash", of columns in which a value was seen.
+        "number", "text", "time", "date" or "hash", of columns in which a value was seen.
     features : tuple of Feature
         In the order of their appearance.
     labels : str, optional
         "int" or "text".
+    bases : dict of str to float
+        What stands for a missing number until the mean takes its place: the first value of the
+        column. Only where missing values are filled.
     """
 
     columns: Columns
     kinds: dict[str, str] = field(default_factory=dict)
     features: tuple[Feature, ...] = ()
     labels: str | None = None
+    bases: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def fill(self) -> tuple[list[int], list[int], list[float]]:
+        """Features that may be missing, their indicators, and what stands for them until filled.
+
+        Empty unless missing values are filled by the mean.
+        """
+        at, by, base = [], [], []
+        for j, feature in enumerate(self.features if self.columns.missing == "mean" else ()):
+            indicator = self._index.get(Feature(feature.column, "missing"))
+            if indicator is not None and feature.kind in ("number", "cycle"):
+                at.append(j)
+                by.append(indicator)
+                base.append(
+                    self.bases.get(feature.column, 0.0) if feature.kind == "number" else 0.0
+                )
+        return at, by, base
 
     @cached_property
     def _index(self) -> dict[Feature, int]:
@@ -105,31 +131,34 @@ class Encoding:
         numeric, missing = reading.numbers(self.columns, chunk, kinds, None)
         label = self.columns.label
         label_kind, y, missing[label] = reading.labels(self.columns, chunk, self.labels)
-        if missing[label].any() and self.columns.missing == "indicate":
+        if missing[label].any() and self.columns.indicated:
             raise chunk.error(
                 int(missing[label].argmax()),
-                f"no label in column {label!r}, and a missing label cannot be indicated",
+                f"no label in column {label!r}, and a missing label cannot be filled in",
                 Remedy("drop the row"),
                 Remedy("use {}", "missing", "drop"),
             )
         weight = reading.weights(self.columns, chunk, missing)
         name = self.columns.weight
-        if name is not None and missing[name].any() and self.columns.missing == "indicate":
+        if name is not None and missing[name].any() and self.columns.indicated:
             raise chunk.error(
                 int(missing[name].argmax()),
-                f"no weight in column {name!r}, and a missing weight cannot be indicated",
+                f"no weight in column {name!r}, and a missing weight cannot be filled in",
                 Remedy("drop the row"),
                 Remedy("use {}", "missing", "drop"),
             )
         kept = limits.keep(self.columns, chunk, missing, predicting=False)
         limits.require_declared(self.columns, chunk, y, kept)
         fresh: dict[Feature, None] = {}
+        bases = self._based(numeric)
+        cycles = self._completed(chunk, numeric, kinds, missing, bases, None)
         for name in numeric:
             fresh[Feature(name, "number")] = None
+            fresh |= dict.fromkeys(f for f in cycles if f.column == name)
         dictionaries = {}
         for name in reading.text_columns(self.columns, chunk, kinds):
             dictionaries[name] = found = reading.categories(
-                self.columns, chunk, name, kinds[name], kept
+                self.columns, chunk, name, kinds[name], kept, self._index
             )
             if kinds[name] == "text":
                 values = [feature.value for feature in found[0]]
@@ -139,7 +168,8 @@ class Encoding:
                 )
             fresh |= dict.fromkeys(found[0])
             limits.require_room(chunk, len(fresh), room)
-        if self.columns.missing == "indicate":
+        blank = {c: int(where.sum()) for c, where in missing.items() if where.any()}
+        if self.columns.indicated:
             fresh |= dict.fromkeys(
                 Feature(c, "missing") for c, where in missing.items() if where.any()
             )
@@ -149,22 +179,24 @@ class Encoding:
             kinds |= dict.fromkeys((f.column for f in numbered[0]), "number")
         new = [feature for feature in fresh if feature not in self._index]
         grown, notes = self, dict[str, Message]()
-        if new or kinds != self.kinds or label_kind != self.labels:
+        if new or kinds != self.kinds or label_kind != self.labels or bases != self.bases:
             features = self.features + tuple(new)
-            grown = replace(self, kinds=kinds, features=features, labels=label_kind)
+            grown = replace(self, kinds=kinds, features=features, labels=label_kind, bases=bases)
             notes = limits.require_few(self.columns, chunk, new, features)
-        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, cycles, numbered)
         X, _ = rows_of(parts, grown._index)
         held = matrix.held(parts, grown._index)
         weight = None if weight is None else weight[kept]
-        return Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held), grown
+        rows = Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank)
+        return rows, grown
 
     def only(self, at: Any) -> Encoding:
         """Return what is known of the features at some places, and of no other column."""
         features = tuple(self.features[j] for j in at.tolist())
         columns = {feature.column for feature in features}
         kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
-        return replace(self, kinds=kinds, features=features)
+        bases = {name: base for name, base in self.bases.items() if name in columns}
+        return replace(self, kinds=kinds, features=features, bases=bases)
 
     def lacking(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
@@ -178,14 +210,19 @@ class Encoding:
         return [c for c in names if self.columns.feature(c) and not self.knows(c)]
 
     def predict(
-        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+        self,
+        chunk: Chunk,
+        apart: Collection[str] | None = (),
+        optional: Collection[str] = (),
+        usual: Vector | None = None,
     ) -> Encoded:
         """Encode rows that are to be predicted: categories that were never learned are zero.
 
         ``apart`` are columns that the model need not know; None if it need not know any, so that
         rows that have none of its own are left out. ``optional`` are columns that some of the
         learned rows did not have: a table may lack them, if it has others, and they are 0
-        as they were in these rows. The result has no labels and weights.
+        as they were in these rows. ``usual`` is the mean of each feature, (d,), which takes the
+        place of numbers that were never missing before. The result has no labels and weights.
         """
         lacking = self.lacking(chunk)
         needed = [name for name in lacking if name not in optional]
@@ -218,17 +255,28 @@ class Encoding:
             )
         kept &= ~bare
         dictionaries = {
-            name: reading.categories(self.columns, chunk, name, self.kinds[name], kept)
+            name: reading.categories(self.columns, chunk, name, self.kinds[name], kept, self._index)
             for name in reading.text_columns(self.columns, chunk, self.kinds)
         }
         numbered = reading.numbered(self.columns, chunk, kept)
-        parts = self._parts(chunk, kept, numeric, dictionaries, missing, numbered)
+        cycles = self._completed(chunk, numeric, self.kinds, missing, self.bases, usual)
+        parts = self._parts(chunk, kept, numeric, dictionaries, missing, cycles, numbered)
         X, unknown = rows_of(parts, self._index)
         found = Encoded(X, np.empty(0), None, kept, unknown, tuple(strange), int(bare.sum()))
-        return found._replace(lacking=tuple(lacking))
+        blank = {
+            name: int(gone.sum())
+            for name, gone in missing.items()
+            if self.columns.indicated and gone.any() and name in self.kinds
+            if Feature(name, "missing") not in self._index
+        }
+        return found._replace(lacking=tuple(lacking), blank=blank)
 
     def judge(
-        self, chunk: Chunk, apart: Collection[str] | None = (), optional: Collection[str] = ()
+        self,
+        chunk: Chunk,
+        apart: Collection[str] | None = (),
+        optional: Collection[str] = (),
+        usual: Vector | None = None,
     ) -> Encoded:
         """Encode rows that are to be predicted, as :meth:`predict` does, with their labels."""
         label = self.columns.label
@@ -242,7 +290,7 @@ class Encoding:
             raise chunk.error(
                 int(gone.argmax()), f"no label in column {label!r}; leave the row out"
             )
-        encoded = self.predict(chunk, apart, optional)
+        encoded = self.predict(chunk, apart, optional, usual)
         return encoded._replace(y=y[encoded.kept])
 
     # Within
@@ -265,6 +313,50 @@ class Encoding:
         """Whether anything was learned from a column, be it only that it is missing."""
         return name in self.kinds or Feature(name, "missing") in self._index
 
+    def _based(self, numeric: Mapping[str, Vector]) -> dict[str, float]:
+        """What stands for missing numbers, with what these columns bring: their first values."""
+        if self.columns.missing != "mean":
+            return self.bases
+        bases = dict(self.bases)
+        for name, x in numeric.items():
+            if name not in bases:
+                first = int(np.argmin(np.isnan(x))) if len(x) else 0
+                bases[name] = float(x[first]) if len(x) and not np.isnan(x[first]) else 0.0
+        return bases
+
+    def _completed(
+        self,
+        chunk: Chunk,
+        numeric: dict[str, Vector],
+        kinds: Mapping[str, str],
+        missing: Mapping[str, Flags],
+        bases: Mapping[str, float],
+        usual: Vector | None,
+    ) -> dict[Feature, Vector]:
+        """Put something in the place of each missing number, and return the cycles of dates.
+
+        That is what the model expects there: a constant, if an indicator tells; else ``usual``, the
+        mean of each feature (d,), if there is one. A column that a row need not have is 0.
+        """
+        cycles: dict[Feature, Vector] = {}
+        for name, x in numeric.items():
+            parts = {Feature(name, "number"): x}
+            if kinds[name] == "date":
+                parts |= {Feature(name, "cycle", value): wave for value, wave in waves(x).items()}
+            gone = missing.get(name)
+            for feature, values in parts.items():
+                if gone is not None:
+                    base = bases.get(name, 0.0) if feature.kind == "number" else 0.0
+                    known = Feature(name, "missing") in self._index
+                    if usual is not None and not known and feature in self._index:
+                        base = float(usual[self._index[feature]])
+                    values = np.where(np.isnan(values), np.where(gone, base, 0.0), values)
+                if feature.kind == "number":
+                    numeric[name] = values
+                else:
+                    cycles[feature] = values
+        return cycles
+
     def _parts(
         self,
         chunk: Chunk,
@@ -272,17 +364,19 @@ class Encoding:
         numeric: dict[str, Vector],
         texts: dict[str, tuple[list[Feature], Any]],
         missing: dict[str, Flags],
+        cycles: dict[Feature, Vector],
         numbered: tuple[list[Feature], Any, Any] | None,
     ) -> Parts:
         """What was read of a chunk."""
         without = {name: flags for name, flags in chunk.absent.items() if name in numeric}
         for name, gone in missing.items():
             without[name] = gone | without[name] if name in without else gone
-        indicated = missing if self.columns.missing == "indicate" else {}
-        return Parts(kept, numeric, texts, indicated, without, numbered)
+        indicated = missing if self.columns.indicated else {}
+        return Parts(kept, numeric, texts, indicated, without, cycles, numbered)
 
     # As plain values, for the model file
 
     def plain(self) -> dict[str, Any]:
         """Return what is known, as JSON can hold it; the features are kept apart."""
-        return {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
+        plain = {"columns": asdict(self.columns), "kinds": self.kinds, "labels": self.labels}
+        return plain | ({"bases": self.bases} if self.columns.missing == "mean" else {})

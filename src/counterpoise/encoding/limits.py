@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cells
@@ -71,10 +72,10 @@ def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predictin
             continue
         if columns.missing == "error":
             drop = Remedy("drop such rows", "missing", "drop")
-            indicate = Remedy("learn that it is missing", "missing", "indicate")
-            remedies: tuple[Remedy, ...] = (drop, indicate, left_out(name))
+            mean = Remedy("fill it by the mean", "missing", "mean")
+            remedies: tuple[Remedy, ...] = (mean, drop, left_out(name))
             if predicting:
-                learn = Remedy("learn a model", "missing", "indicate")
+                learn = Remedy("learn a model", "missing", "mean")
                 remedies = (Remedy("fill it in"), learn)
             elif not columns.feature(name):
                 remedies = (drop,)
@@ -169,6 +170,33 @@ def require_moderate(chunk: Chunk, name: str, x: Vector) -> None:
             *cells.CORRECT,
             left_out(name),
         )
+
+
+def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | None) -> None:
+    """Raise if a column with a type of its own was learned as something else.
+
+    Text of a file is read as what the column is; a column of numbers is no text by itself.
+    """
+    column = chunk.columns[name]
+    if kind is None or chunk.cells or not chunk.table or column.null_count == len(column):
+        return
+    number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    time, truth = pa.types.is_temporal(column.type), pa.types.is_boolean(column.type)
+    if name in columns.told or not (
+        (kind == "text" and (number or time))
+        or (kind == "number" and (truth or time))
+        or (kind == "date" and (number or truth))
+    ):
+        return
+    before = {"text": "text", "number": "numbers", "date": "dates"}[kind]
+    row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
+    raise chunk.error(
+        row,
+        f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held {before} "
+        "before",
+        Remedy("convert it to what it was"),
+        left_out(name),
+    )
 
 
 def left_out(name: str) -> Remedy:

@@ -16,6 +16,7 @@ from counterpoise.arrays import Counts, Flags, Matrix, Rows, Vector
 from counterpoise.encoding.columns import Feature
 
 Index = Mapping[Feature, int]
+DENSE = ("number", "cycle", "missing")  # features of which most rows have something to say
 
 
 class Parts(NamedTuple):
@@ -26,13 +27,15 @@ class Parts(NamedTuple):
     kept : ndarray of bool of shape (rows,)
         Rows that count.
     numeric : dict of str to ndarray of shape (rows,)
-        Values of columns of numbers, 0 where there is none.
+        Values of columns of numbers, and what takes their place where there is none.
     texts : dict of str to (list of Feature, ndarray of int)
         Features of the values of a column, and for each row that counts which of them, or −1.
     missing : dict of str to ndarray of bool of shape (rows,)
         Where a column has no value, if that is a feature of its own.
     without : dict of str to ndarray of bool of shape (rows,)
         Where a column of numbers has no value, or is not there.
+    cycles : dict of Feature to ndarray of shape (rows,)
+        Where dates are in the day, the week and the year, 0 where there is none.
     numbered : (list of Feature, ndarray of int, CSR matrix), optional
         Features that have numbers instead of names: they, their columns, and the rows that count.
     """
@@ -42,6 +45,7 @@ class Parts(NamedTuple):
     texts: dict[str, tuple[list[Feature], Any]]
     missing: dict[str, Flags]
     without: dict[str, Flags]
+    cycles: dict[Feature, Vector]
     numbered: tuple[list[Feature], Any, Any] | None
 
 
@@ -55,7 +59,14 @@ def rows_of(parts: Parts, index: Index) -> tuple[Rows, dict[str, int]]:
         j = index.get(Feature(name, "number"))
         if j is not None:
             at[j] = x if whole else x[kept]
-    if parts.numbered is None and all(feature.kind == "number" for feature in index):
+    for feature, x in parts.cycles.items():
+        if feature in index:
+            at[index[feature]] = x if whole else x[kept]
+    if parts.numbered is None and not parts.texts and all(f.kind in DENSE for f in index):
+        for name, gone in parts.missing.items():
+            j = index.get(Feature(name, "missing"))
+            if j is not None:
+                at[j] = gone[kept].astype(np.float64)
         return _dense(at, n, d), {}
     unknown: dict[str, int] = {}
     indices: list[Any] = [np.full(n, j) for j in at]
@@ -84,6 +95,9 @@ def held(parts: Parts, index: Index) -> Counts:
         without = parts.without.get(name)
         there = rows if without is None else int((parts.kept & ~without).sum())
         result[index[Feature(name, "number")]] = there
+        for feature in parts.cycles:
+            if feature.column == name:
+                result[index[feature]] = there
     for features, codes in parts.texts.values():
         counts = np.bincount(codes[codes >= 0], minlength=len(features))
         np.add.at(result, _places(features, index), counts)  # several values may share a bucket

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,17 @@ import pyarrow as pa
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cells
 from counterpoise.encoding.columns import Columns, Feature
-from counterpoise.encoding.limits import left_out, require_moderate, require_short
+from counterpoise.encoding.limits import (
+    left_out,
+    require_moderate,
+    require_same_type,
+    require_short,
+)
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.streams.chunk import Chunk
 from counterpoise.validate import HEAVIEST, LARGEST
 
+TRUTH = ("true", "false")
 PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
 
 
@@ -30,15 +36,8 @@ def decided(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[st
             kind = columns.told.get(name)
             kind = kind or cells.kind_of(chunk, name, columns.decimal)
         if kind == "time" and name not in columns.time:
-            row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
-            date = column[row].as_py()
-            raise chunk.error(
-                row,
-                f"column {name!r} holds dates ({date})",
-                Remedy("learn them as seconds", "time", [name]),
-                Remedy("as categories", "categorical", [name]),
-                Remedy("leave them out", "drop", [name]),
-            )
+            # A span of time has no place in a day.
+            kind = "time" if pa.types.is_duration(column.type) else "date"
         if kind is not None:
             kinds[name] = kind
     return kinds
@@ -47,7 +46,7 @@ def decided(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[st
 def numbers(
     columns: Columns, chunk: Chunk, kinds: Mapping[str, str], known: Callable[[str], bool] | None
 ) -> tuple[dict[str, Vector], dict[str, Flags]]:
-    """Return columns of numbers, 0 where missing, and where any column is missing, each (rows,).
+    """Return columns of numbers, NaN where missing, and where any column is missing, each (rows,).
 
     ``known`` says whether the model knows a column; None when learning.
     """
@@ -58,7 +57,8 @@ def numbers(
         if not columns.feature(name):
             continue
         kind, absent = kinds.get(name), chunk.absent.get(name)
-        if kind in ("number", "time"):
+        require_same_type(columns, chunk, name, kind)
+        if kind in ("number", "time", "date"):
             drop = (left_out(name),) if known is None else ()
             x = _read(columns, chunk, name, kind, (*cells.CORRECT, *drop))
             with np.errstate(over="ignore"):
@@ -66,7 +66,6 @@ def numbers(
             if not moderate:  # also if any is NaN
                 gone = np.isnan(x)
                 require_moderate(chunk, name, x)
-                x = np.where(gone, 0.0, x)
                 missing[name] = gone if absent is None else gone & ~absent
             values[name] = x
         elif column.null_count and (known is None or known(name)):
@@ -79,7 +78,7 @@ def _read(
     columns: Columns, chunk: Chunk, name: str, kind: str, remedies: Sequence[Remedy]
 ) -> Vector:
     """Return the cells of a column as numbers, written as the user says."""
-    if kind == "time":
+    if kind in ("time", "date"):
         return cells.seconds(chunk, name, remedies, columns.time_format)
     dressed = name in columns.numeric
     return cells.numbers(chunk, name, remedies, columns.decimal, dressed)
@@ -141,9 +140,12 @@ def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> li
 
 
 def categories(
-    columns: Columns, chunk: Chunk, name: str, kind: str, kept: Flags
+    columns: Columns, chunk: Chunk, name: str, kind: str, kept: Flags, known: Collection[Feature]
 ) -> tuple[list[Feature], Any]:
-    """Return the features of the values of a column, and for each row which of them, or −1."""
+    """Return the features of the values of a column, and for each row which of them, or −1.
+
+    ``known`` are features that were seen before: truth values are spelled as they were then.
+    """
     text = cells.texts(chunk, name)
     if not kept.all():
         text = text.filter(pa.array(kept))
@@ -151,7 +153,7 @@ def categories(
     values = coded.dictionary.to_pylist()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     if kind == "text":
-        return [Feature(name, "category", value) for value in values], codes
+        return spelled(name, values, known), codes
     from sklearn.utils import murmurhash3_32  # takes long to import
 
     buckets = [
@@ -159,6 +161,25 @@ def categories(
         for value in values
     ]
     return [Feature(name, "bucket", str(bucket)) for bucket in buckets], codes
+
+
+def spelled(name: str, values: Sequence[str], known: Collection[Feature]) -> list[Feature]:
+    """Return categories of a column, in which ``True``, ``TRUE`` and ``true`` are the same.
+
+    The first spelling that was seen stays. A file of text and a frame of truth values then mean
+    the same by them.
+    """
+    features = [Feature(name, "category", value) for value in values]
+    told = [value for value in values if value.lower() in TRUTH]
+    if not told:
+        return features
+    mine = (f.value for f in known if f.kind == "category" and f.column == name)
+    first = next((value for value in (*mine, *told) if value.lower() in TRUTH), told[0])
+    spell = str.upper if first.isupper() else str.title if first[0].isupper() else str.lower
+    return [
+        one if one in known or one.value not in told else one._replace(value=spell(one.value))
+        for one in features
+    ]
 
 
 def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature], Any, Any] | None:

@@ -11,6 +11,8 @@ import numpy as np
 
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.evaluate import drawing, plots, theme
+from counterpoise.evaluate.decided import Decided
+from counterpoise.evaluate.decided import figures as decided_figures
 from counterpoise.evaluate.race import OURS, Result, winner
 from counterpoise.printable import printable
 
@@ -112,7 +114,14 @@ def page(
     return _page(title, summary, _table(results, positive, best), note, figures)
 
 
-def evaluation(title: str, result: Result, y: Labels, names: list[str], positive: Any) -> str:
+def evaluation(
+    title: str,
+    result: Result,
+    y: Labels,
+    names: list[str],
+    positive: Any,
+    decided: Decided | None = None,
+) -> str:
     """Make the page about one model and rows that it has not learned.
 
     Parameters
@@ -127,6 +136,8 @@ def evaluation(title: str, result: Result, y: Labels, names: list[str], positive
         Names of its weights.
     positive : label
         The class of interest.
+    decided : Decided, optional
+        What decisions about it go by, and what they have cost.
 
     Returns
     -------
@@ -141,7 +152,10 @@ def evaluation(title: str, result: Result, y: Labels, names: list[str], positive
         [f"Recall, precision and what follows them are of the class {positive}", *reasons]
     )
     table = _table([result], positive, result, timed=False)
-    return _page(title, summary, table, f"{note}.", _figures([result], y, names, positive, result))
+    figures = _figures([result], y, names, positive, result)
+    if decided is not None and decided.mine.any() and not decided.mine.all():
+        figures += decided_figures(decided, positive, _figure)
+    return _page(title, summary, table, f"{note}.", figures)
 
 
 def _page(title: str, summary: str, table: str, note: str, figures: list[str]) -> str:

@@ -6,11 +6,15 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport fabs
 from libc.string cimport memset
 
+from counterpoise.exact._linked cimport Linked
+from counterpoise.exact._refined cimport Refined
 from counterpoise.exact._scorer cimport Scorer
 
 from counterpoise import validate
 
 cdef double LARGEST = validate.LARGEST
+cdef Py_ssize_t FEW = 16  # classes up to which probabilities of single events are compiled
+cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
 cdef class Events:
@@ -23,9 +27,11 @@ cdef class Events:
     cdef dict columns
     cdef list names
     cdef Py_ssize_t count
-    cdef double[::1] x, offset
+    cdef double[::1] x, offset, f, p
     cdef double[:, ::1] coef
-    cdef public bint stale
+    cdef bint old, unlinked
+    cdef readonly Refined refined
+    cdef Linked linked
 
     def __init__(self, Scorer scorer, list names):
         import numpy as np
@@ -36,8 +42,19 @@ cdef class Events:
         self.columns = {name: j for j, name in enumerate(names)}
         self.x = np.zeros(scorer.s.d)
         self.coef = np.zeros((scorer.problems, scorer.s.d))
-        self.offset = np.zeros(scorer.problems)
-        self.stale = True
+        self.offset, self.f = np.zeros((2, scorer.problems))
+        self.p = np.zeros(scorer.c)
+        self.old = self.unlinked = True
+        self.linked = None
+        # Quadratic scores have no weights to keep.
+        wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
+        self.refined = Refined(scorer) if wide else None
+
+    def changed(self):
+        """Hear that somebody else has changed the moments."""
+        self.old = self.unlinked = True
+        if self.refined is not None:
+            self.refined.forget()
 
     cdef bint fill(self, dict row) except -1:
         """Copy a dict into the row; returns whether every feature has a column."""
@@ -66,70 +83,153 @@ cdef class Events:
         if not self.fill(row):
             return False
         if omega > 0.0:
-            self.scorer.learn_weighted(&self.x[0], k, omega)
-            self.stale = True
+            self.take(&self.x[0], k, omega)
         return True
 
     def learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
         """Learn a row of class k."""
         self.check(row)
         if omega > 0.0:
-            self.scorer.learn_weighted(&row[0], k, omega)
-            self.stale = True
+            self.take(&row[0], k, omega)
+
+    cdef void take(self, const double* x, Py_ssize_t k, double omega) noexcept:
+        cdef bint first = self.scorer.n[k] == 0.0
+        self.scorer.learn_weighted(x, k, omega)
+        self.old = self.unlinked = True
+        if self.refined is not None:
+            self.refined.learned(k, first)
 
     def best(self, dict row):
         """Position of the predicted class of a row; -1 if the problem is singular."""
         self.fill(row)
-        return self.winner(self.dots(&self.x[0]))
+        return self.winner(&self.x[0])
 
     def best_array(self, const double[::1] row):
         """Position of the predicted class of a row; -1 if the problem is singular."""
         self.check(row)
-        return self.winner(self.dots(&row[0]))
+        return self.winner(&row[0])
 
-    cdef Py_ssize_t winner(self, f) except -2:
+    def reasons(self, dict row, Py_ssize_t at):
+        """Contribution of each feature to the score of the class at this position.
+
+        A negative position stands for the predicted class. None if there are no weights.
+        """
+        cdef Py_ssize_t j, k, q
+        cdef double sign, total = 0.0, centre
+        cdef Scorer s = self.scorer
+        self.fill(row)
+        f = self.dots(&self.x[0])
+        if f is None or s.recipe.pooling >= 0.0:
+            return None
+        if at < 0:
+            at = self.winner(f)
+        q = at if s.problems > 1 else 0
+        sign = -1.0 if s.c == 2 and at == 0 else 1.0
+        for k in range(s.c):
+            total += s.recipe.factor[k] * (s.N[k] > 0.0 if s.recipe.balanced else s.N[k])
+        result = {}
+        for j in range(self.count):
+            centre = 0.0
+            for k in range(s.c):
+                if s.N[k] > 0.0:
+                    centre += (
+                        s.recipe.factor[k] * (1.0 if s.recipe.balanced else s.N[k]) * s.mean[k, j]
+                    )
+            centre = self.x[j] - s.anchor[j] - centre / total
+            result[self.names[j]] = sign * self.coef[q, j] * centre
+        return result
+
+    def scores_array(self, const double[::1] row):
+        """Scores of a row; None if the problem is singular."""
+        self.check(row)
+        return None if self.score(&row[0]) else list(self.f)
+
+    def probabilities(self, dict row, bint stream):
+        """Probability of each class; None where the compiled link cannot tell."""
+        self.fill(row)
+        return self.told(&self.x[0], stream)
+
+    def probabilities_array(self, const double[::1] row, bint stream):
+        """Probability of each class; None where the compiled link cannot tell."""
+        self.check(row)
+        return self.told(&row[0], stream)
+
+    cdef Py_ssize_t winner(self, const double* x) noexcept:
         """The rule of ``classes.winners``, for classes that were all seen."""
-        if f is None:
+        cdef Py_ssize_t q, best = 0
+        if self.score(x):
             return -1
         if self.scorer.c == 1:
             return 0
-        return f[0] > 0 if len(f) == 1 else f.index(max(f))
+        if self.f.shape[0] == 1:
+            return self.f[0] > 0.0
+        for q in range(self.f.shape[0]):
+            if self.f[q] > self.f[best]:
+                best = q
+        return best
 
-    cdef dots(self, const double* x):
+    cdef told(self, const double* x, bint stream):
+        cdef Py_ssize_t k
+        if self.scorer.recipe.pooling >= 0.0 or self.scorer.c > FEW or self.score(x):
+            return None
+        if self.linked is None:
+            from counterpoise.exact.link import nodes
+
+            self.linked = Linked(self.scorer, *nodes())
+        if self.unlinked:
+            if self.linked.renew(self.coef, self.offset):
+                return None
+            self.unlinked = False
+        self.linked.tell(&self.f[0], stream, &self.p[0])
+        return [self.p[k] for k in range(self.scorer.c)]
+
+    cdef int score(self, const double* x) noexcept:
+        """Scores of a row, into f; returns whether the problem is singular."""
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f
+        cdef double* w
+        cdef double* anchor = self.scorer.s.anchor
         if self.scorer.recipe.pooling >= 0.0:  # quadratic scores have no weights to keep
-            if self.scorer.score(x, &self.offset[0]):
-                return None
-            return list(self.offset)
-        if self.stale and self.solve():
-            return None
-        result = []
+            return self.scorer.score(x, &self.f[0])
+        if self.old and self.solve():
+            return 1
         for q in range(self.offset.shape[0]):
             f = self.offset[q]
+            w = &self.coef[q, 0]
             for j in range(d):
-                f += self.coef[q, j] * (x[j] - self.scorer.anchor[j])
-            result.append(f)
-        return result
+                f += w[j] * (x[j] - anchor[j])
+            self.f[q] = f
+        return 0
 
     cdef int solve(self) noexcept:
-        cdef Py_ssize_t q, j
+        """Weights of every problem; returns whether one of them is singular."""
+        cdef int failed
         cdef Scorer s = self.scorer
         s.weigh()
         s.scale()
-        if s.recipe.together:
-            if s.all_weights(self.coef, self.offset):
-                return 1
-            self.stale = False
+        failed = self.solve_all() if s.recipe.together else self.solve_each()
+        if self.refined is not None:
+            self.refined.held = 0
+        self.old = failed != 0
+        return failed
+
+    cdef int solve_all(self) noexcept:
+        if self.refined is not None and not self.refined.all_weights(self.coef, self.offset):
             return 0
+        return self.scorer.all_weights(self.coef, self.offset)
+
+    cdef int solve_each(self) noexcept:
+        cdef Py_ssize_t q
+        cdef Scorer s = self.scorer
         for q in range(s.problems):
-            j = s.recipe.order[q]
-            if s.problems > 1 and s.N[j] == 0.0:
+            if s.problems > 1 and s.N[s.recipe.order[q]] == 0.0:
                 self.offset[q] = -1.0
                 self.coef[q, :] = 0.0
-            elif s.weights(q, &self.coef[q, 0], &self.offset[q]):
-                return 1
-        self.stale = False
+            elif self.refined is None or self.refined.weights(
+                q, &self.coef[q, 0], &self.offset[q]
+            ):
+                if s.weights(q, &self.coef[q, 0], &self.offset[q]):
+                    return 1
         return 0
 
     cdef int check(self, const double[::1] row) except -1:

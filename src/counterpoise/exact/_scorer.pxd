@@ -15,7 +15,7 @@ cdef class Scorer:
     cdef public Recipe recipe
     cdef Learned s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, rest, lightest, N, stream, low, high, delta
+    cdef double[::1] anchor, n, rest, lightest, N, stream, low, high, delta, other
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away

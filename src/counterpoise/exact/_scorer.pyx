@@ -16,10 +16,19 @@ cdef extern from "loops.h" nogil:
     int eliminate(
         double* U, Py_ssize_t d, Py_ssize_t width, Py_ssize_t stride, const double* tiny
     )
+    void add_two_classes(
+        Py_ssize_t d, Py_ssize_t stride_C, const double* C_0, double alpha_0, double a_0,
+        const double* delta_0, const double* C_1, double alpha_1, double a_1,
+        const double* delta_1, int keep, double* U, Py_ssize_t stride
+    )
     void add_class(
         const double* C, Py_ssize_t d, Py_ssize_t stride_C, double alpha, double a,
         const double* delta, double* U, Py_ssize_t stride
     )
+
+
+cdef extern from "symmetric.h" nogil:
+    double inner(const double* a, const double* b, Py_ssize_t d)
 
 
 cdef double EPS = 2.220446049250313e-16
@@ -68,9 +77,11 @@ cdef class Scorer:
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
-        self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
-        self.width = d + (self.c + 1 if self.recipe.together else 3)
-        self.U = np.zeros((d, self.width))
+        self.delta, self.other, self.m, self.v, self.centre, self.tiny = np.zeros((6, d))
+        self.width = (d + (self.c + 1 if self.recipe.together else 3) + 3) // 4 * 4
+        U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
+        U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
+        self.U = U.reshape(d, self.width)
         cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
@@ -135,7 +146,7 @@ cdef class Scorer:
     cdef void scale(self) noexcept nogil:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
-        cdef double total = 0.0, off, size
+        cdef double total = 0.0, off, size, share
         if self.recipe.minmax:
             for j in range(d):
                 self.m[j] = self.low[j] - self.anchor[j]
@@ -154,13 +165,17 @@ cdef class Scorer:
             self.v[j] = 0.0
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share = self.N[k] / total
                 for j in range(d):
-                    self.m[j] += self.N[k] / total * self.mean[k, j]
+                    self.m[j] += share * self.mean[k, j]
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share, size = self.N[k] / total, self.n[k]
                 for j in range(d):
                     off = self.mean[k, j] - self.m[j]
-                    self.v[j] += self.N[k] / total * (self.s.C[k * self.s.size + j * (self.s.stride + 1)] / self.n[k] + off * off)
+                    self.v[j] += share * (
+                        self.s.C[k * self.s.size + j * (self.s.stride + 1)] / size + off * off
+                    )
         for j in range(d):
             size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
             if self.v[j] <= size * size:
@@ -200,7 +215,7 @@ cdef class Scorer:
 
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
         """Weights of problem q in the units of the input, and its score at the anchor."""
-        cdef Py_ssize_t d = self.s.d, i, j
+        cdef Py_ssize_t d = self.s.d, i
         cdef double t, share, step, sum
         cdef double* row
         if self.reduce(q, &self.anchor[0], &t, &share, &step):
@@ -209,8 +224,7 @@ cdef class Scorer:
         for i in range(d - 1, -1, -1):
             row = &self.U[i, 0]
             sum = row[d] + step * row[d + 1]
-            for j in range(i + 1, d):
-                sum -= row[j] * coef[j]
+            sum -= inner(row + i + 1, coef + i + 1, d - i - 1)
             coef[i] = sum / row[i]
             offset[0] -= coef[i] * self.centre[i]
         return 0
@@ -220,14 +234,18 @@ cdef class Scorer:
     ) noexcept nogil:
         """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
         cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
+        cdef Py_ssize_t pair[2]
+        cdef int waiting = 0, keep = 0
         cdef double a = 0.0, y, b = self.b, hz = 0.0, hh = 0.0
+        cdef double* deltas[2]
         cdef double* U = &self.U[0, 0]
         cdef double* row
         j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
-        memset(U, 0, d * width * sizeof(double))
         t[0] = 0.0
         for i in range(d):
             self.centre[i] = 0.0
+            for k in range(d, width):
+                U[i * width + k] = 0.0
         for k in range(self.c):
             a += self.a[q, k]
         for k in range(self.c):
@@ -235,17 +253,33 @@ cdef class Scorer:
                 t[0] += self.a[q, k] / a * (1.0 if k == j else -1.0)
                 for i in range(d):
                     self.centre[i] += self.a[q, k] / a * self.mean[k, i]
-        # K = sum a_k (C_k / n_k + delta delta') + b s^2, about the centre
+        # K = sum a_k (C_k / n_k + delta delta') + b s^2, about the centre, two classes at a time
         for k in range(self.c):
             if self.a[q, k] > 0.0:
                 y = 1.0 if k == j else -1.0
+                deltas[waiting] = &self.delta[0] if waiting == 0 else &self.other[0]
                 for i in range(d):
-                    self.delta[i] = self.mean[k, i] - self.centre[i]
-                    U[i * width + d] += self.a[q, k] * y * self.delta[i]
-                add_class(
-                    self.s.C + k * self.s.size, d, self.s.stride, self.a[q, k] / self.n[k],
-                    self.a[q, k], &self.delta[0], U, width,
-                )
+                    deltas[waiting][i] = self.mean[k, i] - self.centre[i]
+                    U[i * width + d] += self.a[q, k] * y * deltas[waiting][i]
+                pair[waiting] = k
+                waiting += 1
+                if waiting == 2:
+                    add_two_classes(
+                        d, self.s.stride,
+                        self.s.C + pair[0] * self.s.size, self.a[q, pair[0]] / self.n[pair[0]],
+                        self.a[q, pair[0]], deltas[0],
+                        self.s.C + pair[1] * self.s.size, self.a[q, pair[1]] / self.n[pair[1]],
+                        self.a[q, pair[1]], deltas[1], keep, U, width,
+                    )
+                    keep, waiting = 1, 0
+        if waiting:
+            if not keep:
+                for i in range(d):
+                    memset(U + i * width + i, 0, (d - i) * sizeof(double))
+            add_class(
+                self.s.C + pair[0] * self.s.size, d, self.s.stride,
+                self.a[q, pair[0]] / self.n[pair[0]], self.a[q, pair[0]], deltas[0], U, width,
+            )
         for i in range(d):
             row = U + i * width
             row[i] += b * self.v[i]
@@ -356,7 +390,7 @@ cdef class Scorer:
 
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
         """Weights of all classes at once, and their scores at the anchor."""
-        cdef Py_ssize_t d = self.s.d, i, j, q
+        cdef Py_ssize_t d = self.s.d, i, q
         cdef double total = self.total(), sum
         if self.gather(&self.anchor[0]):
             return 1
@@ -368,8 +402,7 @@ cdef class Scorer:
                 continue
             for i in range(d - 1, -1, -1):
                 sum = self.U[i, d + q]
-                for j in range(i + 1, d):
-                    sum -= self.U[i, j] * coef[q, j]
+                sum -= inner(&self.U[i, 0] + i + 1, &coef[q, 0] + i + 1, d - i - 1)
                 coef[q, i] = sum / self.U[i, i]
             offset[q] = self.constant(q, total)
             for i in range(d):

@@ -1,15 +1,15 @@
 """The curve by which odds are corrected: smooth, never falling, and the identity without evidence.
 
-Rows were judged before they were learned, and counted in bins of u = asinh(l), l the logarithm of the
-odds that were told. Bin j holds n_j rows, o_j of the class, at the mean l_j. The curve z takes a
-value in each bin, the z of least
+Rows were judged before they were learned, and counted in bins of u = asinh(l), l the logarithm of
+the odds that were told. Bin j holds n_j rows, o_j of the class, at the mean l_j. The curve z takes
+a value in each bin, the z of least
 
     Σ n_j log(1 + e^z_j) − o_j z_j  +  ½ (ROUGH ∫ δ″(u)² du + (a/σ_a)² + (c/σ_c)²),     δ = z − l,
 
-with a and c the level and the slope in u of δ, by least squares weighted with what each bin can tell.
-So the curve can bend wherever a stream has rows; those of a rare class are far from even odds, where
-a formula with its centre at l = 0 cannot follow. Between the bins z is linear in l, beyond them it
-rises by FLAT; nowhere does it rise by less.
+with a and c the level and the slope in u of δ, by least squares weighted with what each bin can
+tell. So the curve can bend wherever a stream has rows. Those of a rare class lie far from even
+odds, where a formula with its centre at l = 0 does not follow. Between the bins z is linear in l,
+beyond them it rises by FLAT; nowhere does it rise by less.
 
 The curve depends on the odds alone and keeps their order, so that what is more likely for the exact
 link is more likely for the corrected one.
@@ -87,7 +87,7 @@ def _prior(logit: Vector, n: Vector, ones: Vector) -> Matrix:
     shapes = np.stack([np.ones(m), u - told @ u])[: min(m, 2)]
     fit = np.linalg.solve((shapes * told) @ shapes.T, shapes * told)
     sigma = np.array([LEVEL, SLOPE])[: len(shapes)]
-    P = (fit.T / sigma**2) @ fit
+    P: Matrix = (fit.T / sigma**2) @ fit
     if m > 2:
         h = np.maximum(np.diff(u), 1e-9)  # means of two bins may meet at their edge
         bend = np.zeros((m - 2, m))

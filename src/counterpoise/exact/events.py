@@ -18,12 +18,15 @@ from counterpoise.exact.options import Options
 class Open:
     """Moments open to single rows, as long as these are the moments, the options and the names.
 
-    ``slots`` has the slot of each label; ``version`` counts the changes up to which the weights
-    are known.
+    ``labels`` are in the order of the scores, ``answers`` are the same as arrays hold them,
+    ``slots`` has the slot of each; ``version`` counts the changes up to which the weights are
+    known.
     """
 
     events: Events
     classes: Classes
+    labels: list[Any]
+    answers: list[Any]
     slots: dict[Any, int]
     moments: Moments
     options: Options
@@ -33,7 +36,7 @@ class Open:
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""
         at = self.events.best_array(row)
-        return None if at < 0 else self.classes.labels[at]
+        return None if at < 0 else self.answers[at]
 
 
 def opened(
@@ -47,5 +50,8 @@ def opened(
         return None
     scorer = Scorer(progressive.recipe(options, moments, classes.labels), moments)
     events = Events(scorer, list(range(len(moments.anchor))) if names is None else names)
-    slots = dict(zip(classes.labels.tolist(), classes.slots.tolist(), strict=True))
-    return Open(events, classes, slots, moments, options, names, version)
+    labels = classes.labels.tolist()
+    slots = dict(zip(labels, classes.slots.tolist(), strict=True))
+    return Open(
+        events, classes, labels, list(classes.labels), slots, moments, options, names, version
+    )

@@ -138,7 +138,7 @@ def _tempered(h: Vector, pi: Vector, d: int) -> float:
 
 
 @cache
-def _nodes() -> tuple[Vector, Vector]:
+def nodes() -> tuple[Vector, Vector]:
     """Points and weights of a Student t of 5 degrees and variance 1, dense in its tails."""
     at = np.linspace(-16.0, 16.0, NODES)
     tail = 1.0 / (1.0 + np.exp(np.abs(at)))
@@ -183,7 +183,7 @@ def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
     float
     """
     i, j = _pairs(gap, v)
-    x, mass = _nodes()
+    x, mass = nodes()
     counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
     w: NDArray[np.float64] = counts[:, None] * mass
     prior = np.log(pi[i] / pi[j])[:, None]

@@ -17,12 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.exact import shapes
 from counterpoise.exact._moments import add, add_all
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.events import Open, opened
+from counterpoise.exact.filling import Fill, Filled, rebased
 from counterpoise.exact.judging import Judge, judged
 from counterpoise.exact.labels import joined
 from counterpoise.exact.limits import (
@@ -66,6 +67,11 @@ class Plan:
     text: str | None = None
     given: FixedMap | None = None
     map: Map | None = field(default=None, compare=False)
+
+    @property
+    def rows(self) -> int:
+        """Rows that fix the map."""
+        return WARMUP if self.map is None else self.map.rows
 
     def require_fits(self, inputs: int, limit: float) -> None:
         """Raise if the map, of so many features, would take more memory than allowed."""
@@ -119,6 +125,8 @@ class State:
         Verdicts on rows before they were learned.
     judge : Judge, optional
         Who judges the next rows.
+    fill : Fill, optional
+        Which features may be missing, and are filled by the mean of what was seen.
     version : int
         Counts changes.
     room : Room
@@ -133,9 +141,11 @@ class State:
     names: list[Any] | None = None
     calibration: Calibration | None = None
     judge: Judge | None = field(default=None, repr=False)
+    fill: Fill | None = None
     version: int = 0
     room: shapes.Room = field(default_factory=shapes.Room, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
+    _filled: tuple[int, Filled] | None = field(default=None, repr=False)
     _open: Open | None = field(default=None, repr=False)
 
     @classmethod
@@ -147,6 +157,7 @@ class State:
 
     def __getstate__(self) -> dict[str, Any]:
         fresh = {"version": 0, "room": shapes.Room(), "_scores": None, "_open": None}
+        fresh["_filled"] = None
         return self.__dict__ | fresh
 
     def copy(self) -> State:
@@ -164,8 +175,8 @@ class State:
         if self.plan.text is None or self.plan.given is not None:
             return 0
         if self.fixed is None:
-            return WARMUP
-        return 0 if self.warmup is None else WARMUP - len(self.warmup.X)
+            return self.plan.rows
+        return 0 if self.warmup is None else self.plan.rows - len(self.warmup.X)
 
     @property
     def inputs(self) -> int:
@@ -287,11 +298,14 @@ class State:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
             rows = before.followed(X, labels[n:], weight)
-        fixed = rows.fixed(self.plan.map) if len(rows.X) else None
+        seen = rows if self.fill is None else replace(rows, X=self.fill.rows(rows.X, rows.weight))
+        fixed = seen.fixed(self.plan.map) if len(rows.X) else None
+        if fixed is not None and self.fill is not None:
+            fixed = fixed.blanked(self.fill.at, self.fill.by, self.fill.present)
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight)
         with np.errstate(over="ignore", invalid="ignore"):
             chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
-        kept = None if fixed is None or rows.over else rows
+        kept = None if fixed is None or rows.over(self.plan.map) else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
     def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
@@ -308,7 +322,7 @@ class State:
 
     def merged(self, other: State, limit: float) -> State:
         """What was learned here, followed by what was learned there, in so many bytes."""
-        labels = union(self.moments.labels, other.moments.labels)
+        labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
         return self._with(
@@ -331,7 +345,8 @@ class State:
         if len(names) == self.inputs:
             return self._with(names=None if self.names is None else list(names))
         if self.fixed is not None or self.warmup is not None:
-            return replace(self.placed(np.arange(self.inputs), names, limit), judge=self.judge)
+            moved = self.placed(np.arange(self.inputs), names, limit)
+            return replace(moved, judge=self.judge).filling(self.fill)
         require_room(len(self.moments.n), len(names), limit, mapped=False)
         moments = shapes.with_features(self.moments, len(names), self.room)
         return self._with(moments=moments, names=None if self.names is None else list(names))
@@ -359,6 +374,7 @@ class State:
             warmup=warmup,
             names=kept,
             judge=None,
+            fill=None,
         )
 
     def only(self, at: NDArray[np.intp]) -> State:
@@ -374,10 +390,35 @@ class State:
             fixed=fixed,
             names=names,
             judge=None,
+            fill=None,
         )
 
+    def filling(self, fill: Fill | None) -> State:
+        """The same, with features that may be missing; this object if nothing is new.
+
+        Where a map is fixed, its own means take the place of missing values. Moving features to
+        other places (:meth:`placed`, :meth:`only`) leaves none that may be missing.
+        """
+        if fill == self.fill:
+            return self
+        fixed = self.fixed
+        if fixed is not None:
+            parts = ((), (), ()) if fill is None else (fill.at, fill.by, fill.present)
+            fixed = fixed.blanked(*parts)
+        return self._with(fill=fill, fixed=fixed)
+
+    def rebased(self, before: Fill, after: Fill) -> State:
+        """The same with other constants where features are missing.
+
+        A map that is fixed knows no such constants.
+        """
+        if self.plan.text is not None:
+            return self
+        return self._with(moments=rebased(self.moments, before, after.base), fill=after)
+
     def _with(self, **changes: Any) -> State:
-        return replace(self, version=self.version + 1, _scores=None, _open=None, **changes)
+        changes |= {"version": self.version + 1, "_scores": None, "_open": None, "_filled": None}
+        return replace(self, **changes)
 
     # Between our own processes
 
@@ -411,23 +452,75 @@ class State:
         """
         key, cached = (self.version, options), self._scores
         if cached is None or cached[0] != key:
-            found = scores_of(self.moments, classes or self.classes, options)
+            found = self._solved(classes or self.classes, options, link)
             cached = self._scores = key, replace(found, fixed=self.fixed)
         if link and cached[1].link is None:
             found = cached[1]
-            linked = link_of(self.moments, found.classes, options, found.solution)
-            corrected = self.calibration if options.calibrate else None
-            cached = self._scores = key, replace(found, link=linked, calibration=corrected)
+            linked = self._solved(found.classes, options, link, found).link
+            cached = self._scores = key, replace(found, link=linked)
+        if link and options.calibrate and cached[1].calibration is not self.calibration:
+            cached = self._scores = key, replace(cached[1], calibration=self.calibration)
         return cached[1]
+
+    def _solved(
+        self, classes: Classes, options: Options, link: bool, known: Scores | None = None
+    ) -> Scores:
+        """Scores as a function of rows as they are, with their link if it is asked for."""
+        filled = self.filled
+        moments = self.moments if filled is None else filled.moments
+        found = known
+        if found is None or filled is not None:
+            found = scores_of(moments, classes, options)
+        if link:
+            found = replace(found, link=link_of(moments, classes, options, found.solution))
+        if filled is None:
+            return found
+        return replace(found, solution=filled.of_rows(found.solution))
+
+    @property
+    def _fills(self) -> bool:
+        """Whether missing values are filled after the fact."""
+        return self.fill is not None and self.plan.text is None
+
+    @property
+    def filled(self) -> Filled | None:
+        """Moments with missing values filled; None where none can be missing, or a map fills."""
+        if not self._fills or not self.begun:
+            return None
+        if self._filled is None or self._filled[0] != self.version:
+            assert self.fill is not None
+            self._filled = self.version, self.fill.filled(self.moments)
+        return self._filled[1]
+
+    def inputs_filled(self, X: Matrix) -> Matrix:
+        """Rows (n, l), before any map, with missing values filled by their mean so far."""
+        if self.fill is None or not self.begun:
+            return X
+        result = X.copy()
+        if self.fixed is None:
+            shift, constant = self.fill.shifts(self.moments)
+            result[:, self.fill.at] += shift * X[:, self.fill.by] + constant
+            return result
+        for at, by, present in self.fixed.blank:
+            result[(X[:, by] != 0.0) != present, at] = self.fixed.mean[at]
+        return result
+
+    @property
+    def mean(self) -> Vector:
+        """Mean of each input over everything seen, missing values left out; by a map its own."""
+        if self.fixed is not None:
+            return self.fixed.mean
+        moments = self.moments if self.filled is None else self.filled.moments
+        total = max(float(moments.N.sum()), 1e-300)
+        mean: Vector = moments.anchor + moments.N @ moments.mean / total
+        return mean
 
     def judging(self, options: Options) -> Scores | None:
         """Scores with their exact link, classes as they came; None if there are no two classes."""
         classes = Classes.as_arrived(self.moments)
         if classes.seen.sum() < 2:
             return None
-        found = scores_of(self.moments, classes, options)
-        link = link_of(self.moments, classes, options, found.solution)
-        return replace(found, link=link, fixed=self.fixed)
+        return replace(self._solved(classes, options, link=True), fixed=self.fixed)
 
     # Single rows
 
@@ -440,12 +533,13 @@ class State:
             or found.names is not names
             or (found.options is not options and found.options != options)
         ):
-            if self.warmup is not None or not self.begun:
+            if self.warmup is not None or not self.begun or self._fills:
                 return None
             found = opened(self.moments, classes or self.classes, options, names, self.version)
             self._open = found
         if found is not None and found.version != self.version:
-            found.version, found.events.stale = self.version, True
+            found.events.changed()
+            found.version = self.version
         return found
 
     def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:
@@ -465,6 +559,9 @@ class State:
 
     def row(self, x: Any) -> Vector | None:
         """A single row as the moments want it; None if it is no row of numbers."""
+        if self.fixed is None and x.dtype is NUMBER and x.flags.c_contiguous:
+            whole: Vector = x
+            return whole
         if x.dtype.kind not in "fiub":
             return None
         row: Vector = np.ascontiguousarray(x, NUMBER)

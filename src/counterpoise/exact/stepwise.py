@@ -47,7 +47,8 @@ def scores(
     """
     n = len(batch.y)
     delay = min(delay, n)
-    warm = min(state.waiting, n)
+    # Values that may be missing are filled anew at each step.
+    warm = min(state.waiting, n) if state.fill is None or state.plan.text is not None else n
     first, state = _warming(state, batch, declared, options, warm, delay, limit)
     if warm == n:
         return first, state
@@ -105,4 +106,5 @@ def _fixed(
     for k, mine in enumerate(rows_of):
         codes[mine] = k
     f = progressive.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed)
-    return f, State(state.plan, moments, declared, fixed, calibration=state.calibration)
+    left = State(state.plan, moments, declared, fixed, calibration=state.calibration)
+    return f, left.filling(state.fill)

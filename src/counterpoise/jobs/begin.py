@@ -56,7 +56,7 @@ def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | Non
         )
     encoding = Encoding(Columns(**columns))
     if like is not None:
-        encoding = replace(encoding, kinds=like.kinds, features=like.features)
+        encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
         _require_alike(encoding, like.columns, str(source))
     made(options, encoding.columns).check()
     return encoding

@@ -7,14 +7,16 @@ from typing import Protocol
 
 import numpy as np
 
-from counterpoise.arrays import Labels
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
+from counterpoise.jobs.alerts import ByCost
 from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.models import answering
 from counterpoise.jobs.ranks import standing
 from counterpoise.jobs.store import Stored, sometimes
+from counterpoise.jobs.verdict import Verdict
 from counterpoise.streams import DataError, Mark, Source
 
 
@@ -27,22 +29,30 @@ class Watcher(Protocol):
 
 
 def judged(
-    stored: Stored, sources: Iterable[Source], watch: Watcher, ignore_unknown: bool = False
-) -> tuple[Result, Labels, int, list[str]]:
+    stored: Stored,
+    sources: Iterable[Source],
+    watch: Watcher,
+    ignore_unknown: bool = False,
+    prices: ByCost | None = None,
+) -> Verdict:
     """Compare predictions with labels.
 
     With ``ignore_unknown``, columns that the model does not know are left out, and so are rows that
-    have none of its own. Return the result without times, the true labels (n,), the number of rows
-    left out because values are missing, and the columns that tables did not have, which were 0 as
-    in some of the learned rows.
+    have none of its own. ``prices`` say what mistakes cost.
     """
     encoding, model, optional = stored.encoding, stored.model, sometimes(stored)
     true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
+    risks, costs, needed = [], [], () if prices is None else prices.columns
+    apart = None if ignore_unknown else needed
     behind = model.scores_
     for source in sources:
-        wanted, kinds = encoding.columns.wanted, encoding.columns.read(encoding.kinds)
+        kinds = encoding.columns.read(encoding.kinds)
+
+        def wanted(name: str) -> bool:
+            return name in needed or encoding.columns.wanted(name)
+
         for chunk in source.chunks(CHUNK_ROWS, Mark(), kinds, wanted):
-            encoded = encoding.judge(chunk, None if ignore_unknown else (), optional)
+            encoded = encoding.judge(chunk, apart, optional, answering(stored).state_.mean)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
             if encoded.X.shape[0]:
@@ -50,6 +60,11 @@ def judged(
                 true.append(encoded.y)
                 predicted.append(behind.classes.best(f))
                 scores.append(standing(f, behind))
+                p = behind.probabilities(f, stream=True)
+                risks.append(p[:, 1:] if p.shape[1] == 2 else p)
+                if prices is not None:
+                    price = prices.price(chunk, encoded.kept)
+                    costs.append(np.broadcast_to(price, len(encoded.y)))
             watch.chunk(source, chunk.rows)
     if not true:
         raise DataError("there are no rows to evaluate")
@@ -65,4 +80,10 @@ def judged(
     metrics = measure(y, guess, f, model.classes_)
     terms, weights, _ = weighed(stored)
     result = Result("the model", guess, flat(f), 0, metrics, float("nan"), weights, terms)
-    return result, y, skipped, list(lacking)
+    price, alarm = None, 1.0
+    if prices is not None:
+        price = prices.miss if prices.column is None else np.concatenate(costs)
+        alarm = prices.alarm
+    return Verdict(
+        result, y, np.vstack(risks), price, alarm, skipped=skipped, lacking=tuple(lacking)
+    )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import counterpoise
 from counterpoise.arrays import Counts, Labels, Matrix
 from counterpoise.choosing.file import chosen_of
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.exact.filling import Fill
 from counterpoise.jobs.store import (
     MOST_RECENT,
     TIMES,
@@ -30,10 +30,12 @@ from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.learned import Learned, learned_of
 from counterpoise.streams import Mark
 from counterpoise.streams.chunk import STARTS
+from counterpoise.validate import LARGEST
 
 if TYPE_CHECKING:
     from counterpoise.jobs.models import Model
 
+MISSING = ("mean", "indicate", "drop", "error")
 BUCKETS = 2**32  # of a hashed column: more values the hash does not have
 # What predictions need of each kind of model; its face has the same name in ``counterpoise``.
 KINDS = {"BalancedRidgeClassifier": learned_of, "ChoosingClassifier": chosen_of}
@@ -87,10 +89,16 @@ def stored_model(path: str) -> Stored:
 
 def of_contents(contents: Contents, path: str) -> Stored:
     """Return the model that a file holds, checked; ``path`` is its name in messages."""
+    from counterpoise.choosing.classifier import ChoosingClassifier
+    from counterpoise.classifier import BalancedRidgeClassifier
 
-    def model(kind: str, plain: Contents) -> tuple[Model, int, Labels]:
-        found: Model = getattr(counterpoise, kind).from_contents(plain)
-        return found, found.n_features_in_, found.classes_
+    def model(kind: str, plain: Contents) -> tuple[Model, int, Labels, Fill | None]:
+        if kind == "ChoosingClassifier":
+            chooser = ChoosingClassifier.from_contents(plain)
+            fill = chooser.candidates_.first.fill
+            return chooser, chooser.n_features_in_, chooser.classes_, fill
+        found = BalancedRidgeClassifier.from_contents(plain)
+        return found, found.n_features_in_, found.classes_, found.state_.fill
 
     return _kept(contents, path, model)
 
@@ -98,9 +106,9 @@ def of_contents(contents: Contents, path: str) -> Stored:
 def scoring(path: str) -> Scoring:
     """Load what predictions need of a file, which must have learned something."""
 
-    def learned(kind: str, plain: Contents) -> tuple[Learned, int, Labels]:
+    def learned(kind: str, plain: Contents) -> tuple[Learned, int, Labels, Fill | None]:
         found = KINDS[kind](plain)
-        return found, found.state.inputs, found.state.classes.labels
+        return found, found.state.inputs, found.state.classes.labels, found.state.fill
 
     result = _kept(modelfile.load(path), path, learned)
     if not result.model.state.begun:
@@ -109,7 +117,9 @@ def scoring(path: str) -> Scoring:
 
 
 def _kept(
-    contents: Contents, path: str, read: Callable[[str, Contents], tuple[M, int, Labels]]
+    contents: Contents,
+    path: str,
+    read: Callable[[str, Contents], tuple[M, int, Labels, Fill | None]],
 ) -> Kept[M]:
     """What a file holds, given how its model is read, with the number of features and classes."""
     if contents.kind not in KINDS or contents.stream is None:
@@ -125,7 +135,9 @@ def _kept(
     return modelfile.believed(path, build)
 
 
-def _stream(contents: Contents, model: M, inputs: int, classes: Labels) -> Kept[M]:
+def _stream(
+    contents: Contents, model: M, inputs: int, classes: Labels, fill: Fill | None
+) -> Kept[M]:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
@@ -135,14 +147,14 @@ def _stream(contents: Contents, model: M, inputs: int, classes: Labels) -> Kept[
     named = set(contents.lists) - {"recent", "held"} == {"features"}
     require(named, "names that are not those of its features")
     features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
-    kinds = {"number", "category", "bucket", "missing"}
+    kinds = {"number", "category", "bucket", "cycle", "missing"}
     require(all(f.kind in kinds for f in features), "features of an unknown kind")
     require(len(set(features)) == len(features) == inputs, "the wrong features")
     plain = stream["encoding"]
-    require(set(plain) == {"columns", "kinds", "labels"}, "an unexpected encoding")
-    values = plain["columns"]
+    require(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
+    values = {"date": [], **plain["columns"]}
     require(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
-    for name in ("drop", "keep", "numeric", "categorical", "time", "classes"):
+    for name in ("drop", "keep", "numeric", "categorical", "time", "date", "classes"):
         require(isinstance(values[name], list), f"an invalid list of columns to {name}")
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
@@ -151,20 +163,25 @@ def _stream(contents: Contents, model: M, inputs: int, classes: Labels) -> Kept[
     )
     require(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
     require(
-        values["missing"] in ("error", "drop", "indicate"), "an invalid rule for missing values"
+        values["missing"] in MISSING and ("bases" in plain) == (values["missing"] == "mean"),
+        "an invalid rule for missing values",
     )
     require(bool(_text(values["label"])), "no label column")
     require(values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column")
     require(values["decimal"] in (".", ","), "an invalid decimal sign")
     time_format = values["time_format"]
     require(time_format is None or "%" in _text(time_format), "an invalid format of dates")
-    known = {"number", "text", "time", "hash"}
+    known = {"number", "text", "time", "date", "hash"}
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
     require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
-    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"])
+    bases = plain.get("bases", {})
+    fine = all(type(base) is float and abs(base) <= LARGEST for base in bases.values())
+    require(fine and set(bases) <= set(plain["kinds"]), "impossible values for what is missing")
+    encoding = Encoding(Columns(**values), plain["kinds"], features, plain["labels"], bases)
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
+    require(fill == Fill.of(*encoding.fill), "missing values that are filled otherwise")
     text = [isinstance(label, str) for label in classes.tolist()]
     require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")

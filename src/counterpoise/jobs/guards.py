@@ -32,6 +32,8 @@ class Guards:
         Whether tables may have columns that were not learned, or lack some that were.
     notes : dict of Message
         What the user should be told at the end, by subject.
+    blank : dict of str to int
+        Cells without a value, by column.
     """
 
     path: str
@@ -39,6 +41,7 @@ class Guards:
     new_class: bool = False
     new_columns: bool = False
     notes: dict[Any, Message] = field(default_factory=dict)
+    blank: dict[str, int] = field(default_factory=dict)
 
     # Labels
 
@@ -112,6 +115,19 @@ class Guards:
                 )
 
     # Columns
+
+    def note_blank(self, blank: Mapping[str, int]) -> None:
+        """Note the columns that have cells without a value, and how many of them."""
+        for name, count in blank.items():
+            self.blank[name] = self.blank.get(name, 0) + count
+        if blank:
+            each = [f"{name!r} ({count:,})" for name, count in self.blank.items()]
+            shown = ", ".join(each[:6]) + f" and {len(each) - 6} more columns" * (len(each) > 6)
+            self.notes["blank"] = Message(
+                f"missing values in {shown}: numbers are filled by the mean of those seen so far, "
+                "and that a value is missing is a feature",
+                Remedy("do otherwise", "missing"),
+            )
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
         """Raise if a table lacks columns that were learned, unless it may."""

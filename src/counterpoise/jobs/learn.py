@@ -22,6 +22,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import Message, Remedy
+from counterpoise.exact.filling import Fill
 from counterpoise.features import FixedMap
 from counterpoise.jobs.begin import begun, made, resumed, typed
 from counterpoise.jobs.file import save
@@ -100,7 +101,24 @@ class Learner:
         new_class: bool = False,
         new_columns: bool = False,
     ) -> None:
-        self.path = path
+        self._begin(path, options, Guards(path, positive, new_class, new_columns))
+        source = self._options.get("features")
+        borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
+        if os.path.exists(path):
+            if borrowed is not None:
+                del self._options["features"]
+            stored, self._amended = resumed(path, columns, self._options, chunk_rows, borrowed)
+            self.take_up(stored)
+        else:
+            self.encoding = begun(columns, self._options, borrowed)
+            self.chunk_rows = chunk_rows or CHUNK_ROWS
+        if self.encoding.columns.classes:
+            classes = self.encoding.columns.classes
+            self._guards.require_named(self._all_options(), classes, path)
+
+    def _begin(self, path: str, options: Mapping[str, Any], guards: Guards) -> None:
+        """Begin with nothing learned."""
+        self.path, self._options, self._guards = path, dict(options), guards
         self.model: Model | None = None
         self.records: dict[str, Record] = {}
         self.positive: Any = None
@@ -110,24 +128,9 @@ class Learner:
         self.forgotten = 0
         self.outlying = Outlying()
         self.formerly: dict[str, str] = {}
-        self._guards = Guards(path, positive, new_class, new_columns)
         self._classes: list[Any] = []
         self._amended = False
         self.window: Window | None = None
-        self._options = dict(options)
-        source = self._options.get("features")
-        borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
-        if os.path.exists(path):
-            if borrowed is not None:
-                del self._options["features"]
-            stored, self._amended = resumed(path, columns, self._options, chunk_rows, borrowed)
-            self._take_up(stored)
-        else:
-            self.encoding = begun(columns, self._options, borrowed)
-            self.chunk_rows = chunk_rows or CHUNK_ROWS
-        if self.encoding.columns.classes:
-            classes = self.encoding.columns.classes
-            self._guards.require_named(self._all_options(), classes, path)
 
     @property
     def notes(self) -> dict[Any, Message]:
@@ -204,7 +207,7 @@ class Learner:
         lacking = self.encoding.lacking(chunk)
         self._guards.require_whole(chunk, lacking)
         encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
-        others = [record for name, record in self.records.items() if name != key]
+        others = self._others(key)
         self._guards.notice_columns(chunk, lacking, self.encoding, self._next, others)
         fitted = self.model is not None and self.model.__sklearn_is_fitted__()
         known = self.model.classes_.tolist() if self.model is not None and fitted else []
@@ -219,6 +222,8 @@ class Learner:
             )
         for subject, text in encoded.notes.items():
             self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
+        if self.encoding.columns.missing == "mean":
+            self._guards.note_blank(encoded.blank)
         return encoded
 
     def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
@@ -237,7 +242,7 @@ class Learner:
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
-        dropped = known.dropped + int((~encoded.kept).sum())
+        dropped = known.dropped + int((~encoded.kept).sum()) + chunk.skipped
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
 
     def finish(self) -> bool:
@@ -269,21 +274,25 @@ class Learner:
     def save(self) -> None:
         """Write the model file."""
         if self.model is not None:
-            stored = Stored(
-                self.model,
-                self.encoding,
-                self.records,
-                self.chunk_rows,
-                self.positive,
-                self.settled,
-                self.recent,
-                self.window,
-                self._all_held(),
-                self.forgotten,
-            )
-            save(self.path, stored)
+            save(self.path, self.stored())
 
-    def _take_up(self, stored: Stored) -> None:
+    def stored(self) -> Stored:
+        """Return what a file is to hold of a model that there is."""
+        assert self.model is not None
+        return Stored(
+            self.model,
+            self.encoding,
+            self.records,
+            self.chunk_rows,
+            self.positive,
+            self.settled,
+            self.recent,
+            self.window,
+            self._all_held(),
+            self.forgotten,
+        )
+
+    def take_up(self, stored: Stored) -> None:
         """Go on where a file left off."""
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window
@@ -306,6 +315,14 @@ class Learner:
         limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
         return math.sqrt((limit if self.model is None else self.model.memory_limit) / 16.0)
 
+    def _others(self, key: str) -> list[Record]:
+        """Return the records of inputs that came before the one of this name."""
+        return [record for name, record in self.records.items() if name != key]
+
+    def _made(self, encoding: Encoding) -> Model:
+        """Return a model that has learned nothing yet."""
+        return made(typed(self._options, encoding.labels), encoding.columns)
+
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
         """Make the model ready to look at these rows, and to learn them."""
         d = len(encoding.features)
@@ -320,7 +337,8 @@ class Learner:
             if isinstance(given, FixedMap) and len(given.mean) < d:
                 names = [feature.name for feature in encoding.features]
                 self._options["features"] = given.placed(np.arange(len(given.mean)), names)[0]
-            self.model = made(typed(self._options, encoding.labels), encoding.columns)
+            self.model = self._made(encoding)
+        self.model.fill_in(Fill.of(*encoding.fill))
         known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []
         if len({*known, *np.unique(encoded.y).tolist()}) > MOST:
             raise DataError(

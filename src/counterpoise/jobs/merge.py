@@ -8,15 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
+from counterpoise.exact.filling import Fill
 from counterpoise.jobs.recent import together
-from counterpoise.jobs.store import TIMES, Record, Stored, input_key, require_learned, undecided
-from counterpoise.streams import DataError
+from counterpoise.jobs.store import (
+    FRAMES,
+    TIMES,
+    Record,
+    Stored,
+    input_key,
+    require_learned,
+    undecided,
+)
+from counterpoise.streams import DataError, Mark
 
 
 def merged(
@@ -41,8 +51,9 @@ def merged(
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
     features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
     labels = one.encoding.labels or two.encoding.labels
-    encoding = Encoding(one.encoding.columns, kinds, features, labels)
-    first, second = (_placed(stored, features) for stored in (one, two))
+    bases = {**two.encoding.bases, **one.encoding.bases}
+    encoding = Encoding(one.encoding.columns, kinds, features, labels, bases)
+    first, second = (_placed(stored, encoding) for stored in (one, two))
     model = first.merge(second)
     chosen = _positive(one, two, names, model.classes_.tolist(), positive)
     settled = sum(record.mark.rows for record in records.values())
@@ -100,14 +111,26 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
     return replace(stored, records={place(k): record for k, record in stored.records.items()})
 
 
-def _placed(stored: Stored, features: tuple[Feature, ...]) -> BalancedRidgeClassifier:
-    """The model with its features at their places among all features."""
+def _placed(stored: Stored, encoding: Encoding) -> BalancedRidgeClassifier:
+    """The model with its features at their places among those of an encoding."""
+    features, fill = encoding.features, Fill.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
     result = stored.model.__copy__()
     assert isinstance(result, BalancedRidgeClassifier)
     result.place(at, [feature.name for feature in features])
+    mine = Fill.of(*replace(encoding, bases=stored.encoding.bases).fill)
+    if fill is not None and mine is not None:
+        result.rebase(mine, fill)
+    result.fill_in(fill)
     return result
+
+
+def _of_frames(one: Record, two: Record) -> Record:
+    """The record of the frames of both."""
+    rows, marks = one.mark.rows + two.mark.rows, one.mark.hash + two.mark.hash
+    mark = Mark(rows, 0, xxh3_128(marks.encode()).hexdigest())
+    return Record(mark, (), one.dropped + two.dropped)
 
 
 def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
@@ -146,7 +169,9 @@ def _united(
                 f"{same[0]} was learned by {names[0]} and by {names[1]}",
                 Remedy("to count its rows twice, use {}", "allow_overlap", True),
             )
-        if key in same:
+        if key == FRAMES and key in records:
+            records[key] = _of_frames(records[key], record)
+        elif key in same:
             if records[key].mark != record.mark:
                 raise DataError(
                     f"{names[0]} and {names[1]} have learned different parts of {key}; learn "

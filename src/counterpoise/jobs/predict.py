@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import bisect
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from counterpoise.arrays import Vector
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
+from counterpoise.jobs.alerts import Alerts, Told
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.ranks import of_class, standing
-from counterpoise.jobs.store import MOST_RECENT, Scoring, sometimes
+from counterpoise.jobs.store import Scoring, sometimes
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.chunk import Mark
 
@@ -31,16 +29,12 @@ class Predictor:
         What predictions need of the model, and its encoding.
     positive : label
         The class that alerts are about.
-    threshold : float, optional
-        Alert where the balanced probability is at least P.
-    alert_rate : float, optional
-        Alert where it is among this share of the highest recent ones.
+    alerts : Alerts, optional
+        The rule by which there are alerts.
     carry : list of str, optional
         Columns of the input that come first; None for all of them.
     ignore_unknown : bool, default=False
         Leave out columns that the model does not know, and rows that have none of its own.
-    cost : float, optional
-        Alert where a miss, at so many false alarms and the stream's probability, costs more.
 
     Attributes
     ----------
@@ -56,6 +50,8 @@ class Predictor:
         Rows without a prediction because they have none of the columns of the model.
     lacking : dict
         Columns that tables did not have, and that were 0 as in some of the learned rows.
+    blank : dict of str to int
+        Cells without a value, by column that was never blank while the model learned.
     outlying : Outlying
         Values far from everything that was learned.
     """
@@ -64,44 +60,44 @@ class Predictor:
         self,
         stored: Scoring,
         positive: Any,
-        threshold: float | None = None,
-        alert_rate: float | None = None,
+        alerts: Alerts | None = None,
         carry: Sequence[str] | None = (),
         ignore_unknown: bool = False,
-        cost: float | None = None,
     ) -> None:
         self.learned, self.encoding = stored.model, stored.encoding
-        self.threshold, self.cost, self.carry = threshold, cost, carry
+        self.alerts, self.carry = alerts, carry
+        self._needed = () if alerts is None else alerts.columns
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
+        self.blank = dict[str, int]()
         self.lacking, self._optional = dict[str, None](), sometimes(stored)
-        self._apart = None if ignore_unknown else carry or ()
+        self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
         self._labels = self.learned.state.classes.labels
         self._classes = self._labels.tolist()
         self._positive = self._classes.index(positive)
-        self._highest = None
-        if alert_rate is not None:
-            late = np.empty((0, 1)) if stored.recent is None else stored.recent
-            self._highest = Highest(alert_rate, of_class(late, self._positive))
         self.outlying = Outlying()
-        alert = [] if threshold is alert_rate is cost is None else ["alert"]
+        alert = [] if alerts is None else ["alert"]
         self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
 
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
-        return self.carry is None or name in self.carry or self.encoding.knows(name)
+        apart = self.carry is None or name in self.carry or name in self._needed
+        return apart or self.encoding.knows(name)
 
     def table(self, chunk: Chunk) -> pa.Table:
         """Return predictions of a chunk, a row for each; null where there can be none."""
-        encoded = self.encoding.predict(chunk, self._apart, self._optional)
+        encoded = self.encoding.predict(chunk, self._apart, self._optional, self.learned.state.mean)
         n, kept = chunk.rows, encoded.kept
         self.rows += n
         self.bare += encoded.bare
         self.skipped += n - int(kept.sum()) - encoded.bare
-        self.strange |= dict.fromkeys(n for n in encoded.strange if n not in (self.carry or ()))
+        apart = (*(self.carry or ()), *self._needed)
+        self.strange |= dict.fromkeys(name for name in encoded.strange if name not in apart)
         self.lacking |= dict.fromkeys(encoded.lacking)
         for name, count in encoded.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count
+        for name, count in encoded.blank.items():
+            self.blank[name] = self.blank.get(name, 0) + count
         columns = self._carried(chunk)
         if kept.any():
             self.outlying.look(self.learned.usual, self.encoding.features, encoded.X, kept, chunk)
@@ -116,13 +112,10 @@ class Predictor:
             ranks = f
         pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
         found = [labels, *f.T, *pairs.T]
-        if self.threshold is not None:
-            found.append(balanced[:, self._positive] >= self.threshold)
-        if self.cost is not None:
-            p = stream[:, self._positive]
-            found.append(self.cost * p >= 1.0 - p)
-        if self._highest is not None:
-            found.append(self._highest.among(of_class(ranks, self._positive)))
+        if self.alerts is not None:
+            k = self._positive
+            told = Told(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
+            found.append(self.alerts.judge(chunk, told))
         for name, values in zip(self._outputs, found, strict=True):
             columns[name] = _spread(values, kept)
         return pa.table(columns)
@@ -155,41 +148,6 @@ class Predictor:
 
     def _probability_names(self) -> list[str]:
         return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
-
-
-class Highest:
-    """Whether a value is among the highest share of recent ones; no value is judged by later ones.
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1.
-    late : ndarray of shape (m,)
-        Values that came before.
-
-    Examples
-    --------
-    >>> from counterpoise.jobs.predict import Highest
-    >>> Highest(0.25).among(np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])).tolist()
-    [False, False, False, True, False, True]
-    """
-
-    def __init__(self, share: float, late: Vector | None = None) -> None:
-        self.share = share
-        self._late: deque[float] = deque([] if late is None else late[-MOST_RECENT:].tolist())
-        self._sorted: list[float] = sorted(self._late)
-
-    def among(self, values: Vector) -> Any:
-        """Judge n values, in order, and return n flags."""
-        result = np.zeros(len(values), dtype=bool)
-        for i, value in enumerate(values.tolist()):
-            if len(self._late) == MOST_RECENT:
-                del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
-            self._late.append(value)
-            bisect.insort(self._sorted, value)
-            at_least = len(self._sorted) - bisect.bisect_left(self._sorted, value)
-            result[i] = at_least <= self.share * len(self._sorted)
-        return result
 
 
 def _spread(values: Any, kept: Any) -> pa.Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise import streams
-from counterpoise.arrays import Labels, Matrix
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.jobs.learn import CHUNK_ROWS
@@ -50,4 +50,14 @@ def read(
         rows = part if isinstance(part, np.ndarray) else part.toarray()
         X[at : at + len(rows), : rows.shape[1]] = rows
         at += len(rows)
+    for j, by, base in zip(*encoding.fill, strict=True):
+        _fill(X[:, j], X[:, by] != 0.0, base)
     return X, np.concatenate(labels), [feature.name for feature in encoding.features]
+
+
+def _fill(x: Vector, gone: Flags, base: float) -> None:
+    """Fill missing values, in place, by the mean of those before them: no row knows the future."""
+    seen = ~gone
+    count = np.cumsum(seen)
+    total = np.cumsum(np.where(seen, x - base, 0.0))
+    x[gone] = base + (total / np.maximum(count, 1))[gone]

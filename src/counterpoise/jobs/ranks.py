@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.standing import against_rest, bounded
@@ -24,3 +26,8 @@ def of_class(ranks: Matrix, position: int) -> Vector:
         return ranks[:, position]
     result: Vector = ranks[:, 0] if position else -ranks[:, 0]
     return result
+
+
+def late_ranks(recent: Matrix | None, position: int) -> Vector:
+    """Return how high the rows stood that were learned last, (m,), for the class at a position."""
+    return of_class(np.empty((0, 1)) if recent is None else recent, position)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.cycles import VALUES
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
 from counterpoise.modelfile.learned import Learned
@@ -16,6 +17,7 @@ from counterpoise.streams import DataError, Mark
 if TYPE_CHECKING:
     from counterpoise.jobs.models import Model
 
+FRAMES = "-frames"  # the name of all frames in the records; no file and no pipe has it
 TIMES = 1_000_000  # that an input may count
 MOST_RECENT = 10_000  # scores of the last rows
 M = TypeVar("M")
@@ -169,8 +171,10 @@ def fits(feature: Feature, encoding: Encoding) -> bool:
     elif feature.kind == "category":
         possible = kind == "text"
     else:
-        numbers = feature.kind == "missing" or kind in ("number", "time")
+        numbers = feature.kind == "missing" or kind in ("number", "time", "date")
         possible = feature.value == "" and numbers
+    if feature.kind == "cycle":
+        possible = kind == "date" and feature.value in VALUES
     return possible and columns.feature(feature.column)
 
 

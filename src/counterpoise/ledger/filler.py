@@ -24,7 +24,8 @@ from counterpoise.encoding import cells as reading
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
-from counterpoise.exact.removal import RemovalError, too_few_digits
+from counterpoise.exact.removal import too_few_digits
+from counterpoise.exact.strangers import RemovalError
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book

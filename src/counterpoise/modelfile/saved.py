@@ -12,6 +12,8 @@ from counterpoise.modelfile.container import Contents
 class Saved:
     """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
 
+    _learned_from: str
+
     def contents(self) -> Contents:
         """What a file is to hold."""
         raise NotImplementedError
@@ -29,11 +31,20 @@ class Saved:
         path : path
             Where to. An older file is replaced, or left as it was if anything goes wrong.
         """
+        if "_learned_from" in self.__dict__:
+            raise ValueError(
+                f"this model was learned from tables, and only {self._learned_from} knows how "
+                "their columns become features; use counterpoise.TableClassifier.load, and its save"
+            )
         container.save(path, self.contents())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
         """Load what :meth:`save` has written, bit-identical, and go on learning if you like.
+
+        Of a file that the command line or :class:`~counterpoise.TableClassifier` has written, this
+        is the model of encoded rows, to look at; the columns that these are made of are known to
+        :meth:`counterpoise.TableClassifier.load` alone.
 
         Parameters
         ----------
@@ -50,4 +61,7 @@ class Saved:
                 f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
                 f"{contents.kind}.load"
             )
-        return container.believed(path, lambda: cls.from_contents(contents))
+        result = container.believed(path, lambda: cls.from_contents(contents))
+        if contents.stream is not None:
+            result._learned_from = os.fspath(path)
+        return result

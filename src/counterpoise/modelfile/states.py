@@ -9,6 +9,7 @@ from counterpoise.exact.state import Plan, State
 from counterpoise.modelfile import options
 from counterpoise.modelfile.calibrations import calibration_from, with_calibration
 from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.fills import fill_of, plain_fill
 from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.modelfile.maps import map_from, with_map, without_map
 from counterpoise.modelfile.moments import pack, unpack
@@ -18,6 +19,8 @@ def contents_of(estimator: Any, state: State) -> Contents:
     """What a file is to hold of an estimator that has learned this."""
     arrays, facts = pack(state.moments, state.plan.half_life is not None)
     facts["declared"] = plain_labels(state.declared)
+    if state.fill is not None:
+        facts["fill"] = plain_fill(state.fill)
     contents = options.contents_of(estimator, arrays, facts)
     if state.calibration is not None and state.calibration.rows:
         contents = with_calibration(contents, state.calibration)
@@ -31,7 +34,7 @@ def state_of(contents: Contents, plan: Plan) -> State:
     """What was learned, from a file; a map that was given is in the file and not in the plan."""
     wanted = {"labels", "declared", "features", "extremes"}
     wanted |= {"map"} if plan.text else set()
-    require(set(contents.facts) - {"calibration"} == wanted, "unexpected facts")
+    require(set(contents.facts) - {"calibration", "fill"} == wanted, "unexpected facts")
     plain, mapped = without_map(contents)
     plain, calibration = calibration_from(plain)
     moments = unpack(plain, plan.extremes, plan.half_life is not None)
@@ -42,6 +45,8 @@ def state_of(contents: Contents, plan: Plan) -> State:
     union(declared, moments.labels)
     if plan.text is None:
         require(not mapped, "a map that is not used")
-        return State(plan, moments, declared, calibration=calibration)
+        state = State(plan, moments, declared, calibration=calibration)
+        return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
     fixed, warmup = map_from(mapped, contents.facts["map"], contents.options["features"], moments)
-    return State(plan, moments, declared, fixed, warmup, calibration=calibration)
+    state = State(plan, moments, declared, fixed, warmup, calibration=calibration)
+    return state.filling(fill_of(contents.facts.get("fill"), state.inputs))

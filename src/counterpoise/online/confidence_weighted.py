@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import frexp, inf, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -165,8 +166,9 @@ def in_units(unit: Vector, x: Vector) -> Vector:
     return np.minimum(size / np.where(unit > 0.0, unit, 1.0), 1.0)
 
 
+@cache
 def quantile(eta: float) -> float:
-    """φ, the quantile of the normal distribution.
+    """φ, the quantile of the normal distribution: found once for each probability.
 
     Parameters
     ----------

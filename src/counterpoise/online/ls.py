@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ class LS(Weighted, OnlineRule):
         return True
 
     def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
-        s = deepcopy(self._state)
+        s = self._state.copy()
         batch.add(s, rows, target, weight)
         s.w[:] = batch.solve(s, self.ridge, 0.0, 1.0, balanced=False)
         self._replace(s)

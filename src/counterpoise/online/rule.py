@@ -8,7 +8,6 @@ rows if ``fit_intercept`` is true, so that it is a weight like any other.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -261,7 +260,7 @@ class OnlineRule(Saved, ClassifierMixin, BaseEstimator):
 
     def _run(self, rows: Matrix, target: Vector, weight: Vector, delay: int) -> Vector:
         """Run the compiled loop on a copy of the state, which then takes its place."""
-        s = self._before(deepcopy(self._state), target)
+        s = self._before(self._state.copy(), target)
         scores = np.empty(len(rows))
         self._drive(s, rows, target, weight, delay, scores)
         if not np.isfinite(scores).all():

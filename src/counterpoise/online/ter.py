@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -75,7 +74,7 @@ class TER(Weighted, OnlineRule):
         return True
 
     def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
-        s = deepcopy(self._state)
+        s = self._state.copy()
         batch.add(s, rows, target, weight)
         s.w[:] = batch.solve(s, self.ridge, self.tau, self.eta, balanced=True)
         self._replace(s)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, functions, types
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from threadpoolctl import threadpool_limits
 
+from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
@@ -21,12 +22,13 @@ from counterpoise.exact.scores import Scores
 from counterpoise.jobs.file import save as save_stored
 from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored, require_learned
 from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
-Ready = tuple[Scores, Encoding]
+Ready = tuple[Scores, Encoding, Vector]  # and the mean of each feature
 
 
 def predict(
@@ -62,7 +64,7 @@ def predict(
             "prediction=... and score=..."
         )
     current, large = _source(model), large_types(df)
-    scores, encoding = current()
+    scores, encoding, _ = current()
     columns, vectors = _needed(df, encoding)
     names, two = list(columns), scores.classes.problems == 1
     text = encoding.labels == "text"
@@ -148,7 +150,7 @@ def _ready(stored: Stored) -> Ready:
     encoding = stored.encoding
     if encoding.columns.missing == "error":
         encoding = replace(encoding, columns=replace(encoding.columns, missing="drop"))
-    return stored.model.scores_, encoding
+    return stored.model.scores_, encoding, answering(stored).state_.mean
 
 
 def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str, int]]:
@@ -184,10 +186,10 @@ def _predicted(
     large: bool,
 ) -> pa.Array:
     """Labels and scores of a batch, null where the model cannot say anything."""
-    scores, encoding = ready
+    scores, encoding, usual = ready
     if (scores.classes.problems == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
-    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors), None)
+    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors), None, usual=usual)
     where = np.flatnonzero(one.kept)
     f = scores.of(one.X) if len(where) else np.empty((0, 1))
     take = np.full(len(one.kept), len(where))

@@ -72,6 +72,8 @@ class Chunk:
     last : bool
         Whether the input ended before the chunk was full, or within its last row. If the input
         grows, an uninterrupted run cuts these rows differently.
+    skipped : int
+        Rows that the mark counts and that are not here.
     """
 
     source: str
@@ -87,6 +89,7 @@ class Chunk:
     names: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     last: bool = False
+    skipped: int = 0
 
     def head(self, rows: int) -> Chunk:
         """The first ``rows`` rows, with the same mark."""

@@ -173,7 +173,10 @@ class _Cutter:
     def rest(self) -> Iterator[pa.Table]:
         """Yield the rows after the last complete chunk, if there are any."""
         if self._open:
-            yield pa.concat_tables(self._open) if len(self._open) > 1 else self._open[0]
+            joined = len(self._open) > 1
+            mixed = joined and any(t.schema != self._open[0].schema for t in self._open)
+            how = "permissive" if mixed else "none"  # pieces of a frame may differ in their numbers
+            yield pa.concat_tables(self._open, promote_options=how) if joined else self._open[0]
         self._open, self._rows, self._bytes = [], 0, 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from counterpoise.exact.solution import Linear, Quadratic
+from counterpoise.jobs.export import blanks
 from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored
 
@@ -23,15 +24,21 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
         ``weights``: one of the second class for two, else one a class. A score is the intercept
         plus the sum of weights times features; the intercept of a class that was never seen is
-        −inf. Where there is a map, ``map`` has its name, the scaling of the features, its random
-        numbers, and the weights of its terms. A quadratic model has ``quadratic`` in place of
-        intercept and weights: an ``anchor``, and for each class that was seen its ``label``,
-        ``mean``, ``root`` and ``offset``, so that its score is
-        offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
+        −inf. ``blank`` is what a number is where it is missing. Where there is a map, ``map`` has
+        its name, the scaling of the features, its random numbers, and the weights of its terms. A
+        quadratic model has ``quadratic`` in place of intercept and weights: an ``anchor``, and for
+        each class that was seen its ``label``, ``mean``, ``root`` and ``offset``, so that its
+        score is offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
     """
     model = answering(stored)
     solution, fixed = model.scores_.solution, model.features_
-    features = [{**f._asdict(), "name": f.name} for f in stored.encoding.features]
+    features: list[dict[str, Any]] = [
+        {**f._asdict(), "name": f.name} for f in stored.encoding.features
+    ]
+    usual = blanks(stored)
+    for feature in features:
+        if feature["kind"] == "number" and feature["column"] in usual:
+            feature["blank"] = usual[feature["column"]]
     terms = features
     mapped: dict[str, Any] = {}
     if fixed is not None:

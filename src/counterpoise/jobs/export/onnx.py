@@ -26,9 +26,12 @@ from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.fixed import FAR
 from counterpoise.features.fourier import RandomFourier
+from counterpoise.features.hinges import Hinges
+from counterpoise.features.landmarks import Landmarks
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
+from counterpoise.features.ranks import KNOTS, Ranks
 from counterpoise.features.union import Union
-from counterpoise.jobs.export import deciding
+from counterpoise.jobs.export import blanks, deciding, require_known
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 from counterpoise.version import VERSION
@@ -60,11 +63,12 @@ def graph(stored: Stored) -> bytes:
         import onnx  # noqa: F401
     except ImportError as error:
         raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
+    require_known(stored, ("number", "category", "bucket", "missing"), "ONNX knows no cycles")
     scores = deciding(stored)
     made = Graph()
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
-    X = _features(made, stored.encoding, names)
+    X = _features(made, stored.encoding, names, blanks(stored))
     if scores.fixed is not None:
         X = _terms(made, X, scores.fixed)
     _decide(made, X, scores)
@@ -161,11 +165,13 @@ def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: 
 # From columns to features
 
 
-def _features(made: Graph, encoding: Encoding, names: dict[str, str]) -> str:
+def _features(
+    made: Graph, encoding: Encoding, names: dict[str, str], blank: dict[str, float]
+) -> str:
     """Rows of features, in the order of the encoding."""
     text = [column for column in names if encoding.kinds.get(column) in ("text", "hash")]
     numbers = [column for column in names if column not in text]
-    blocks = _numbers(made, encoding, names, numbers) if numbers else []
+    blocks = _numbers(made, encoding, names, numbers, blank) if numbers else []
     for column in text:
         blocks += _text(made, encoding, column, made.input(names[column], str, column))
     X = made.joined([block for block, _ in blocks])
@@ -174,16 +180,21 @@ def _features(made: Graph, encoding: Encoding, names: dict[str, str]) -> str:
 
 
 def _numbers(
-    made: Graph, encoding: Encoding, names: dict[str, str], columns: list[str]
+    made: Graph,
+    encoding: Encoding,
+    names: dict[str, str],
+    columns: list[str],
+    blank: dict[str, float],
 ) -> list[Block]:
     """Features of columns of numbers, and whether they are missing."""
     X = made.joined([made.input(names[column], float, column) for column in columns])
     at = {feature: j for j, feature in enumerate(encoding.features)}
     result = []
-    indicated = encoding.columns.missing == "indicate"
+    indicated = encoding.columns.indicated
     gone = made.node("IsNaN", X) if indicated else ""
     if indicated:
-        X = made.node("Where", gone, made.constant(0.0), X)
+        usual = np.array([[blank.get(column, 0.0) for column in columns]])
+        X = made.node("Where", gone, made.constant(usual), X)
     for kind, source in (("number", X), ("missing", gone)):
         found = [(i, at.get(Feature(column, kind))) for i, column in enumerate(columns)]
         mine, places = (
@@ -209,7 +220,7 @@ def _text(made: Graph, encoding: Encoding, column: str, X: str) -> list[Block]:
     if "" in values:  # a category like any other
         return [(made.double(chosen), places)]
     gone = made.node("Equal", _coded(made, X, [""]), made.constant(np.zeros((1, 1), np.int64)))
-    if encoding.columns.missing != "indicate":
+    if not encoding.columns.indicated:
         nothing = made.node("Where", gone, made.constant(np.nan), made.constant(0.0))
         return [(made.node("Add", made.double(chosen), nothing), places)]
     here = made.node("And", chosen, made.node("Not", gone))
@@ -294,6 +305,47 @@ def _(the_map: RandomFourier, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     ahead = made.node("Add", angle, made.constant(np.pi / 2.0))
     waves = made.node("Sin", made.joined([ahead, angle]))
     return [made.node("Mul", waves, made.constant(1.0 / np.sqrt(len(drawn))))]
+
+
+@_mapped.register
+def _(the_map: Hinges, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    beyond = [made.node("Sub", Z, made.constant(knots)) for knots in drawn]
+    return [Z, *(made.node("Max", one, made.constant(0.0)) for one in beyond)]
+
+
+@_mapped.register
+def _(the_map: Landmarks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    marks, across = drawn[:-1] * drawn[-1], made.constant(np.array([1], dtype=np.int64))
+    near = made.node("Mul", Z, made.constant(drawn[-1]))
+    product = made.node("MatMul", near, made.constant(2.0 * marks.T))
+    square = made.node("ReduceSum", made.node("Mul", near, near), across, keepdims=1)
+    apart = made.node("Sub", product, square)
+    apart = made.node("Sub", apart, made.constant((marks * marks).sum(axis=1)))
+    apart = made.node("Min", apart, made.constant(0.0))
+    return [made.node("Exp", made.node("Mul", apart, made.constant(the_map.sharpness())))]
+
+
+@_mapped.register
+def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    # Below the first knot a constant, between two a line, above the last a constant.
+    columns = []
+    for j, (knots, score) in enumerate(zip(drawn[:KNOTS].T, drawn[KNOTS:].T, strict=True)):
+        apart = np.diff(knots)
+        slope = np.divide(np.diff(score), apart, out=np.zeros(KNOTS - 1), where=apart > 0.0)
+        x = made.taken(Z, [j])
+        x = made.node("Min", made.node("Max", x, made.constant(knots[0])), made.constant(knots[-1]))
+        past = made.double(made.node("GreaterOrEqual", x, made.constant(knots[1:])))
+        across = made.constant(np.array([1], dtype=np.int64))
+        place = made.node("ReduceSum", past, across, keepdims=1)
+        place = made.node("Cast", place, to=_type(np.dtype(np.int64)))
+        place = made.node("Min", place, made.constant(np.int64(KNOTS - 2)))
+        first, height, rise = (
+            made.node("Gather", made.constant(table), place)
+            for table in (knots[:-1], score[:-1], slope)
+        )
+        more = made.node("Mul", made.node("Sub", x, first), rise)
+        columns.append(made.node("Add", height, more))
+    return [made.joined(columns)]
 
 
 @_mapped.register

@@ -1,0 +1,22 @@
+from counterpoise.exact._scorer cimport Scorer
+
+
+cdef class Linked:
+    cdef Scorer scorer
+    cdef Py_ssize_t c, d, nodes
+    cdef double[::1] at, mass                   # of the Student t
+    cdef double[:, ::1] V, A, shared, D2, v, G, M
+    cdef double[::1] p, q, h, n, pi, evidence, tiny, centre, y
+    cdef double[::1] prior, g, wg, wgg, r
+    cdef double[:, ::1] delta
+    cdef double[::1] shift, frequency           # in the order of the scores
+    cdef double[2] slopes
+    cdef bint[2] known                          # whether the slope is found
+    cdef double silent, middle
+
+    cdef int renew(self, double[:, ::1] coef, double[::1] offset) noexcept
+    cdef void tell(self, const double* f, bint stream, double* p) noexcept
+    cdef int leverages(self) noexcept
+    cdef void products(self) noexcept
+    cdef void ask(self, bint stream) noexcept
+    cdef double slope(self, double start) noexcept

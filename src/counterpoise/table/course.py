@@ -1,0 +1,132 @@
+"""A learner for frames: what the command line does with files, without any file.
+
+Frames have no names and cannot be read again. All of them are one input in the records of a model,
+of which only the number of rows and a hash are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from threadpoolctl import ThreadpoolController
+from xxhash import xxh3_128
+
+from counterpoise.arrays import Vector
+from counterpoise.encoding.encoding import Encoded, Encoding
+from counterpoise.errors import DataError, Remedy
+from counterpoise.jobs.forget import taken_back
+from counterpoise.jobs.guards import Guards
+from counterpoise.jobs.learn import Learner
+from counterpoise.jobs.models import Model
+from counterpoise.jobs.store import FRAMES, Record, Stored
+from counterpoise.streams import Chunk, Mark
+from counterpoise.streams.frames import FrameSource
+
+NAME = "the model"
+
+
+class Course(Learner):
+    """What a model has learned from frames, and from files before them.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        How columns become features.
+    prototype : BalancedRidgeClassifier or ChoosingClassifier
+        A model that has learned nothing yet.
+    chunk_rows : int
+        Rows learned at a time.
+    guards : Guards
+        What the user allows.
+    """
+
+    def __init__(
+        self, encoding: Encoding, prototype: Model, chunk_rows: int, guards: Guards
+    ) -> None:
+        self._begin(NAME, prototype.get_params(deep=False), guards)
+        self.encoding, self.chunk_rows, self._prototype = encoding, chunk_rows, prototype
+        self._earlier: list[Record] = []
+        if encoding.columns.classes:
+            guards.require_named(self._options, encoding.columns.classes, NAME)
+
+    @classmethod
+    def of(cls, stored: Stored, guards: Guards) -> Course:
+        """Return what goes on where a file left off."""
+        result = cls(stored.encoding, stored.model, stored.chunk_rows, guards)
+        result.take_up(stored)
+        return result
+
+    def allow(self, new_class: bool, new_columns: bool) -> None:
+        """Say what may be new in the frames to come."""
+        self._guards.new_class, self._guards.new_columns = new_class, new_columns
+
+    def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Learn the rows of a frame, with weights (n,) beside it, and return their number."""
+        columns, at = self.encoding.columns, 0
+        self._earlier = list(self.records.values())
+        self._kinds = columns.read({**columns.told, **self.encoding.kinds})
+        for chunk in source.chunks(self.chunk_rows, Mark(), self._kinds, columns.wanted):
+            encoded = self.encode(chunk, FRAMES, allow_overlap=True)
+            encoded = weighed(encoded, weight, at)
+            with _threads().limit(limits=1):  # no bit depends on the number of cores
+                self.learn(self._marked(chunk), FRAMES, encoded)
+            at += chunk.rows
+        return at
+
+    def forget_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Take the rows of a frame back, and return their number."""
+        encoding, at = self.encoding, 0
+        kinds = encoding.columns.read(encoding.kinds)
+
+        def encoded() -> Any:
+            nonlocal at
+            for chunk in source.chunks(self.chunk_rows, Mark(), kinds, encoding.columns.wanted):
+                rows, after = encoding.learn(chunk, lenient=True)
+                yield weighed(rows, weight, at), after
+                at += chunk.rows
+
+        strange = DataError(
+            f"{source.name} has values or labels that were never learned",
+            Remedy("forget rows as they were learned"),
+        )
+        with _threads().limit(limits=1):
+            taken_back(self, encoded(), 1, strange)
+        self.forgotten += at
+        record = self.records.get(FRAMES)
+        if record is not None:
+            left = max(record.mark.rows - at, 0)
+            mark = Mark(left, 0, record.mark.hash)
+            self.records[FRAMES] = replace(record, mark=mark, dropped=min(record.dropped, left))
+        self.finish()
+        return at
+
+    def _others(self, key: str) -> list[Record]:
+        return self._earlier
+
+    def _made(self, encoding: Encoding) -> Model:
+        model: Model = clone(self._prototype)
+        return model
+
+    def _marked(self, chunk: Chunk) -> Chunk:
+        """The same rows, after those of all frames before."""
+        mark = self.records.get(FRAMES, Record()).mark
+        both = xxh3_128((mark.hash + chunk.mark.hash).encode()).hexdigest()
+        return replace(chunk, mark=Mark(mark.rows + chunk.rows, 0, both), starts=())
+
+
+def weighed(encoded: Encoded, weight: Vector | None, at: int) -> Encoded:
+    """Rows with the weights that came beside their frame, from its row ``at`` on."""
+    if weight is None:
+        return encoded
+    mine = weight[at : at + len(encoded.kept)][encoded.kept]
+    return encoded._replace(weight=mine if encoded.weight is None else mine * encoded.weight)
+
+
+@cache
+def _threads() -> Any:
+    np.ones((2, 2)) @ np.ones((2, 2))  # the library is there
+    return ThreadpoolController().select(user_api="blas")

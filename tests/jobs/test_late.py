@@ -1,0 +1,270 @@
+"""Labels that come later: each event is learned exactly once, in the order of the labels."""
+
+import os
+import shutil
+import signal
+
+import pandas as pd
+import pytest
+from late_labels import OPTIONS, PLAIN, learned, of_day, write_days
+
+from counterpoise.jobs.waiting import Waiting, waiting_path
+
+DAYS = 5
+# Dies at one call of a function through which events and labels go, before or after it has worked.
+DYING = """
+import os, sys
+where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
+from counterpoise import atomic
+from counterpoise.jobs.waiting import Waiting
+owner = os if where in ("replace", "fsync") else Waiting
+real = getattr(owner, where)
+def dying(*arguments, **options):
+    global count
+    count -= 1
+    if count == 0 and when == "before":
+        os.kill(os.getpid(), 9)
+    result = real(*arguments, **options)
+    if count == 0:
+        os.kill(os.getpid(), 9)
+    return result
+setattr(owner, where, dying)
+from counterpoise.cli import main
+main()
+"""
+POINTS = [
+    ("_insert", "after", 1), ("_insert", "before", 3), ("claimed", "before", 2),
+    ("claimed", "after", 2), ("replace", "before", 2), ("replace", "after", 2),
+    ("settle", "before", 2), ("settle", "after", 2), ("_sweep", "after", 2), ("fsync", "after", 3),
+]  # fmt: skip
+CHUNKS = ["--chunk-rows", "64", "--checkpoint-every", "64"]
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("days")
+    write_days(folder, DAYS, 150, 3)
+    return folder
+
+
+@pytest.fixture
+def here(days, tmp_path):
+    for file in days.glob("*.csv"):
+        shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def joined(run, chunks=()):
+    """The model of the joined rows, in the order in which their labels came."""
+    for day in range(1, DAYS):
+        run("learn", f"joined{day:02d}.csv", *PLAIN, *chunks)
+    return learned("joined")
+
+
+def test_late_labels_are_learned_as_the_joined_rows(run, here):
+    for day in range(DAYS):
+        run(*of_day(day))
+    assert learned("m") == joined(run)
+    with Waiting("m") as waiting:
+        rows = sum(1 for day in range(DAYS) for _ in open(f"labels{day:02d}.csv")) - DAYS
+        assert len(waiting) == 150 * DAYS - rows
+
+
+def test_the_same_files_again_change_nothing(run, here):
+    for day in range(DAYS):
+        run(*of_day(day))
+    before = (here / "m").read_bytes()
+    for day in (0, 3):
+        assert "no new events" in run(*of_day(day)).err
+    (here / "day03.csv").rename(here / "another.csv")
+    (here / "labels03.csv").rename(here / "others.csv")
+    run("learn", "another.csv", "--labels", "others.csv", "--model", "m")
+    assert learned("m") == joined(run)
+    assert (here / "m").stat().st_size == pytest.approx(len(before), abs=40)
+
+
+def test_files_that_grow_are_gone_on_with(run, here):
+    """Events and labels of all days in two growing files."""
+    for day in range(DAYS):
+        for name, part in (("events.csv", "day"), ("labels.csv", "labels")):
+            text = (here / f"{part}{day:02d}.csv").read_text()
+            with open(name, "a") as file:
+                file.write(text if not day else text.split("\n", 1)[1])
+        run("learn", "events.csv", "--labels", "labels.csv", *OPTIONS)
+    assert learned("m")[5] == joined(run)[5]
+
+
+@pytest.mark.slow
+def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
+    """A short version of benchmarks/late.py, at chosen points."""
+    for day in range(DAYS):
+        run(*of_day(day), *CHUNKS)
+    whole = (here / "m").read_bytes()
+    assert learned("m") == joined(run, CHUNKS)
+    for point in POINTS:
+        (here / "m").unlink()
+        os.unlink(waiting_path("m"))
+        died = 0
+        for day in range(DAYS):
+            process = forks.start(["-c", DYING, *point, *of_day(day), *CHUNKS], cwd=here)
+            died += process.wait() == -signal.SIGKILL
+            run(*of_day(day), *CHUNKS)
+        assert died, point
+        assert (here / "m").read_bytes() == whole, point
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_events_of_other_formats(run, here, kind):
+    """Types are kept while events wait; labels may be text beside them."""
+    for day in range(DAYS):
+        for name in ("day", "joined"):
+            frame = pd.read_csv(f"{name}{day:02d}.csv", dtype={"payment": str})
+            frame["big"] = frame.amount > 50
+            if kind == "jsonl":
+                frame.to_json(f"{name}{day:02d}.jsonl", orient="records", lines=True)
+            else:
+                frame.to_parquet(f"{name}{day:02d}.parquet")
+        run("learn", f"day{day:02d}.{kind}", "--labels", f"labels{day:02d}.csv", *OPTIONS)
+    for day in range(1, DAYS):
+        run("learn", f"joined{day:02d}.{kind}", *PLAIN)
+    assert learned("m") == learned("joined")
+
+
+def test_a_model_that_begins_with_whole_rows_goes_on_with_late_ones(run, here):
+    run("learn", "joined01.csv", *PLAIN)
+    shutil.copy("joined", "m")
+    run("learn", "day02.csv", "day01.csv", "day00.csv", "--id", "payment", "--model", "m")
+    rows = (here / "labels02.csv").read_text().splitlines(keepends=True)
+    (here / "some.csv").write_text("".join(rows))
+    run("learn", "--labels", "some.csv", "--model", "m")
+    run("learn", "joined02.csv", "--model", "joined")
+    assert learned("m")[5] == learned("joined")[5]
+
+
+# Bad input: one message, and all is as it was
+
+BAD = {
+    "events without the id": (
+        ("day01.csv", lambda text: text.replace("payment", "number")),
+        "no column 'payment', named by --id"
+    ),
+    "labels without the id": (
+        ("labels02.csv", lambda text: text.replace("payment", "number")),
+        "no column 'payment', named by --id"
+    ),
+    "labels without the label": (
+        ("labels02.csv", lambda text: text.replace("fraud", "bad")),
+        "no column 'fraud', named by --label"
+    ),
+    "an id twice among the events": (
+        ("day01.csv", lambda text: text + text.splitlines()[3] + "\n"),
+        "day01.csv, row 151: payment '0000152' is also that of day01.csv, row 3",
+    ),
+    "an id that waits": (
+        ("day01.csv", lambda text: text.replace("0000152", "0000004")),
+        "day01.csv, row 3: payment '0000004' is also that of day00.csv, row 5",
+    ),
+    "an id twice among the labels": (
+        ("labels02.csv", lambda text: text + text.splitlines()[1] + "\n"),
+        "is also that of labels02.csv, row 1"
+    ),
+    "a label of an unknown event": (
+        ("labels02.csv", lambda text: text + "77,1\n"),
+        "no event has payment '77'; give the file of its event too, or leave out labels of unknown "
+        "events with --skip-unknown-ids",
+    ),
+    "no id": (("day01.csv", lambda text: text + ",5,D,3\n"), "row 151: no id in column 'payment'"),
+    "no label": (("labels02.csv", lambda text: text + "0000003,\n"), "no value in column 'fraud'"),
+    "an event with a hole": (
+        ("day01.csv", lambda text: text + "888,5,,3\n"),
+        "row 151: no value in column 'country'"
+    ),
+    "an event that is no number": (
+        ("day01.csv", lambda text: text + "888,five,D,3\n"),
+        "row 151: column 'amount' holds 'five'"
+    ),
+    "events with another column": (
+        ("day01.csv", lambda text: text.replace("hour", "minute")),
+        "day01.csv has column 'minute', unlike"
+    ),
+    "events with labels": (
+        ("day01.csv", lambda text: text.replace("hour", "fraud")),
+        "'fraud'"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_events_and_labels(run, here, what):
+    (name, spoil), message = BAD[what]
+    run(*of_day(0))
+    run("learn", "--labels", "labels01.csv", *OPTIONS)
+    good, before = (here / name).read_text(), (here / "m").read_bytes()
+    (here / name).write_text(spoil(good))
+    if name == "labels02.csv":
+        run("learn", "day01.csv", *OPTIONS)
+    failed = run("learn", "day01.csv", "--labels", "labels02.csv", *OPTIONS, code=2)
+    assert message in failed.err
+    assert len([line for line in failed.err.splitlines() if "new events" not in line]) == 1
+    assert (here / "m").read_bytes() == before
+    (here / name).write_text(good)
+    run("learn", "day01.csv", "--labels", "labels02.csv", *OPTIONS)  # and it goes on
+    run("learn", "joined01.csv", *PLAIN)
+    run("learn", "joined02.csv", *PLAIN)
+    assert learned("m")[5] == learned("joined")[5]
+
+
+def test_labels_of_unknown_events_can_be_left_out(run, here):
+    run(*of_day(0))
+    with open("labels01.csv", "a") as file:
+        file.write("77,1\n78,0\n")
+    told = run(
+        "learn",
+        "--labels",
+        "labels01.csv",
+        "--skip-unknown-ids",
+        "--model",
+        "m",
+        "--label",
+        "fraud",
+    )
+    assert "2 labels of unknown events were left out" in told.err
+    run("learn", "joined01.csv", *PLAIN)
+    assert learned("m")[5] == learned("joined")[5]
+
+
+def test_a_label_comes_once(run, here):
+    run(*of_day(0))
+    run(*of_day(1))
+    first = (here / "labels01.csv").read_text().splitlines()[1].split(",")[0]
+    (here / "again.csv").write_text(f"payment,fraud\n{first},1\n")
+    before = (here / "m").read_bytes()
+    failed = run("learn", "--labels", "again.csv", "--model", "m", code=2)
+    assert f"payment '{first}' has its label already" in failed.err
+    assert (here / "m").read_bytes() == before
+
+
+def test_an_older_model_is_noticed(run, here):
+    run(*of_day(0))
+    run(*of_day(1))
+    shutil.copy("m", "old")
+    run(*of_day(2))
+    shutil.copy("old", "m")
+    failed = run(*of_day(3), code=2)
+    assert "belongs to a later state of m" in failed.err
+
+
+def test_options_that_do_not_fit(run, here):
+    needs = ["--label", "fraud", "--model", "m"]
+    assert "--id" in run("learn", "day00.csv", "--labels", "labels00.csv", *needs, code=2).err
+    assert "name the files" in run("learn", *needs, code=2).err
+    assert "is for --labels" in run("learn", "day00.csv", "--skip-unknown-ids", *needs, code=2).err
+    twice = run("learn", "-", "--labels", "-", "--id", "payment", *needs, code=2).err
+    assert "cannot be events and labels at once" in twice
+    run(*of_day(0))
+    assert "joins by 'payment'" in run("learn", "day01.csv", "--id", "hour", *needs, code=2).err
+    (here / "x.waiting").write_text("this is not a database, and not empty either " * 20)
+    strange = run(
+        "learn", "day01.csv", "--id", "payment", "--label", "fraud", "--model", "x", code=2
+    )
+    assert "is not a database of waiting events" in strange.err

@@ -1,0 +1,49 @@
+"""Daily files of events whose labels arrive days late, for the tests and for benchmarks/late.py."""
+
+import numpy as np
+
+from counterpoise.modelfile import container as modelfile
+
+HEAD = "payment,amount,country,hour"
+OPTIONS = ["--label", "fraud", "--id", "payment", "--model", "m"]
+PLAIN = ["--label", "fraud", "--drop", "payment", "--model", "joined"]
+
+
+def write_days(folder, days=20, events=500, latest=9, seed=0):
+    """Files of events and of labels of each day, and the rows of these labels joined.
+
+    The label of an event comes 1 to ``latest`` days after it, in any order; some never come.
+    """
+    rng = np.random.default_rng(seed)
+    due = {day: [] for day in range(days + latest + 1)}
+    for day in range(days):
+        fraud = rng.random(events) < 0.05
+        amount = np.exp(rng.standard_normal(events) + 3.0 + fraud)
+        country, hour = rng.integers(0, 4, events), rng.integers(0, 24, events)
+        cells = [
+            f"{day * events + i:07d},{amount[i]:.2f},{'DFUX'[country[i]]},{hour[i]}"
+            for i in range(events)
+        ]
+        (folder / f"day{day:02d}.csv").write_text("\n".join([HEAD, *cells]) + "\n")
+        for i, cell in enumerate(cells):
+            if rng.random() < 0.97:
+                due[day + int(rng.integers(1, latest + 1))].append((cell, int(fraud[i])))
+        late = [due[day][k] for k in rng.permutation(len(due[day]))]
+        lines = [f"{cell.split(',')[0]},{label}" for cell, label in late]
+        (folder / f"labels{day:02d}.csv").write_text("\n".join(["payment,fraud", *lines]) + "\n")
+        lines = [f"{cell},{label}" for cell, label in late]
+        (folder / f"joined{day:02d}.csv").write_text("\n".join([f"{HEAD},fraud", *lines]) + "\n")
+    return due
+
+
+def of_day(day):
+    """The command of a day, without its name and options."""
+    return ["learn", f"day{day:02d}.csv", "--labels", f"labels{day:02d}.csv", *OPTIONS]
+
+
+def learned(path):
+    """All that a model file holds but the names and the hashes of its inputs."""
+    contents = modelfile.load(path)
+    stream = {k: v for k, v in contents.stream.items() if k not in ("inputs", "order")}
+    arrays = {name: value.tobytes() for name, value in contents.arrays.items()}
+    return contents.kind, contents.options, contents.facts, stream, contents.lists, arrays

@@ -1,0 +1,320 @@
+"""TableClassifier: frames with words, dates and gaps, learned as files are."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from counterpoise import (
+    BalancedRidgeClassifier,
+    ChoosingClassifier,
+    RiskClassifier,
+    TableClassifier,
+)
+from counterpoise.modelfile import container
+
+
+def payments(n=600, seed=0):
+    """Payments with everything that a table may hold, and gaps."""
+    rng = np.random.default_rng(seed)
+    at = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 200 * 86_400, n), unit="s")
+    frame = pd.DataFrame(
+        {
+            "amount": rng.gamma(2.0, 50.0, n).round(2),
+            "year": rng.integers(1990, 2024, n).astype(float),
+            "country": rng.choice(["DE", "FR", "US"], n, p=[0.6, 0.3, 0.1]),
+            "new": rng.random(n) < 0.3,
+            "at": at,
+            "shop": rng.choice([f"s{i}" for i in range(40)], n),
+        }
+    )
+    score = (frame.amount - 100) / 70 + (frame.country == "US") * 1.5 + frame.new
+    frame["fraud"] = np.where(score + rng.normal(size=n) > 2, "yes", "no")
+    for column, share in (("amount", 0.1), ("year", 0.03), ("country", 0.05), ("at", 0.02)):
+        frame.loc[rng.random(n) < share, column] = None
+    return frame
+
+
+def made(**params):
+    return TableClassifier(hashed={"shop": 8}, **params)
+
+
+def contents(model, tmp_path):
+    model.save(tmp_path / "any.st")
+    return container.load(tmp_path / "any.st")
+
+
+def assert_same(one, two, but=("inputs", "order")):
+    """The same model, bit by bit; files and frames are other inputs."""
+    assert one.arrays.keys() == two.arrays.keys()
+    for name, array in one.arrays.items():
+        np.testing.assert_array_equal(array, two.arrays[name], strict=True, err_msg=name)
+    assert (one.facts, one.lists, one.options) == (two.facts, two.lists, two.options)
+    left, right = ({k: v for k, v in c.stream.items() if k not in but} for c in (one, two))
+    assert left == right
+
+
+def as_csv(frame, path):
+    """Write a frame as polars does: truth values are true and false."""
+    pl.from_pandas(frame).write_csv(path, datetime_format="%Y-%m-%d %H:%M:%S")
+
+
+@parametrize_with_checks(
+    [TableClassifier(), TableClassifier(BalancedRidgeClassifier(), missing="indicate")]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+PIECES = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "lazy": lambda frame: pl.from_pandas(frame).lazy(),
+    "arrow": pa.Table.from_pandas,
+    "reader": lambda frame: pa.Table.from_pandas(frame).to_reader(77),
+    "pieces of pandas": lambda frame: (frame[i : i + 33] for i in range(0, len(frame), 33)),
+    "pieces of polars": lambda frame: pl.from_pandas(frame).iter_slices(100),
+    "a list of tables": lambda frame: [
+        pa.Table.from_pandas(part) for part in (frame[:9], frame[9:])
+    ],
+    "a capsule": lambda frame: Capsule(pa.Table.from_pandas(frame)),
+    "a dict": lambda frame: {name: frame[name] for name in frame},
+}
+
+
+class Capsule:
+    """Speaks Arrow, and nothing else."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("pieces", PIECES)
+def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
+    frame = payments()
+    as_csv(frame, "t.csv")
+    frame.to_parquet("t.parquet", row_group_size=100)
+    options = ["--label", "fraud", "--hash", "shop=8", "--chunk-rows", "128", "-m", "m.st"]
+    run("learn", f"t.{ending}", *options)
+    model = made(chunk_rows=128).partial_fit(PIECES[pieces](frame), "fraud")
+    assert_same(container.load("m.st"), contents(model, tmp_path))
+    run("predict", "m.st", "t.csv", "--output", "p.csv")
+    shell = pd.read_csv("p.csv")
+    assert shell["predicted"].tolist() == model.predict(frame).tolist()
+    np.testing.assert_array_equal(shell["score"], model.decision_function(frame))
+    np.testing.assert_array_equal(shell["balanced_yes"], model.predict_proba(frame)[:, 1])
+    np.testing.assert_array_equal(shell["stream_yes"], model.stream_proba(frame)[:, 1])
+
+
+def test_a_shell_and_python_take_turns_on_one_file(run, tmp_path):
+    days = [payments(seed=seed) for seed in range(4)]
+    for day, frame in enumerate(days):
+        as_csv(frame, f"{day}.csv")
+    options = ["--label", "fraud", "--hash", "shop=8"]
+    for day in range(4):
+        run("learn", f"{day}.csv", *options, "-m", "alone.st")
+    run("learn", "0.csv", *options, "-m", "both.st")
+    TableClassifier.load("both.st").partial_fit(days[1], "fraud").save("both.st")
+    run("learn", "2.csv", "-m", "both.st")
+    labels = days[3].pop("fraud")
+    TableClassifier.load("both.st").partial_fit(days[3], labels).save("both.st")
+    assert_same(container.load("alone.st"), container.load("both.st"))
+    done = run("learn", "2.csv", "-m", "both.st")
+    assert "nothing new" in done.err  # a file is still known
+
+
+def test_labels_beside_a_frame_or_in_it(tmp_path):
+    frame = payments()
+    one = contents(made().fit(frame, "fraud"), tmp_path)
+    rest, labels = frame.drop(columns="fraud"), frame["fraud"]
+    assert_same(one, contents(made().fit(rest, labels), tmp_path))
+    assert_same(one, contents(made(label="fraud").fit(rest, labels.tolist()), tmp_path))
+    assert_same(one, contents(made(label="fraud").fit(frame), tmp_path))
+    with pytest.raises(ValueError, match="has a column 'fraud', and labels of that name"):
+        made().fit(frame, labels)
+    truth = made().fit(rest, labels == "yes")
+    assert truth.classes_.tolist() == [False, True]
+    assert truth.score(rest, labels == "yes") > 0.8
+    whole = made().fit(rest, np.where(labels == "yes", 1, 0))
+    assert whole.classes_.tolist() == [0, 1]
+
+
+def test_truth_values_mean_the_same_however_they_are_spelled(run):
+    frame = payments()
+    frame.to_csv("t.csv", index=False)  # True and False
+    run("learn", "t.csv", "--label", "fraud", "--hash", "shop=8", "-m", "m.st")
+    model = TableClassifier.load("m.st").partial_fit(payments(seed=1), "fraud")
+    names = [name for name in model.get_feature_names_out() if name.startswith("new")]
+    assert sorted(names) == ["new=False", "new=True"]
+
+
+def test_merged_and_forgotten():
+    one, two, other = (payments(seed=seed) for seed in range(3))
+    two.loc[0, "country"] = "only here"
+    both = made().fit(pd.concat([one, two]), "fraud").decision_function(other)
+    merged = made().fit(one, "fraud").merge(made().fit(two, "fraud"))
+    # Moments are added in another order: some roundings of scores of the size of 1.
+    np.testing.assert_allclose(merged.decision_function(other), both, atol=1e-11)
+    merged.forget(two, "fraud")
+    alone = made().fit(one, "fraud")
+    np.testing.assert_allclose(
+        merged.decision_function(other), alone.decision_function(other), atol=1e-11
+    )
+    assert merged.get_feature_names_out().tolist() == alone.get_feature_names_out().tolist()
+    with pytest.raises(ValueError, match="depends on the order of the rows"):
+        TableClassifier(ChoosingClassifier()).fit(one, "fraud").forget(one, "fraud")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        None,
+        BalancedRidgeClassifier(pooling=20.0),
+        BalancedRidgeClassifier(features="rff:30"),
+        ChoosingClassifier(candidates=("linear", "rm2")),
+    ],
+)
+def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
+    frame, more = payments(), payments(seed=1)
+    model = made(estimator=estimator).fit(frame, "fraud")
+    model.save("m.st")
+    again = TableClassifier.load("m.st")
+    for one in (model, again, pickle.loads(pickle.dumps(model))):
+        one.partial_fit(more, "fraud")
+    model.save("a.st")
+    again.save("b.st")
+    assert_same(container.load("a.st"), container.load("b.st"), but=())
+    as_csv(more, "t.csv")
+    run("predict", "b.st", "t.csv", "--output", "p.csv")
+    assert pd.read_csv("p.csv")["predicted"].tolist() == model.predict(more).tolist()
+
+
+def test_risks():
+    frame = payments()
+    plain = made(estimator=BalancedRidgeClassifier()).fit(frame, "fraud")
+    risky = made(estimator=RiskClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
+    np.testing.assert_array_equal(risky.predict_proba(frame), plain.stream_proba(frame))
+    expected = np.where(
+        20 * plain.stream_proba(frame)[:, 1] > plain.stream_proba(frame)[:, 0], "yes", "no"
+    )
+    assert risky.predict(frame).tolist() == expected.tolist()
+
+
+def test_the_tools_of_scikit_learn():
+    frame = payments()
+    labels = frame.pop("fraud")
+    model = TableClassifier(BalancedRidgeClassifier(), drop=["shop"])
+    grid = {"estimator__ridge": [0.01, 1.0], "missing": ["mean", "indicate"]}
+    search = GridSearchCV(model, grid, scoring="balanced_accuracy", cv=3).fit(frame, labels)
+    assert search.best_score_ > 0.8
+    assert cross_val_score(clone(model), frame, labels, cv=3).mean() > 0.8
+    found = clone(model).fit(frame, labels).set_output(transform="pandas").transform(frame)
+    assert found.columns.tolist() == model.fit(frame, labels).get_feature_names_out().tolist()
+    assert not found.isna().any().any()
+    np.testing.assert_allclose(found["amount"].mean(), frame["amount"].mean(), rtol=1e-12)
+    at = dict(zip(model.get_feature_names_out(), model.feature_columns_, strict=True))
+    assert at["country=DE"] == at["country is missing"] == "country"
+    assert at["at week sin"] == "at"
+
+
+def test_late_columns_and_categories():
+    one, two = payments(), payments(seed=1).assign(extra=1.5)
+    model = made().fit(one, "fraud")
+    with pytest.raises(ValueError, match="unseen at fit time:\n- extra"):
+        model.partial_fit(two, "fraud")
+    with pytest.raises(ValueError, match="same order"):
+        model.predict(one[one.columns[::-1]])
+    late = made(new_columns=True).fit(one, "fraud").partial_fit(two, "fraud")
+    assert "extra" in late.get_feature_names_out()
+    reordered = one[one.columns[::-1]]
+    assert late.predict(reordered).tolist() == late.predict(one).tolist()
+
+
+# Bad input
+
+
+def changes(frame):
+    """A frame whose column changes its type in mid-stream, and what is said of it."""
+    text = frame.assign(country=range(len(frame)))
+    number = frame.assign(amount="a lot")
+    yield text, "column 'country' holds 0 .type int64., but held text before"
+    yield number, "column 'amount' holds 'a lot', which is not a number"
+    yield frame.assign(at=1.5), "column 'at' holds 1.5 .type double., but held dates before"
+    yield frame.assign(year=True), "column 'year' holds True .type bool., but held numbers before"
+    yield [frame, frame.assign(year="x")], "column 'year' holds values of type"
+    several = frame.assign(country=[1, *["DE"] * (len(frame) - 1)])
+    yield several, "column 'country' holds values of several types"
+    wild = frame.assign(country=[f"c{i}" for i in range(len(frame))])
+    yield (
+        pd.concat([wild, wild.assign(country="z" + wild["country"])]),
+        "more than 1,000 categories",
+    )
+    twice = pd.concat([frame, frame[["year"]]], axis=1)
+    yield twice, "two columns are called 'year'"
+    lazy = pl.from_pandas(frame).lazy().with_columns(pl.col("nowhere") + 1)
+    yield lazy, "a LazyFrame that cannot be collected: .*nowhere"
+    yield frame.assign(fraud=None), "no label in column 'fraud'"
+    yield frame.assign(year=np.inf), "column 'year' is inf"
+
+
+@pytest.mark.parametrize("case", range(11))
+def test_bad_frames_have_one_message_and_change_nothing(tmp_path, case):
+    frame, (bad, message) = payments(), list(changes(payments()))[case]
+    model = made().fit(frame, "fraud")
+    before = contents(model, tmp_path)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(bad, "fraud")
+    assert_same(before, contents(model, tmp_path), but=())
+    assert model.partial_fit(frame, "fraud").class_count_.sum() == 2 * len(frame)
+
+
+def test_an_index_does_not_matter(tmp_path):
+    frame = payments()
+    one = contents(made().fit(frame, "fraud"), tmp_path)
+    shuffled = frame.set_index(np.zeros(len(frame), dtype=int))
+    assert_same(one, contents(made().fit(shuffled, "fraud"), tmp_path))
+    rest = shuffled.drop(columns="fraud")
+    assert_same(one, contents(made().fit(rest, shuffled["fraud"]), tmp_path))
+
+
+def test_of_nothing_nothing_is_learned(tmp_path):
+    frame = payments()
+    nothing = made().partial_fit(frame[:0], "fraud")
+    with pytest.raises(NotFittedError):
+        nothing.predict(frame)
+    model = made().fit(frame, "fraud")
+    before = contents(model, tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(frame[:0], "fraud")
+        model.partial_fit(pa.Table.from_pandas(frame[:0]), "fraud")
+        model.partial_fit(iter([]), "fraud")
+    assert_same(before, contents(model, tmp_path), but=())
+
+
+def test_plain_estimators_point_here(run):
+    frame = payments()
+    with pytest.raises(ValueError, match=r"column 'country' is 'DE'.*counterpoise.TableClassifier"):
+        BalancedRidgeClassifier().fit(frame[["country"]].assign(country="DE"), frame["fraud"])
+    with pytest.raises(
+        ValueError, match=r"column 'at' holds datetime.*counterpoise.TableClassifier"
+    ):
+        BalancedRidgeClassifier().fit(frame[["at"]], frame["fraud"])
+    as_csv(frame, "t.csv")
+    run("learn", "t.csv", "--label", "fraud", "-m", "m.st")
+    model = BalancedRidgeClassifier.load("m.st")
+    with pytest.raises(ValueError, match=r"learned from tables.*TableClassifier.load"):
+        model.save("m.st")
+    run("predict", "m.st", "t.csv")
