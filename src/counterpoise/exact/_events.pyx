@@ -13,7 +13,7 @@ from counterpoise.exact._scorer cimport Scorer
 from counterpoise import validate
 
 cdef double LARGEST = validate.LARGEST
-cdef Py_ssize_t FEW = 16  # classes up to which probabilities of single events are compiled
+cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single events are kept
 cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
@@ -46,8 +46,9 @@ cdef class Events:
         self.p = np.zeros(scorer.c)
         self.old = self.unlinked = True
         self.linked = None
-        # Quadratic scores have no weights to keep.
+        # Quadratic scores have no weights to keep, and each problem needs an inverse of its own.
         wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
+        wide = wide and (scorer.recipe.together or scorer.problems <= FEW)
         self.refined = Refined(scorer) if wide else None
 
     def changed(self):
@@ -118,11 +119,10 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef Scorer s = self.scorer
         self.fill(row)
-        f = self.dots(&self.x[0])
-        if f is None or s.recipe.pooling >= 0.0:
+        if s.recipe.pooling >= 0.0 or self.score(&self.x[0]):
             return None
         if at < 0:
-            at = self.winner(f)
+            at = self.winner(&self.x[0])
         q = at if s.problems > 1 else 0
         sign = -1.0 if s.c == 2 and at == 0 else 1.0
         for k in range(s.c):

@@ -10,6 +10,7 @@ cdef class Linked:
     cdef double[::1] prior, g, wg, wgg, r
     cdef double[:, ::1] delta
     cdef double[::1] shift, frequency           # in the order of the scores
+    cdef double[3] sums                         # of the mass, times 1, at and at squared
     cdef double[2] slopes
     cdef bint[2] known                          # whether the slope is found
     cdef double silent, middle
@@ -19,4 +20,5 @@ cdef class Linked:
     cdef int leverages(self) noexcept
     cdef void products(self) noexcept
     cdef void ask(self, bint stream) noexcept
-    cdef double slope(self, double start) noexcept
+    cdef double slope(self) noexcept
+    cdef double count(self, Py_ssize_t i, Py_ssize_t j) noexcept

@@ -16,6 +16,10 @@ from counterpoise.exact._scorer cimport Scorer
 
 cdef extern from "linked.h" nogil:
     void doubts(const double* prior, const double* g, double b, Py_ssize_t m, double* r)
+    void lay_points(
+        double odds, double count, double middle, double deviation, const double* at,
+        const double* mass, Py_ssize_t m, double* prior, double* g, double* wg, double* wgg
+    )
     void sum_doubts(
         const double* wg, const double* wgg, const double* r, Py_ssize_t m, double* falls,
         double* bends
@@ -48,7 +52,9 @@ cdef class Linked:
         self.shift, self.frequency = np.zeros((2, c))
         self.tiny, self.centre, self.y = np.zeros((3, d))
         self.prior, self.g, self.wg, self.wgg, self.r = np.zeros((5, pairs * self.nodes))
-        self.slopes[0] = self.slopes[1] = 0.0
+        self.sums[0] = np.sum(mass)
+        self.sums[1] = np.dot(mass, at)
+        self.sums[2] = np.dot(mass, np.square(at))
 
     cdef int renew(self, double[:, ::1] coef, double[::1] offset) noexcept:
         """Find the link of these scores; returns whether only ``link.py`` can."""
@@ -226,42 +232,54 @@ cdef class Linked:
         self.known[stream] = True
         for i in range(self.c):
             self.pi[i] = self.frequency[i] if stream else 1.0 / self.c
-        self.slopes[stream] = self.slope(self.slopes[stream])
+        self.slopes[stream] = self.slope()
         if stream and self.scorer.problems == 1:
             for i in range(self.c):
                 self.shift[i] = log(self.frequency[i])
                 self.shift[i] -= self.slopes[1] * self.middle * (i - 0.5)
 
-    cdef double slope(self, double start) noexcept:
-        """The slope of least expected log loss, as ``link.slope`` finds it, from a guess."""
-        cdef Py_ssize_t c = self.c, i, j, l, m = 0, turn
-        cdef double count, weight = 0.0, unit = 0.0, deviation, prior, g, b, low, high, size, step
-        cdef double falls = 0.0, bends = 0.0
+    cdef double slope(self) noexcept:
+        """The slope of least expected log loss, in the steps of ``link.slope``.
+
+        The first of them is known without an exponential for each point, and one that is short
+        enough is the last, for Newton's steps double their digits.
+        """
+        cdef Py_ssize_t c = self.c, i, j, m = 0, turn
+        cdef double count, weight = 0.0, unit = 0.0, deviation, middle, b, low, high, size, step
+        cdef double falls = 0.0, bends = 0.0, doubt, square
         for i in range(c):
             for j in range(c):
-                if i == j:
-                    continue
-                count = self.pi[i] * self.pi[j] / (1.0 - self.pi[i])
-                count *= self.evidence[i] * self.evidence[j]
-                deviation, prior = sqrt(self.v[i, j]), log(self.pi[i] / self.pi[j])
-                for l in range(self.nodes):
-                    g = 0.5 * self.G[i, j] + deviation * self.at[l]
-                    self.prior[m], self.g[m] = prior, g
-                    self.wg[m] = count * self.mass[l]
-                    unit += self.wg[m] * g * g
-                    weight += self.wg[m]
-                    m += 1
+                if i != j:
+                    count = self.count(i, j)
+                    deviation, middle = sqrt(self.v[i, j]), 0.5 * self.G[i, j]
+                    doubt = self.pi[j] / (self.pi[i] + self.pi[j])
+                    square = count * (
+                        middle * middle * self.sums[0] + 2.0 * middle * deviation * self.sums[1]
+                        + self.v[i, j] * self.sums[2]
+                    )
+                    weight += count * self.sums[0]
+                    unit += square
+                    falls += count * (middle * self.sums[0] + deviation * self.sums[1]) * doubt
+                    bends += square * (doubt * (1.0 - doubt))
         unit = sqrt(unit / weight)
         if not 0.0 < unit < INFINITY:
             return 0.0
-        for l in range(m):
-            self.g[l] /= unit
-            self.wg[l] *= self.g[l]
-            self.wgg[l] = self.wg[l] * self.g[l]
-        b, low, high = start * unit, -INFINITY, INFINITY
+        for i in range(c):
+            for j in range(c):
+                if i != j:
+                    lay_points(
+                        log(self.pi[i] / self.pi[j]), self.count(i, j), 0.5 * self.G[i, j] / unit,
+                        sqrt(self.v[i, j]) / unit, &self.at[0], &self.mass[0], self.nodes,
+                        &self.prior[m], &self.g[m], &self.wg[m], &self.wgg[m],
+                    )
+                    m += self.nodes
+        falls /= unit
+        bends /= unit * unit
+        b, low, high = 0.0, -INFINITY, INFINITY
         for turn in range(50):
-            doubts(&self.prior[0], &self.g[0], b, m, &self.r[0])
-            sum_doubts(&self.wg[0], &self.wgg[0], &self.r[0], m, &falls, &bends)
+            if turn:
+                doubts(&self.prior[0], &self.g[0], b, m, &self.r[0])
+                sum_doubts(&self.wg[0], &self.wgg[0], &self.r[0], m, &falls, &bends)
             if falls > 0.0:
                 low = b
             else:
@@ -271,8 +289,19 @@ cdef class Linked:
             step = min(max(step, -8.0 * size), 8.0 * size)
             if fabs(step) <= 1e-13 * size:
                 break
-            b = b + step if low < b + step < high else 0.5 * (low + high)
+            if not low < b + step < high:
+                b = 0.5 * (low + high)
+                continue
+            b += step
+            if fabs(step) <= 1e-8 * size:
+                break
         return max(b / unit, 0.0)
+
+    cdef double count(self, Py_ssize_t i, Py_ssize_t j) noexcept:
+        """What a pair of classes has to say about the slope."""
+        return (
+            self.pi[i] * self.pi[j] / (1.0 - self.pi[i]) * self.evidence[i] * self.evidence[j]
+        )
 
     cdef void tell(self, const double* f, bint stream, double* p) noexcept:
         """Probability of each class, given scores: ``Link.probabilities``."""

@@ -47,6 +47,21 @@ AT_ONCE ONE_PER_CPU static void doubts(
     }
 }
 
+/* The points of one pair of classes: margins g = middle + deviation at, times their weight. */
+AT_ONCE ONE_PER_CPU static void lay_points(
+    double odds, double count, double middle, double deviation, const double *restrict at,
+    const double *restrict mass, ptrdiff_t m, double *restrict prior, double *restrict g,
+    double *restrict wg, double *restrict wgg)
+{
+    for (ptrdiff_t i = 0; i < m; i++) {
+        const double margin = middle + deviation * at[i];
+        prior[i] = odds;
+        g[i] = margin;
+        wg[i] = count * mass[i] * margin;
+        wgg[i] = wg[i] * margin;
+    }
+}
+
 /* The sums of wg r and of wgg r (1 - r). */
 ANY_ORDER ONE_PER_CPU static void sum_doubts(
     const double *restrict wg, const double *restrict wgg, const double *restrict r, ptrdiff_t m,

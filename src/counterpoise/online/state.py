@@ -45,5 +45,5 @@ class State:
 
     def copy(self) -> State:
         """An independent copy, in the tenth part of what ``deepcopy`` takes."""
-        arrays = (self.w, self.S, self.z, self.n, self.stored)
-        return State(*[array.copy() for array in arrays], self.tau, self.made_for)
+        w, S, z, n = self.w.copy(), self.S.copy(), self.z.copy(), self.n.copy()
+        return State(w, S, z, n, self.stored.copy(), self.tau, self.made_for)
