@@ -14,6 +14,7 @@ from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
@@ -740,7 +741,8 @@ class Ledger:
         require_options(options)
         at = np.flatnonzero(moments.away[:, 0].any(axis=0))
         seen = moments.labels[moments.n > 0]
-        state = State(Plan(), only(moments, at), seen[:0])
+        fill = Fill.of(*self._book.encoding.only(at).fill)
+        state = State(Plan(), only(moments, at), seen[:0]).filling(fill)
         model = BalancedRidgeClassifier.with_state(state, **options)
         model.check()
         model.names_ = [self._book.names[j] for j in at]
