@@ -59,6 +59,7 @@ def start(forks, tmp_path):
 
 # Examples in pages and docstrings have no place for a marker.
 SLOW_EXAMPLES = (
+    "docs/ledger.md",
     "docs/nonlinear.md",
     "docs/streaming.md",
     "src/counterpoise/choosing/classifier.py",

@@ -292,6 +292,22 @@ def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):
     assert ledger.learn(more) == len(more)
 
 
+def test_missing_numbers_are_filled_as_a_model_file_does_it(tmp_path, table, run):
+    values = table["age"].to_numpy().copy()
+    values[5::7] = np.nan
+    path = tmp_path / "t.csv"
+    pa.csv.write_csv(changed(table, "age", pa.array(values, from_pandas=True)), path)
+    run("learn", path, "--label", "fraud", "--drop", "at", "--no-calibrate", "-m", "m")
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        ledger.learn(path)
+    with Ledger.open(tmp_path / "l") as ledger:
+        ledger.save(ledger.model(), tmp_path / "n")
+    one, two = (run("predict", name, path).out.splitlines() for name in ("m", "n"))
+    assert one[0] == two[0]
+    scores = [[float(row.split(",")[1]) for row in rows[1:]] for rows in (one, two)]
+    assert np.allclose(*scores, atol=1e-10)
+
+
 def test_time_is_no_feature_and_a_weight_counts(tmp_path, table):
     weighted = table.append_column("w", pa.array(np.tile([1.0, 2.0], len(table))[: len(table)]))
     with Ledger.open(tmp_path / "l", weight="w", drop=["country"], **KEYS) as ledger:

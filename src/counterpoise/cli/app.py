@@ -21,6 +21,7 @@ from counterpoise.cli.export import export
 from counterpoise.cli.forget import forget
 from counterpoise.cli.inspect import inspect
 from counterpoise.cli.learn import learn
+from counterpoise.cli.ledger import ledger
 from counterpoise.cli.merge import merge
 from counterpoise.cli.predict import predict
 from counterpoise.cli.race import race
@@ -48,6 +49,7 @@ COMMANDS: dict[Callable[..., None], str] = {
 }
 for command, short in COMMANDS.items():
     app.command(short_help=short)(words.quietable(command))
+app.add_typer(ledger, name="ledger", short_help="Models of any time and any segment, from sums.")
 app.add_typer(data, name="data", short_help="List, describe and prepare the paper's data sets.")
 
 

@@ -132,7 +132,8 @@ class Book:
             if isinstance(value, list):
                 columns[name] = tuple(value)
         features = tuple(Feature(*one) for one in known["features"])
-        encoding = Encoding(Beside(**columns), known["kinds"], features, known["labels"])
+        bases = known.get("bases", {})
+        encoding = Encoding(Beside(**columns), known["kinds"], features, known["labels"], bases)
         records = {
             name: Record(Mark(**one["mark"]), tuple(one["starts"]), one["dropped"])
             for name, one in file.inputs().items()

@@ -14,11 +14,8 @@ from counterpoise.ledger.filler import as_row, read_cell
 from counterpoise.ledger.storage import File, Key, Row
 
 
-def rollup(file: File, book: Book, until: int, every: str) -> int:
-    """Merge the buckets of times before a point into coarser ones; return how many cells went.
-
-    A coarse bucket that the point is within stays as it is.
-    """
+def require_within(book: Book, every: str) -> None:
+    """Raise if coarser buckets are not made of whole ones."""
     buckets.require_every(every)
     if every != book.settings.every and book.settings.every not in buckets.WITHIN[every]:
         raise DataError(
@@ -27,6 +24,13 @@ def rollup(file: File, book: Book, until: int, every: str) -> int:
                 f" is not made of whole buckets of one {book.settings.every}",
             )
         )
+
+
+def rollup(file: File, book: Book, until: int, every: str) -> int:
+    """Merge the buckets of times before a point into coarser ones; return how many cells went.
+
+    A coarse bucket that the point is within stays as it is.
+    """
     end = int(buckets.beginning(np.array([float(until)]), every)[0])
     labels, d = book.label_array(), book.width
     rows = 0

@@ -32,6 +32,7 @@ from counterpoise.ledger.series import Series
 from counterpoise.ledger.solving import Rule, solved
 
 MEMORIES = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
+FARTHEST = 37.0  # deviations, beyond which no tail can be told from 0
 WARMUP = 10  # buckets that a chart needs before it may pass a limit
 
 
@@ -141,7 +142,7 @@ def drifted(series: Series, names: list[str], rule: Rule, train: int, level: flo
 
 def normal(t: Any, df: Any) -> Any:
     """Student's t as a normal score of the same tail."""
-    return -np.sign(t) * ndtri(stdtr(df, -np.abs(t)))
+    return -np.sign(t) * np.maximum(ndtri(stdtr(df, -np.abs(t))), -FARTHEST)
 
 
 def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, Flags]:

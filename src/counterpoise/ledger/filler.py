@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
@@ -116,7 +119,7 @@ class Filler:
         """Where the buckets of the rows begin and end."""
         settings, name = self.book.settings, self.book.settings.time
         shape = self.book.encoding.columns.time_format
-        t = reading.seconds(chunk, name, (Remedy("correct it"),), shape)
+        t = _seconds(chunk, name, shape)
         bad = kept & ~(np.abs(t) < buckets.LATEST)
         if bad.any():
             row = int(bad.argmax())
@@ -202,20 +205,27 @@ class Filler:
         order = np.lexsort((label, segment, start))
         keys = np.column_stack([start, segment, label])[order]
         ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
+        X = X[order]
+        weight = None if weight is None else weight[order]
+        stop = stop[order]
         labels, result = _array(self._labels), {}
-        for rows in np.split(order, ends):
-            key = Key(int(start[rows[0]]), int(segment[rows[0]]), int(label[rows[0]]))
-            mine = labels[key.label : key.label + 1]
-            known = self.file.cell(key)
-            anchor = None
-            if known is not None:
+        known = self._known(int(keys[0, 0]), int(keys[-1, 0]))
+        for i, j in pairwise([0, *ends.tolist(), len(order)]):
+            key = Key(*keys[i].tolist())
+            mine, before, anchor = labels[key.label : key.label + 1], known.get(key), None
+            if before is not None:
                 anchor = np.zeros(d)
-                anchor[: known.d] = np.frombuffer(known.data, count=known.d)
-            moments = Moments.of_groups(X, [rows], mine, weight, anchor=anchor)
+                anchor[: before.d] = np.frombuffer(before.data, count=before.d)
+            own = None if weight is None else weight[i:j]
+            moments = Moments.of_groups(X[i:j], [np.arange(j - i)], mine, own, anchor=anchor)
             if moments.n[0] > 0:
                 require_light(moments)
-                result[key] = (int(stop[rows[0]]), len(rows), moments, known)
+                result[key] = (int(stop[i]), j - i, moments, before)
         return result
+
+    def _known(self, first: int, last: int) -> dict[Key, Row]:
+        """Cells of the file whose buckets begin between two times."""
+        return {row.key: row for row in self.file.cells("start BETWEEN ? AND ?", (first, last))}
 
     def flush(self) -> None:
         """Add what was read to its cells."""
@@ -291,6 +301,17 @@ def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
         if error.feature is None:
             raise DataError(f"{error}. Nothing was forgotten") from None
         raise DataError(too_few_digits(names[error.feature])) from None
+
+
+def _seconds(chunk: Chunk, name: str, shape: str | None) -> Vector:
+    """Times as seconds since 1970; those that are written as ISO 8601 has it at once."""
+    column = chunk.columns[name]
+    if shape is None and pa.types.is_string(column.type):
+        with suppress(pa.ArrowInvalid):
+            whole = column.cast(pa.timestamp("us")).view(pa.int64()).cast(pa.float64())
+            seconds: Vector = whole.to_numpy(zero_copy_only=False) / 1e6
+            return seconds
+    return reading.seconds(chunk, name, (Remedy("correct it"),), shape)
 
 
 def _joined(parts: list[Rows], d: int) -> Rows:

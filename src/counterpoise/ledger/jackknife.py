@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Matrix, Vector
-from counterpoise.errors import DataError
+from counterpoise.arrays import Counts, Matrix, Vector
+from counterpoise.errors import DataError, Setting
 from counterpoise.ledger.judging import judged
 from counterpoise.ledger.series import Series
 from counterpoise.ledger.solving import Rule, solved
@@ -81,6 +81,48 @@ def jackknifed(
         names, lines.coef[0], spread(lines.coef[1:]), scores, error,
         float(verdict.g_mean[0]), float(spread(verdict.g_mean[1:])), len(series),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights over time.
+
+    Attributes
+    ----------
+    names : list of str
+        The features.
+    start : ndarray of int of shape (m,)
+        Where the stretches begin, in seconds.
+    weight, error : ndarray of shape (m, d)
+        Weights for features of standard deviation 1, and their standard errors; of the last class
+        against the rest. NaN where a stretch has rows of one class.
+    """
+
+    names: list[str]
+    start: Counts
+    weight: Matrix
+    error: Matrix
+
+
+def over_time(series: Series, names: list[str], rule: Rule, size: int) -> Weights:
+    """Weights of stretches of so many buckets."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 3:
+        raise DataError((Setting("size"), f" is {size!r}, and must be a whole number from 3"))
+    n = series.n[..., None]
+    variance = (n * (series.variances() + series.mean**2)).sum(axis=(0, 1)) / n.sum()
+    unit = np.sqrt(variance)  # means are about that of all rows
+    start, weight, error = [], [], []
+    for i in range(0, len(series), size):
+        part = series.at(slice(i, i + size))
+        start.append(int(part.start[0]))
+        weight.append(np.full(len(names), np.nan))
+        error.append(weight[-1].copy())
+        try:
+            found = jackknifed(part, np.ones(len(part)), names, rule, None)
+        except DataError:
+            continue
+        weight[-1], error[-1] = found.coef[-1] * unit, found.coef_error[-1] * unit
+    return Weights(names, np.array(start), np.array(weight), np.array(error))
 
 
 def spread(values: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,22 +14,23 @@ from counterpoise import validate
 from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
-from counterpoise.ledger import buckets, coarsening, filling, inputs
+from counterpoise.ledger import buckets, coarsening, filing, filling, inputs
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
-from counterpoise.ledger.jackknife import Uncertainty, jackknifed
+from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
 from counterpoise.ledger.stack import Stack
 from counterpoise.ledger.storage import File
-from counterpoise.streams import Mark
+from counterpoise.streams import Mark, Source
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory
 WAIT = 10.0  # seconds for another writer
@@ -183,13 +184,41 @@ class Ledger:
         int
             The number of new rows.
         """
+        found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        return sum(self.learn_from(found, allow_overlap=allow_overlap).values())
+
+    def learn_from(
+        self,
+        found: list[tuple[Source, str]],
+        stop: Callable[[], bool] = lambda: False,
+        watch: filling.Watch = lambda source, rows: None,
+        allow_overlap: bool = False,
+    ) -> dict[str, int]:
+        """Learn what is new in inputs, each with its name in the records.
+
+        Parameters
+        ----------
+        found : list of (Source, str)
+            The inputs.
+        stop : callable
+            Asked whether to end; what is whole by then is kept.
+        watch : callable
+            Told of the rows of each chunk.
+        allow_overlap : bool, default=False
+            As of :meth:`learn`.
+
+        Returns
+        -------
+        dict of str to int
+            The new rows of each input.
+        """
+        frames = not any(source.path == "-" or os.path.isfile(source.path) for source, _ in found)
+        every = np.inf if frames else filling.EVERY
         with self._alone():
-            found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-            every = filling.EVERY if os.path.isfile(found[0][0].path) else np.inf
             new, self.notes = filling.learn(
-                self._file, self._book, found, every, allow_overlap=allow_overlap
+                self._file, self._book, found, every, stop, watch, allow_overlap
             )
-        return sum(new.values())
+        return new
 
     def forget(self, data: Any, name: str | None = None) -> int:
         """Take rows back, as if they had never been learned.
@@ -225,8 +254,10 @@ class Ledger:
         int
             How many cells fewer there are.
         """
+        end = buckets.point(until, "until")
+        coarsening.require_within(self._book, every)
         with self._alone():
-            return coarsening.rollup(self._file, self._book, buckets.point(until, "until"), every)
+            return coarsening.rollup(self._file, self._book, end, every)
 
     def drop(self, until: Any) -> int:
         """Drop old buckets, as if their rows had never been learned.
@@ -241,8 +272,9 @@ class Ledger:
         int
             How many cells went.
         """
+        end = buckets.point(until, "until")
         with self._alone():
-            return coarsening.drop(self._file, self._book, buckets.point(until, "until"))
+            return coarsening.drop(self._file, self._book, end)
 
     # Models
 
@@ -344,6 +376,18 @@ class Ledger:
             raise DataError(f"no segment has rows of two classes: {whole.words()}")
         return result
 
+    def save(self, model: BalancedRidgeClassifier, path: str | os.PathLike[str]) -> None:
+        """Write a model of this ledger into a file that ``counterpoise predict`` takes.
+
+        Parameters
+        ----------
+        model : BalancedRidgeClassifier
+            What :meth:`model` has returned.
+        path : str or path-like
+            The file.
+        """
+        filing.write(os.fspath(path), model, self._book.encoding)
+
     def encode(self, data: Any, model: BalancedRidgeClassifier | None = None) -> tuple[Any, Any]:
         """Rows of a frame as the models of this ledger take them, and their labels.
 
@@ -377,6 +421,72 @@ class Ledger:
             names = {name: j for j, name in enumerate(self._book.names)}
             X = X[:, [names[name] for name in model.names_]]
         return X, y
+
+    def summary(self) -> dict[str, Any]:
+        """What is in the ledger.
+
+        Returns
+        -------
+        dict
+            Settings, times, weights of the classes, segments, cells and their size, features, and
+            the rows of each input.
+        """
+        self._refresh()
+        if self._file.new:
+            raise DataError(f"{self.path} has learned nothing yet")
+        book = self._book
+        with self._file.reading():
+            cells, (count, size) = self._file.counted(), self._file.sizes()
+        weight = dict.fromkeys(map(str, book.labels), 0.0)
+        for row in cells:
+            weight[str(book.labels[row[3]])] += row[5]
+        times = [row[0] for row in cells], [row[1] for row in cells]
+        return {
+            "label": book.encoding.columns.label,
+            "time": book.settings.time,
+            "every": book.settings.every,
+            "by": list(book.settings.by),
+            "since": buckets.text(min(times[0])) if cells else None,
+            "until": buckets.text(max(times[1])) if cells else None,
+            "buckets": len(set(times[0])),
+            "segments": len({row[2] for row in cells}),
+            "cells": count,
+            "bytes": size,
+            "features": book.names,
+            "classes": weight,
+            "rows": sum(row[4] for row in cells),
+            "coarse": [f"{every}s until {buckets.text(until)}" for until, every in book.coarse],
+            "dropped": None if book.dropped is None else buckets.text(book.dropped),
+            "inputs": {name: record.mark.rows for name, record in book.records.items()},
+        }
+
+    def weights(
+        self,
+        size: int = 30,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        **options: Any,
+    ) -> Weights:
+        """Weights of the models of one stretch of buckets after the other, with their errors.
+
+        Parameters
+        ----------
+        size : int, default=30
+            Buckets of a stretch.
+        since, until, where, without
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`compare`.
+
+        Returns
+        -------
+        Weights
+            For features of standard deviation 1.
+        """
+        series = self._series(since, until, where, without)
+        return over_time(series, self._book.names, _rule(options), size)
 
     @property
     def features(self) -> list[str]:
@@ -631,7 +741,8 @@ class Ledger:
         require_options(options)
         at = np.flatnonzero(moments.away[:, 0].any(axis=0))
         seen = moments.labels[moments.n > 0]
-        state = State(Plan(), only(moments, at), seen[:0])
+        fill = Fill.of(*self._book.encoding.only(at).fill)
+        state = State(Plan(), only(moments, at), seen[:0]).filling(fill)
         model = BalancedRidgeClassifier.with_state(state, **options)
         model.check()
         model.names_ = [self._book.names[j] for j in at]

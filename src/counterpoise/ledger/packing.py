@@ -7,7 +7,10 @@ rows were ever removed; else they follow from the scatter.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.exact.moments import Moments
@@ -20,15 +23,21 @@ def triangle(d: int) -> int:
     return d * (d + 1) // 2
 
 
+@lru_cache(maxsize=8)
+def places(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the numbers of a triangle."""
+    return np.tril_indices(d)
+
+
 def folded(C: Matrix) -> Matrix:
     """Symmetric matrices (..., d, d) as triangles (..., d(d+1)/2)."""
-    i, j = np.tril_indices(C.shape[-1])
+    i, j = places(C.shape[-1])
     return np.ascontiguousarray(C[..., i, j])
 
 
 def unfolded(tri: Matrix, d: int) -> Matrix:
     """Triangles (..., d(d+1)/2) as symmetric matrices (..., d, d)."""
-    i, j = np.tril_indices(d)
+    i, j = places(d)
     C = np.empty((*tri.shape[:-1], d, d))
     C[..., i, j] = tri
     C[..., j, i] = tri

@@ -1,0 +1,150 @@
+"""A ledger of many rows: learning, questions, and what refitting from the rows would take.
+
+10 million rows of 30 features, 365 days and 20 countries by default (--rows for less).
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import report
+
+from counterpoise import BalancedRidgeClassifier, Ledger
+
+D, DAYS, COUNTRIES, DAY = 30, 365, 20, 86_400
+PART = 100_000  # rows written at a time
+RUN = "from counterpoise.cli import main; main()"
+WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["shrinking", 1.0]
+
+
+def write_rows(path, rows):
+    """Payments by time, 1 % of them frauds."""
+    rng, options = np.random.default_rng(0), pa.csv.WriteOptions(include_header=False)
+    with open(path, "wb") as file:
+        for first in range(0, rows, PART):
+            n = min(PART, rows - first)
+            y = (rng.random(n) < 0.01).astype(np.int64)
+            at = ((first + np.arange(n)) * (DAYS * DAY / rows)).astype(np.int64)
+            columns = {"at": pa.array(at.astype("datetime64[s]"))}
+            columns["country"] = np.char.add("c", rng.integers(0, COUNTRIES, n).astype(str))
+            X = np.round(rng.standard_normal((n, D)) + 0.3 * y[:, None], 3)
+            columns |= {f"x{j}": X[:, j] for j in range(D)} | {"y": y}
+            table = pa.table(columns)
+            pa.csv.write_csv(table, file, options if first else None)
+
+
+def command(folder, *words):
+    """Seconds of a command, and the largest memory of any so far."""
+    begin = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", RUN, *words], cwd=folder, stderr=subprocess.DEVNULL, check=True
+    )
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return time.perf_counter() - begin, most
+
+
+def best(call, times=5):
+    """Least milliseconds of a few calls."""
+    found = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begin)
+    return 1e3 * min(found)
+
+
+def refit(path, since):
+    """Seconds to read the rows with Arrow, and to fit those of the last 30 days."""
+    begin = time.perf_counter()
+    table = pa.csv.read_csv(path)
+    at = table["at"].cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
+    rows = np.flatnonzero(at >= since)
+    X = np.column_stack([table[f"x{j}"].to_numpy()[rows] for j in range(D)])
+    BalancedRidgeClassifier().fit(X, table["y"].to_numpy()[rows])
+    return time.perf_counter() - begin
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_rows(folder / "t.csv", options.rows)
+        plain, ours, memory = [], [], {}
+        for turn in range(2):
+            drop = ["--label", "y", "--drop", "country"]
+            seconds, memory["learn"] = command(
+                folder, "learn", "t.csv", *drop[:2], "--drop", "at,country", "-m", f"m{turn}"
+            )
+            plain.append(seconds)
+            seconds, memory["ledger learn"] = command(
+                folder, "ledger", "learn", "t.csv", *drop, "--time", "at", "--by", "country",
+                "-l", f"l{turn}",
+            )  # fmt: skip
+            ours.append(seconds)
+        size = (folder / "l0").stat().st_size
+        begin = time.perf_counter()
+        with Ledger.open(folder / "l0") as ledger:
+            ledger.model()
+            cold = 1e3 * (time.perf_counter() - begin)
+            found = ledger.summary()
+            chosen = {
+                "everything": {},
+                "the last 30 days": {"since": "1970-12-02"},
+                "one country": {"where": {"country": "c3"}},
+                "all but one country, faded": {
+                    "where": {"country": {"not": "c3"}},
+                    "half_life": 30,
+                },
+            }
+            models = [
+                [name, f"{best(lambda one=one: ledger.model(**one).coef_):.1f} ms"]
+                for name, one in chosen.items()
+            ]
+            settings = len(WINDOWS) * len(LIVES) * len(RIDGES)
+            ask = {
+                f"backtest of {DAYS} days by {settings} settings": lambda: ledger.backtest(
+                    train=WINDOWS, half_life=LIVES, ridge=RIDGES
+                ),
+                "drift": ledger.drift,
+                "compare": lambda: ledger.compare({"until": "1970-07-01"}, {"since": "1970-07-01"}),
+                "uncertainty": lambda: ledger.uncertainty(ledger.model()),
+            }
+            models += [[name, f"{best(call, 2) / 1e3:.2f} s"] for name, call in ask.items()]
+        again = refit(folder / "t.csv", 335 * DAY)
+    cells = found["cells"]
+    learned = [
+        ["learn", f"{min(plain):.1f} s", f"{memory['learn']:.0f} MB"],
+        ["ledger learn", f"{min(ours):.1f} s", f"{memory['ledger learn']:.0f} MB at most, of both"],
+        ["ratio", f"{min(ours) / min(plain):.2f}", ""],
+    ]
+    report.write(
+        "ledger",
+        "The ledger",
+        f"{options.rows:,} rows of {D} features by {DAYS} days and {COUNTRIES} countries; "
+        f"{cells:,} cells of one class, {size / 1e6:.0f} MB, {size / cells / 1e3:.1f} kB each. "
+        f"{report.machine('counterpoise', 'numpy')}",
+        report.table(["command", "best of 2", "memory"], learned),
+        report.table(
+            ["question", "time"],
+            [
+                ["open, and the first model", f"{cold:.0f} ms"],
+                *models,
+                ["the last 30 days, refitted from the rows", f"{again:.1f} s"],
+            ],
+        ),
+    )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    main()

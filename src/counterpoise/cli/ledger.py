@@ -1,0 +1,261 @@
+"""counterpoise ledger: models of any time and any segment, from sums alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from counterpoise.cli import options as opt
+from counterpoise.cli import words
+from counterpoise.cli.questions import Names, Path, backtest, compare, drift, model, opened
+from counterpoise.cli.table import Json, show, show_json
+
+ledger = typer.Typer(no_args_is_help=True)
+Into = Annotated[
+    str, typer.Option("--ledger", "-l", help="Ledger to create or to continue.", metavar="FILE")
+]
+
+
+@ledger.callback()
+def options() -> None:
+    """Moments by time and by segment, in one file: models of any selection, without any row.
+
+    Example: counterpoise ledger learn payments.csv -l year.ledger --label fraud --time at
+    """
+
+
+@ledger.command(short_help="Learn the rows of files that were not learned yet.")
+@words.quietable
+def learn(
+    files: opt.Files,
+    into: Into,
+    label: Annotated[
+        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column that holds the time.", metavar="COLUMN")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Buckets: minute, hour, day, week, month, quarter or year; day by default.",
+            metavar="NAME",
+        ),
+    ] = None,
+    by: Annotated[
+        Names | None, typer.Option(help="Columns that make segments.", metavar="COLUMNS")
+    ] = None,
+    most: Annotated[
+        int | None,
+        typer.Option(help="Values that such a column may have; 1000 by default.", metavar="N"),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
+    ] = None,
+    drop: opt.Drop = None,
+    keep: opt.Keep = None,
+    numeric: opt.Numeric = None,
+    categorical: opt.Categorical = None,
+    hash: opt.Hash = None,  # noqa: A002
+    seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
+    missing: opt.Missing = None,
+    classes: opt.Classes = None,
+    decimal: opt.Decimal = None,
+    time_format: opt.TimeFormat = None,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for another process.", metavar="SECONDS")
+    ] = 10.0,
+    allow_overlap: Annotated[
+        bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
+    ] = False,
+    last_line: Annotated[
+        bool, typer.Option("--last-line", help="Also learn a last line without a line end.")
+    ] = False,
+    stdin_name: Annotated[
+        str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
+    ] = None,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Learn the rows of files that were not learned yet, each one exactly once.
+
+    Settings are stored in the ledger and need not be repeated.
+
+    Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --time at --by country
+    """
+    reading = opt.reading(format, delimiter, no_header)
+    columns = opt.columns(
+        label, weight, drop, keep, numeric, categorical, None, hash, seed, missing, classes, decimal
+    )
+    columns |= {"time_format": time_format} if time_format is not None else {}
+
+    from counterpoise import Ledger, streams
+    from counterpoise.cli.app import say
+    from counterpoise.cli.progress import Progress
+    from counterpoise.jobs.store import input_key
+
+    paths = streams.expanded(files)
+    columns = streams.with_label(columns, paths, format)
+    named = opt.names(by) or None
+    with (
+        _signals() as stopped,
+        Ledger.open(
+            into, time=time, every=every, by=named, most=most, wait=wait, **columns
+        ) as book,
+        Progress() as progress,
+    ):
+        inputs = []
+        for path in paths:
+            key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
+            source = streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+            inputs.append((source, key or input_key(path, into)))
+        new = book.learn_from(inputs, lambda: bool(stopped), progress.chunk, allow_overlap)
+        for source, key in inputs:
+            if key in new:
+                rows = new[key]
+                known = "" if rows else ": nothing new" if key in book.records else " has no rows"
+                say(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
+                if source.left:
+                    say(f"{source.name}: the last line has no line end; --last-line learns it")
+        for note in book.notes:
+            say(note)
+        if not stopped or any(new.values()):
+            found = book.summary()
+            counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
+            say(f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}")
+    if stopped:
+        say("stopped; the same command continues from here")
+        sys.exit(128 + stopped[0])
+
+
+@ledger.command(short_help="Take the rows of files back.")
+@words.quietable
+def forget(files: opt.Files, into: Into) -> None:
+    """Take the rows of files back, as if they had never been learned.
+
+    Example: counterpoise ledger forget payments-1.csv -l year.ledger
+    """
+    from counterpoise import Ledger, streams
+    from counterpoise.cli.app import say
+
+    with Ledger.open(into) as book:
+        for path in streams.expanded(files):
+            say(f"{path}: {book.forget(path):,} rows forgotten")
+
+
+QUESTIONS: dict[Callable[..., None], str] = {
+    model: "Write the model of a selection.",
+    compare: "Compare two selections.",
+    backtest: "Find the best window, half-life and ridge, without rows.",
+    drift: "Find when and where the stream changed, without rows.",
+}
+for command, short in QUESTIONS.items():
+    ledger.command(short_help=short)(words.quietable(command))
+
+
+@ledger.command(short_help="Merge old buckets into coarser ones.")
+@words.quietable
+def rollup(
+    path: Path,
+    until: Annotated[str, typer.Option(help="Buckets that end by then.", metavar="TIME")],
+    every: Annotated[
+        str, typer.Option(help="Size of the coarser buckets.", metavar="NAME")
+    ] = "month",
+) -> None:
+    """Merge old buckets into coarser ones; sums stay what they are, and the file shrinks.
+
+    Example: counterpoise ledger rollup year.ledger --until 2024-07-01 --every month
+    """
+    from counterpoise import Ledger
+    from counterpoise.cli.app import say
+
+    with opened(Ledger, path) as book:
+        say(f"{path}: {book.rollup(until, every):,} cells fewer, {book.summary()['cells']:,} left")
+
+
+@ledger.command(short_help="Drop old buckets.")
+@words.quietable
+def drop(
+    path: Path, until: Annotated[str, typer.Option(help="Rows before this go.", metavar="TIME")]
+) -> None:
+    """Drop old buckets, as if their rows had never been learned.
+
+    Example: counterpoise ledger drop year.ledger --until 2024-02-01
+    """
+    from counterpoise import Ledger
+    from counterpoise.cli.app import say
+
+    with opened(Ledger, path) as book:
+        say(f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left")
+
+
+@ledger.command("show", short_help="Show what is in a ledger.")
+def show_ledger(path: Path, as_json: Json = False) -> None:
+    """Show what is in a ledger.
+
+    Example: counterpoise ledger show year.ledger
+    """
+    from counterpoise import Ledger
+
+    with opened(Ledger, path) as book:
+        found = book.summary()
+    if as_json:
+        show_json(found)
+        return
+    facts = {**found, "features": ", ".join(found["features"]), "by": ", ".join(found["by"])}
+    facts["coarse"] = ", ".join(found["coarse"])
+    rows = [[name, value] for name, value in facts.items()
+            if name not in ("classes", "inputs") and value not in (None, "")]  # fmt: skip
+    show(["what", "value"], rows)
+    print()
+    show(["class", "weight"], [[name, n] for name, n in found["classes"].items()])
+    print()
+    show(["learned from", "rows"], [[name, rows] for name, rows in found["inputs"].items()])
+
+
+@ledger.command(short_help="Write a year of made-up payments.")
+@words.quietable
+def demo(
+    folder: Annotated[str, typer.Argument(help="Where the files go.", metavar="DIR")] = ".",
+    seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
+) -> None:
+    """Write a year of made-up payments: two files, for a column and a country came late.
+
+    Example: counterpoise ledger demo
+    """
+    if not os.path.isdir(folder):
+        raise opt.bad("DIR", f"{folder} is not a folder")
+
+    import pyarrow.csv
+
+    from counterpoise.atomic import writing
+    from counterpoise.cli.app import say
+    from counterpoise.ledger.demo import payments
+
+    for i, table in enumerate(payments(seed=seed), start=1):
+        name = os.path.normpath(os.path.join(folder, f"payments-{i}.csv"))
+        with writing(name, "the payments") as file:
+            pyarrow.csv.write_csv(table, file)
+        say(f"{name}: {table.num_rows:,} rows")
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop, instead of obeying at once."""
+    stopped: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: stopped.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,219 @@
+"""The report of a ledger: one self-contained page with four pictures, light or dark."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from counterpoise.evaluate import drawing, theme
+from counterpoise.evaluate.report import PAGE
+from counterpoise.ledger import buckets
+from counterpoise.ledger.backtesting import Backtest
+from counterpoise.ledger.drifting import Drift
+from counterpoise.ledger.jackknife import Weights
+from counterpoise.printable import printable
+
+MOST = 30  # features in the heat map
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+ALARM = "#D55E00"
+
+
+def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
+    """Make the page.
+
+    Parameters
+    ----------
+    title : str
+        The title, usually the ledger and the selection.
+    drift : Drift
+        Charts of the buckets.
+    backtest : Backtest
+        What settings were worth.
+    weights : Weights
+        Weights over time.
+
+    Returns
+    -------
+    str
+        Self-contained HTML.
+    """
+    alarms = np.flatnonzero(drift.alarms)
+    first, last = (buckets.text(drift.start[i]) for i in (0, -1))
+    summary = (
+        f"{len(drift.start):,} buckets from {first} to {last}; {len(alarms)} with alarms, where "
+        f"{drift.level * len(drift.start):.3g} would be expected if nothing had changed. Best "
+        f"setting of the backtest: {backtest.best.name}."
+    )
+    note = (
+        "Losses are exact. G-means are estimates by the mean and the variance of the scores of "
+        "each class. No row was read for this page."
+    )
+    worst = _worst(drift)
+    figures = [
+        _figure(
+            lambda: loss_by_bucket(drift),
+            "Loss and G-mean by bucket",
+            "Balanced squared loss of the model of the buckets before, with its upper limit, and "
+            "the estimated G-mean. Dots are alarms of the loss.",
+        ),
+        _figure(
+            lambda: heat_map(drift),
+            "Shift of the features",
+            "Mean of each feature and class minus that of all rows before, in standard "
+            f"deviations. {worst}",
+        ),
+        _figure(
+            lambda: weights_over_time(weights),
+            "Weights over time",
+            "Weights of the models of one stretch of buckets after the other, for features of "
+            "standard deviation 1, with two standard errors.",
+        ),
+        _figure(
+            lambda: grid(backtest),
+            "Backtest",
+            f"Balanced loss of each setting over {len(backtest.start):,} tests; less is better. "
+            f"Best: {backtest.best.name}.",
+        ),
+    ]
+    return PAGE.format(
+        title=_text(title),
+        summary=_text(summary),
+        table=_table(drift, alarms),
+        note=_text(note),
+        figures="\n".join(figures),
+    )
+
+
+def loss_by_bucket(drift: Drift) -> Any:
+    """Draw loss, its limit and the estimated G-mean of every bucket."""
+    made, axes = drawing.figure(3.8)
+    at = _dates(drift.start)
+    axes.plot(at, drift.limit, color=theme.quiet(), linewidth=0.8, label="limit")
+    axes.plot(at, drift.loss, color=theme.shade(LINES[0]), linewidth=1.3, label="loss")
+    axes.plot(at, drift.g_mean, color=theme.shade(LINES[2]), linewidth=1.0, label="G-mean (est.)")
+    bad = drift.loss_alarm
+    if bad.any():
+        axes.plot(np.array(at)[bad], drift.loss[bad], "o", color=theme.shade(ALARM), markersize=4)
+    known = drift.loss[np.isfinite(drift.loss)]
+    axes.set(ylim=(0.0, max(1.02, 1.1 * float(known.max(initial=0.0)))), ylabel="loss, G-mean")
+    _by_date(axes)
+    drawing.legend(axes, 3)
+    return made
+
+
+def heat_map(drift: Drift) -> Any:
+    """Draw the shift of the features that moved most, by bucket."""
+    g, c, d = drift.shift.shape
+    size = np.nan_to_num(np.abs(drift.z)).max(axis=0).ravel()
+    order = np.sort(np.argsort(-size, kind="stable")[:MOST])
+    shown = np.clip(drift.shift.reshape(g, c * d)[:, order].T, -1.0, 1.0)
+    made, axes = drawing.figure(1.2 + 0.2 * len(order))
+    edges = (*_ends(drift.start), len(order) - 0.5, -0.5)
+    image = axes.imshow(
+        np.nan_to_num(shown), aspect="auto", cmap="coolwarm" if not theme.is_dark() else "berlin",
+        vmin=-1.0, vmax=1.0, extent=edges, interpolation="nearest",
+    )  # fmt: skip
+    names = [f"{drift.labels[i // d]}: {drift.names[i % d]}" for i in order.tolist()]
+    axes.set_yticks(range(len(order)), [drawing.short(name) for name in names], fontsize=8)
+    _by_date(axes)
+    made.colorbar(image, ax=axes, shrink=0.8).ax.tick_params(labelsize=8)
+    return made
+
+
+def weights_over_time(weights: Weights) -> Any:
+    """Draw the largest weights of every stretch, with two standard errors."""
+    made, axes = drawing.figure(3.8)
+    size = np.nan_to_num(np.abs(weights.weight)).max(axis=0)
+    at = _dates(weights.start)
+    top = np.argsort(-size, kind="stable")[: len(LINES)].tolist()
+    for colour, j in zip(LINES, top, strict=False):
+        w, e = weights.weight[:, j], 2.0 * weights.error[:, j]
+        axes.plot(at, w, color=theme.shade(colour), label=drawing.short(weights.names[j], 18))
+        axes.fill_between(at, w - e, w + e, color=theme.shade(colour), alpha=0.15, linewidth=0)
+    axes.axhline(0.0, color=theme.quiet(), linewidth=0.6)
+    axes.set(ylabel="weight")
+    _by_date(axes)
+    drawing.legend(axes, len(top))
+    return made
+
+
+def grid(backtest: Backtest) -> Any:
+    """Draw the loss of every setting."""
+    order = np.argsort(backtest.total[:, 0], kind="stable")[:MOST]
+    made, axes = drawing.figure(1.0 + 0.22 * len(order))
+    loss = backtest.total[order, 0]
+    colours = [theme.shade(LINES[0])] + [theme.quiet()] * (len(order) - 1)
+    axes.barh(range(len(order)), loss, color=colours, height=0.7)
+    names = [backtest.settings[i].name for i in order.tolist()]
+    axes.set_yticks(range(len(order)), [drawing.short(name, 34) for name in names], fontsize=8)
+    axes.invert_yaxis()
+    spread = float(np.nanmax(loss) - np.nanmin(loss))
+    axes.set(xlabel="balanced loss", xlim=(max(0.0, float(np.nanmin(loss)) - spread), None))
+    return made
+
+
+def _table(drift: Drift, alarms: Any) -> str:
+    head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "limit", "moved most"))
+    rows = []
+    for g in alarms.tolist()[-20:]:
+        moved = ", ".join(f"{label}: {name} ({z:+.1f})" for label, name, z in drift.moved(g))
+        said = moved or "the loss"
+        when = buckets.text(drift.start[g]).replace("-", "\u2011")  # which is not folded
+        cells = (when, f"{drift.loss[g]:.4f}", f"{drift.limit[g]:.4f}")
+        rows.append("".join(f"<td>{_text(cell)}</td>" for cell in (*cells, said)))
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+
+
+def _worst(drift: Drift) -> str:
+    if not drift.alarm.any():
+        return "None has passed its limit."
+    z = np.where(drift.alarm, np.abs(drift.z), 0.0)
+    g, k, j = np.unravel_index(int(z.argmax()), z.shape)
+    return (
+        f"The largest alarm is {drift.names[j]} of class {drift.labels[k]} at "
+        f"{buckets.text(drift.start[g])}."
+    )
+
+
+def _dates(start: Any) -> list[datetime]:
+    return [datetime.fromtimestamp(float(at), UTC).replace(tzinfo=None) for at in start]
+
+
+def _ends(start: Any) -> tuple[float, float]:
+    """First and last day since 1970, as matplotlib counts them, at the edges of the buckets."""
+    first, last = start[0] / buckets.DAY, start[-1] / buckets.DAY
+    return float(first), float(last + (last - first) / max(len(start) - 1, 1))
+
+
+def _by_date(axes: Any) -> None:
+    import matplotlib.dates
+
+    dates: Any = matplotlib.dates
+    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
+def _figure(draw: Callable[[], Any], title: str, says: str) -> str:
+    """A figure, drawn for light pages and for dark ones."""
+    light = _image(draw)
+    with theme.dark():
+        dark = _image(draw)
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+    image = f'<picture>{source}<img alt="{_text(title)}" src="{light}"></picture>'
+    caption = f"<figcaption>{_text(says)}</figcaption>"
+    return f"<figure><h2>{_text(title)}</h2>{image}{caption}</figure>"
+
+
+def _image(draw: Callable[[], Any]) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(draw()).encode()).decode()}"
+
+
+def _text(words: str) -> str:
+    return html.escape(printable(words))

@@ -1,0 +1,114 @@
+"""The commands of a ledger say what its methods return, and write files that others take."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+from counterpoise import Ledger
+
+LEARN = ("payments-1.csv", "payments-2.csv", "-l", "y", "--label", "fraud", "--time", "at")
+
+
+@pytest.fixture
+def year(run):
+    """A ledger of the made-up year, in the folder where commands run."""
+    run("ledger", "demo")
+    return run("ledger", "learn", *LEARN, "--by", "country")
+
+
+@pytest.mark.slow
+def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
+    assert "366 buckets, 3,058 cells, fraud: 4,290, ok: 131,848" in year.err
+    again = run("ledger", "learn", *LEARN[:4])
+    assert "payments-1.csv: nothing new" in again.err
+    with Ledger.open(tmp_path / "y") as ledger:
+        shown = json.loads(run("ledger", "show", "y", "--json").out)
+        assert shown == json.loads(json.dumps(ledger.summary()))
+        assert "payments-2.csv\t72264" in run("ledger", "show", "y").out
+
+        run("ledger", "model", "y", "--since", "2024-07-01", "--where", "country=DE,NO",
+            "--without", "2024-08-01,2024-10-01..2024-11-01", "--half-life", "30d", "-o", "m",
+            "--ridge", "0.1")  # fmt: skip
+        model = ledger.model(
+            since="2024-07-01", where={"country": ["DE", "NO"]}, half_life=30, ridge=0.1,
+            without=["2024-08-01", ("2024-10-01", "2024-11-01")],
+        )  # fmt: skip
+        found = json.loads(run("inspect", "m", "--json").out)
+        assert found["classes"] == dict(
+            zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
+        )
+        said = run("predict", "m", "payments-2.csv", "--to", "jsonl").out.splitlines()
+        X, _ = ledger.encode(tmp_path / "payments-2.csv", model)
+        scores = model.decision_function(X[:50])
+        assert np.allclose([json.loads(one)["score"] for one in said[:50]], scores, atol=1e-9)
+
+        a, b = ["--a", "until=2024-09-02"], ["--b", "since=2024-09-02", "--b", "country!=NO"]
+        out = json.loads(run("ledger", "compare", "y", *a, *b, "--json").out)
+        wanted = ledger.compare(
+            {"until": "2024-09-02"}, {"since": "2024-09-02", "where": {"country": {"not": "NO"}}}
+        )
+        assert out["loss"] == wanted.loss.tolist()
+        assert "ok\tage\t-0.9" in run("ledger", "compare", "y", *a, *b).out
+
+        ways = ["--train", "30,all", "--half-life", "none,7d", "--ridge", "shrinking,1"]
+        out = json.loads(run("ledger", "backtest", "y", *ways, "--json").out)
+        wanted = ledger.backtest(train=[30, None], half_life=[None, 7], ridge=["shrinking", 1.0])
+        assert [one["loss"] for one in out["settings"]] == wanted.total[:, 0].tolist()
+        table = run("ledger", "backtest", "y", *ways).out.splitlines()
+        assert table[1].split("\t")[0] == wanted.best.name
+
+        report = ["--report", "page.html"]
+        drift = run("ledger", "drift", "y", *report)
+        assert "2024-09-02\t" in drift.out
+        assert "ok: age (-" in drift.out
+        text = (tmp_path / "page.html").read_text()
+        for title in ("Loss and G-mean by bucket", "Shift of the features", "Weights over time",
+                      "Backtest"):  # fmt: skip
+            assert f"<h2>{title}</h2>" in text
+        assert text.count("data:image/svg+xml") == 8  # light and dark
+
+
+@pytest.mark.slow
+def test_old_buckets_are_merged_dropped_and_forgotten(year, run, tmp_path):
+    assert "left" in run("ledger", "rollup", "y", "--until", "2024-04-15").err
+    assert run("ledger", "drop", "y", "--until", "2024-02-01").code == 0
+    assert "72,264 rows forgotten" in run("ledger", "forget", "payments-2.csv", "-l", "y").err
+    with sqlite3.connect(tmp_path / "y") as base:
+        starts = {row[0] for row in base.execute("SELECT start FROM cells")}
+    base.close()
+    assert min(starts) == 1_706_745_600  # 1 February
+
+
+def test_each_segment_gets_a_file(year, run, tmp_path):
+    run("ledger", "model", "y", "--by", "country", "--pool", "0.01", "-o", "m-{}")
+    names = sorted(path.name for path in tmp_path.glob("m-*"))
+    assert names == ["m-DE", "m-FR", "m-NL", "m-NO", "m-US"]
+    done = run("ledger", "model", "y", "--by", "country", "-o", "m", code=2)
+    assert "the name needs {}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["model", "none", "-o", "m"], 1, "none: No such file"),
+        (["model", "y", "-o", "m", "--since", "soon"], 2, "--since soon is not a date"),
+        (["model", "y", "-o", "m", "--where", "country"], 2, "is not COLUMN=VALUES"),
+        (["model", "y", "-o", "m", "--since", "2026-01-01"], 2, "no rows are in the selection"),
+        (["backtest", "y", "--train", "x"], 2, "neither a whole number nor all"),
+        (["backtest", "y", "--ridge", "x"], 2, "neither a number nor shrinking"),
+        (["drift", "y", "--level", "7"], 2, "--level is 7.0, and must be between 0 and 0.5"),
+        (["drift", "y", "--report", "no/p.html"], 2, "the folder of no/p.html does not exist"),
+        (["rollup", "y", "--until", "2024-02-01", "--every", "decade"], 2, "is not one of minute"),
+        (["learn", "t.csv", "-l", "z", "--label", "y"], 2, "name the column that holds the time"),
+        (["learn", "t.csv", "-l", "y", "--every", "hour"], 2, "--every is hour, but y has day"),
+    ],
+)
+def test_bad_use_is_told_in_one_line(run, tmp_path, given, code, message):
+    (tmp_path / "t.csv").write_text("at,x,y\n2024-01-01,1,0\n2024-01-02,2,1\n")
+    run("ledger", "learn", "t.csv", "-l", "y", "--label", "y", "--time", "at")
+    before = (tmp_path / "y").read_bytes()
+    done = run("ledger", *given, code=code)
+    assert message in " ".join(done.err.split())
+    assert (tmp_path / "y").read_bytes() == before
