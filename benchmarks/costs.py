@@ -3,7 +3,6 @@
 import argparse
 
 import numpy as np
-import report
 from sklearn.model_selection import StratifiedKFold
 
 from counterpoise import BalancedRidgeClassifier
