@@ -188,7 +188,7 @@ def _no_number(chunk: Chunk, name: str, row: int) -> DataError:
     cell = chunk.columns[name][row].as_py()
     return chunk.error(
         row,
-        f"column {name!r} holds {cell[:60]!r}, and numbers in most rows, so that all are categories",
+        f"column {name!r} holds {cell[:60]!r}, and numbers in most rows: all are categories",
         Remedy("correct it"),
         Remedy("confirm that", "categorical", [name]),
     )
