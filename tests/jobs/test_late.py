@@ -228,7 +228,7 @@ def test_labels_of_unknown_events_can_be_left_out(run, here):
         "--label",
         "fraud",
     )
-    assert "2 labels of unknown events were left out" in told.err
+    assert "events that were left out: 2" in told.err
     run("learn", "joined01.csv", *PLAIN)
     assert learned("m")[5] == learned("joined")[5]
 

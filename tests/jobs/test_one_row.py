@@ -109,7 +109,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     told = [
         run("relabel", "m", "t.csv", "--where", f"payment={k}", "--to", "1").err for k in (8, 9)
     ]
-    assert sum("1 rows relabelled" in text for text in told) == wrong > 0
+    assert sum("1 row relabelled" in text for text in told) == wrong > 0
     assert_alike("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert (

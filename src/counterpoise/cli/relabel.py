@@ -46,7 +46,7 @@ def relabel(
         told, total = [], 0
         for source, key in sources_of(learner, files, labels, id, meant, reading):
             rows = forget_where(learner, source, key, meant, progress.chunk, known[to])
-            told.append(f"{source.name}: {rows:,} rows relabelled")
+            told.append(f"{source.name}: {opt.counted(rows, 'row')} relabelled")
             total += rows
         if not told:
             raise DataError("no rows were named")
