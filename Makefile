@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test quick check bench prove paper clean
+.PHONY: demo test quick check docs sdist wheel lowest bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
@@ -28,6 +28,24 @@ check: $(VENV)/installed-test
 	$(PY) tools/layers.py
 	$(PY) tools/check_house.py --underscores
 	$(PY) tools/check_docs.py
+
+docs: $(VENV)/installed-docs
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -c docs -b html . build/site
+	@echo "The site is in build/site/index.html"
+
+sdist: $(VENV)/installed-dist
+	$(PY) tools/dist.py
+
+wheel: $(VENV)/installed-dist
+	$(PY) tools/dist.py --wheel
+
+# The oldest versions that we promise to work with, in an environment of their own.
+lowest:
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install -q "pip>=25" packaging
+	build/lowest/bin/python tools/lowest.py > build/lowest/constraints.txt
+	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,river]" hypothesis psutil pytest
+	build/lowest/bin/python -m pytest -q -m "not slow" tests/exact tests/classifier tests/jobs tests/river
 
 bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py

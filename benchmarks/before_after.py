@@ -195,6 +195,25 @@ def command(folder):
     yield "counterpoise learn", of_command("learn", str(path), "--label", "y", "--model", "{}/m")
 
 
+def on_spark(folder):
+    """A cluster of two threads on this machine; its time is that of the clock."""
+    frames = []
+
+    def seconds():
+        import spark
+
+        if not frames:
+            place = Path(folder) / "parquet"
+            if not place.exists():
+                place.mkdir()
+                spark.rows(place, 500_000, 30)
+            frames.append(spark.session().read.parquet(str(place)))
+            spark.fit(frames[0].limit(1000), "y")
+        return spark.seconds(spark.fit, frames[0], "y")
+
+    yield "Spark fit (clock), d = 30", seconds
+
+
 WIDTHS = {
     bulk: (8, 30, 100),
     sparse: (100, 500, 2000),
@@ -211,6 +230,7 @@ def cases(folder):
             for name, case in group(d):
                 yield f"{name}, d = {d}", case
     yield from command(folder)
+    yield from on_spark(folder)
 
 
 def serve(folder):
@@ -299,7 +319,8 @@ def main():
             "Processor time in milliseconds of one round of each case, the best of several in "
             f"{options.pairs} pairs of processes, as the place of arrays in memory counts; rounds "
             f"of {options.name or 'the older version'} (before) and of this one (after) take "
-            "turns, on one thread. " + report.machine("numpy", "scipy", "scikit-learn"),
+            "turns, on one thread; Spark has two, and the time of the clock. "
+            + report.machine("numpy", "scipy", "scikit-learn"),
             report.table(["case", "before, ms", "after, ms", "after / before", "rounds"], lines),
             "Slower by more than 5 %: " + ("; ".join(slower) if slower else "none") + ".",
         )

@@ -95,8 +95,8 @@ def main():
         "costs",
         "What decisions by price cost",
         f"Half of each set was learned, in chunks of {CHUNK} rows, and the other half decided by "
-        "`RiskClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: ratio})`, which is "
-        f"what `predict --cost-miss` does; {options.runs} times in both directions. Costs are those of "
+        "`RiskClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: ratio})`, as "
+        f"`predict --cost-miss` decides; {options.runs} times in both directions. Costs are of "
         "1,000 rows, in false alarms. The best threshold is one for all halves of a set, chosen "
         "in hindsight on the same probabilities. " + report.machine("numpy", "scikit-learn"),
         "\n".join([head, *lines]),

@@ -12,7 +12,6 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from report import machine, table, write
 
-from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
 
 ROUNDS = 3
@@ -62,6 +61,8 @@ def seconds(work, *arguments):
 
 
 def main():
+    from counterpoise.modelfile import container as modelfile
+
     spark, lines = session(), []
     for d, n in ((10, 8_000_000), (30, 3_000_000), (100, 800_000)):
         with tempfile.TemporaryDirectory() as name:

@@ -31,6 +31,8 @@ PUBLIC = {
         "fixed", "fixed_by", "map_of", "terms",
     ],
     "counterpoise.online": None,
+    "counterpoise.reasons": None,
+    "counterpoise.reasons.drawing": ["overview", "waterfall"],
     "counterpoise.river": ["BalancedRidgeClassifier"],
     "counterpoise.spark": None,
     "counterpoise.streams": ["source"],

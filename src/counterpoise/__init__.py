@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from counterpoise.classifier import BalancedRidgeClassifier
     from counterpoise.exact.moments import Moments
     from counterpoise.exact.scores import PrecisionWarning
+    from counterpoise.ledger.ledger import Ledger
     from counterpoise.risk import RiskClassifier
 
 __version__ = VERSION
 __all__ = [
     "BalancedRidgeClassifier",
     "ChoosingClassifier",
+    "Ledger",
     "Moments",
     "PrecisionWarning",
     "RiskClassifier",
@@ -26,6 +28,7 @@ __all__ = [
 _HOMES = {
     "BalancedRidgeClassifier": "classifier",
     "ChoosingClassifier": "choosing.classifier",
+    "Ledger": "ledger.ledger",
     "Moments": "exact.moments",
     "PrecisionWarning": "exact.scores",
     "RiskClassifier": "risk",

@@ -23,17 +23,19 @@ from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.params import read
+from counterpoise.exact.reasons import explained
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.learned import learned_of
 from counterpoise.modelfile.options import names_of
 from counterpoise.modelfile.saved import Saved
 from counterpoise.modelfile.states import contents_of
+from counterpoise.reasons import Reasons
 
 
 class Params(NamedTuple):
@@ -275,9 +277,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         if mine.warmup is not None or theirs.warmup is not None or mine.fixed != theirs.fixed:
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
-                f"(that takes {WARMUP} rows)",
+                f"(that takes {mine.plan.rows} rows)",
                 Remedy("let both begin with the same fixed map, given by {}", "features"),
             )
+        validate.require_one_type(theirs.moments.labels, mine.moments.labels)
         state = mine.merged(theirs, self.memory_limit)
         result: BalancedRidgeClassifier = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -479,6 +482,40 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         f, scores = self._scored(X, link=True)
         return scores.probabilities(f, stream=True)
 
+    def explain(self, X: ArrayLike) -> Reasons:
+        """Say what each feature contributes to the scores of rows.
+
+        The contributions add up to the score minus the score at the balanced centre, the mean of
+        the class means, each weighted as the model weighs its class (all the same by default). A
+        linear model weighs the distance from the centre; with a map or with ``pooling`` they are
+        integrated gradients along the straight line from the centre, which add up as well.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            Contributions ``values`` of shape (n, d) for two classes, (n, c, d) for several; with
+            ``base``, the score at the centre, ``top(k)`` and ``plot(row)``.
+
+        Examples
+        --------
+        >>> from counterpoise import BalancedRidgeClassifier
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], ["ok", "ok", "ok", "fraud"]
+        >>> reasons = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
+        >>> names, values = reasons.top(1)
+        >>> names.item(), round(values.item(), 2)
+        ('x0', -0.5)
+        """
+        self._require_fitted()
+        rows = validate.rows(self, X)
+        validate.require_finite(self, rows)
+        names = getattr(self, "feature_names_in_", None)
+        return explained(self._scores(), self.state_.moments, self.options_, rows, names)
+
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
@@ -558,8 +595,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
-                f"forget is not possible before the map is fixed, which takes {WARMUP} rows, "
-                f"{state.waiting} more than so far",
+                "forget is not possible before the map is fixed, which takes "
+                f"{state.plan.rows} rows, {state.waiting} more than so far",
                 Remedy("begin with a map that is fixed, given by {}", "features"),
             )
 

@@ -13,6 +13,7 @@ from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.weighting import Costs, by_label
+from counterpoise.reasons import Reasons
 
 
 class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -129,6 +130,26 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         labels: Labels = self.classes_
         best: Labels = labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
         return best
+
+    def explain(self, X: ArrayLike) -> Reasons:
+        """Say what each feature contributes to the scores of rows.
+
+        The risk is a function of these scores and of the frequencies of the classes alone, so
+        these are the reasons of the risk too.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            See :meth:`BalancedRidgeClassifier.explain`.
+        """
+        check_is_fitted(self)
+        reasons: Reasons = self.estimator_.explain(X)
+        return reasons
 
     @property
     def classes_(self) -> Labels:

@@ -30,7 +30,8 @@ from counterpoise.modelfile.container import ModelFileError, from_bytes, to_byte
 
 MAPS = [
     "poly2", "poly3", "interactions", "rm2", "rm3", "rff:40", "rff:42,width=0.5/1.0/2.0,seed=3",
-    "rm2+rff:20",
+    "rm2+rff:20", "hinges", "hinges5", "ranks", "landmarks:30", "landmarks:40,width=0.5/2.0",
+    "hinges+landmarks:20",
 ]  # fmt: skip
 OPTIONS = [{}, {"scale": "minmax"}, {"scale": None}, {"class_weight": None}]
 X, Y = stream(700, d=3, classes=2, minority=0.2)
@@ -114,11 +115,13 @@ def test_scikit_learn_agrees_about_polynomials(degree):
 @pytest.mark.parametrize("name", MAPS)
 def test_a_warm_up_scales_by_all_rows_so_far_and_then_the_scaling_stays(name):
     early = model(name).fit(X[:100], Y[:100])
-    assert_same_model(early, model(fixed_by(name, X[:100])).fit(X[:100], Y[:100]), 1e-12)
-    late = model(name).fit(X, Y)
-    assert late.features_ == fixed_by(name, X[:WARMUP])
-    assert_same_model(late, model(fixed_by(name, X[:WARMUP])).fit(X, Y), 1e-12)
-    assert late.partial_fit(X * 1000.0, Y).features_ == fixed_by(name, X[:WARMUP])
+    by_them = fixed_by(name, X[:100], y=Y[:100])
+    assert_same_model(early, model(by_them).fit(X[:100], Y[:100]), 1e-12)
+    late, n = model(name).fit(X, Y), map_of(name).rows
+    by_all = fixed_by(name, X[:n], y=Y[:n])
+    assert late.features_ == by_all
+    assert_same_model(late, model(by_all).fit(X, Y), 1e-12)
+    assert late.partial_fit(X * 1000.0, Y).features_ == by_all
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, WARMUP - 1, WARMUP, WARMUP + 1])

@@ -23,7 +23,15 @@ from counterpoise.jobs.export.pipeline import fitted
 from counterpoise.jobs.file import save, stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
-MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:50"]  # choosers: see below
+MAPS = [
+    "linear",
+    "poly2",
+    "rm2",
+    "rff:100",
+    "rm2+rff:50",
+    "hinges+ranks",
+    "landmarks:30",
+]  # choosers: see below
 
 
 def learn(run, *files, more=()):
@@ -148,7 +156,10 @@ def test_exports_agree_with_predict_on_public_sets(run, name):
     assert_exports_agree(run, file)
 
 
-@pytest.mark.parametrize("features", ["linear", "interactions3", "poly3", "rm3", "rff:20+rm1"])
+@pytest.mark.parametrize(
+    "features",
+    ["linear", "interactions3", "poly3", "rm3", "rff:20+rm1", "hinges5", "ranks", "landmarks:9"],
+)
 def test_far_from_zero_no_digit_is_lost(run, features):
     X, y = stream(400, d=3)
     X = X / X.std(axis=0) + 1.7e9  # a time stamp, where a double has seven digits left

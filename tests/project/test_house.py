@@ -53,3 +53,9 @@ def test_private_names_stay_at_home(tmp_path):
         ],
     )
     assert checked(tmp_path) == (0, ["house: texts and names are in order"])
+
+
+def test_long_files_have_a_reason(tmp_path):
+    (tmp_path / "a.py").write_text("a = 1\n" * 400)
+    (tmp_path / "b.pyx").write_text("b = 1\n" * 401)
+    assert checked(tmp_path) == (1, ["b.pyx: more than 400 lines and no reason"])

@@ -30,6 +30,7 @@ from counterpoise.features import FixedMap, Map
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
+from counterpoise.reasons import Reasons
 
 CANDIDATES = (LINEAR, "pooling=1000", "pooling=10", "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
@@ -269,6 +270,24 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         ndarray of shape (n, c)
         """
         return self.chosen().stream_proba(self._rows(X))
+
+    def explain(self, X: ArrayLike) -> Reasons:
+        """Say what each feature contributes to the scores of rows, by the best candidate.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            See :meth:`BalancedRidgeClassifier.explain`.
+        """
+        rows = self._rows(X)
+        found = self.chosen().explain(rows)
+        names = getattr(self, "feature_names_in_", None)
+        return found if names is None else replace(found, names=names.tolist())
 
     @property
     def best_(self) -> BalancedRidgeClassifier:

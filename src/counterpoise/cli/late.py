@@ -14,7 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-LATE = ("scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
+FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
+LATE = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
 HIDDEN = ("pandas",)
 
 

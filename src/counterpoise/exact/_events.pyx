@@ -6,11 +6,13 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.math cimport fabs
 from libc.string cimport memset
 
+from counterpoise.exact._refined cimport Refined
 from counterpoise.exact._scorer cimport Scorer
 
 from counterpoise import validate
 
 cdef double LARGEST = validate.LARGEST
+cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
 cdef class Events:
@@ -25,7 +27,8 @@ cdef class Events:
     cdef Py_ssize_t count
     cdef double[::1] x, offset
     cdef double[:, ::1] coef
-    cdef public bint stale
+    cdef bint old
+    cdef readonly Refined refined
 
     def __init__(self, Scorer scorer, list names):
         import numpy as np
@@ -37,7 +40,16 @@ cdef class Events:
         self.x = np.zeros(scorer.s.d)
         self.coef = np.zeros((scorer.problems, scorer.s.d))
         self.offset = np.zeros(scorer.problems)
-        self.stale = True
+        self.old = True
+        # Quadratic scores have no weights to keep.
+        wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
+        self.refined = Refined(scorer) if wide else None
+
+    def changed(self):
+        """Hear that somebody else has changed the moments."""
+        self.old = True
+        if self.refined is not None:
+            self.refined.forget()
 
     cdef bint fill(self, dict row) except -1:
         """Copy a dict into the row; returns whether every feature has a column."""
@@ -66,16 +78,21 @@ cdef class Events:
         if not self.fill(row):
             return False
         if omega > 0.0:
-            self.scorer.learn_weighted(&self.x[0], k, omega)
-            self.stale = True
+            self.take(&self.x[0], k, omega)
         return True
 
     def learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
         """Learn a row of class k."""
         self.check(row)
         if omega > 0.0:
-            self.scorer.learn_weighted(&row[0], k, omega)
-            self.stale = True
+            self.take(&row[0], k, omega)
+
+    cdef void take(self, const double* x, Py_ssize_t k, double omega) noexcept:
+        cdef bint first = self.scorer.n[k] == 0.0
+        self.scorer.learn_weighted(x, k, omega)
+        self.old = True
+        if self.refined is not None:
+            self.refined.learned(k, first)
 
     def best(self, dict row):
         """Position of the predicted class of a row; -1 if the problem is singular."""
@@ -86,6 +103,41 @@ cdef class Events:
         """Position of the predicted class of a row; -1 if the problem is singular."""
         self.check(row)
         return self.winner(self.dots(&row[0]))
+
+    def reasons(self, dict row, Py_ssize_t at):
+        """Contribution of each feature to the score of the class at this position.
+
+        A negative position stands for the predicted class. None if there are no weights.
+        """
+        cdef Py_ssize_t j, k, q
+        cdef double sign, total = 0.0, centre
+        cdef Scorer s = self.scorer
+        self.fill(row)
+        f = self.dots(&self.x[0])
+        if f is None or s.recipe.pooling >= 0.0:
+            return None
+        if at < 0:
+            at = self.winner(f)
+        q = at if s.problems > 1 else 0
+        sign = -1.0 if s.c == 2 and at == 0 else 1.0
+        for k in range(s.c):
+            total += s.recipe.factor[k] * (s.N[k] > 0.0 if s.recipe.balanced else s.N[k])
+        result = {}
+        for j in range(self.count):
+            centre = 0.0
+            for k in range(s.c):
+                if s.N[k] > 0.0:
+                    centre += (
+                        s.recipe.factor[k] * (1.0 if s.recipe.balanced else s.N[k]) * s.mean[k, j]
+                    )
+            centre = self.x[j] - s.anchor[j] - centre / total
+            result[self.names[j]] = sign * self.coef[q, j] * centre
+        return result
+
+    def scores_array(self, const double[::1] row):
+        """Scores of a row; None if the problem is singular."""
+        self.check(row)
+        return self.dots(&row[0])
 
     cdef Py_ssize_t winner(self, f) except -2:
         """The rule of ``classes.winners``, for classes that were all seen."""
@@ -102,7 +154,7 @@ cdef class Events:
             if self.scorer.score(x, &self.offset[0]):
                 return None
             return list(self.offset)
-        if self.stale and self.solve():
+        if self.old and self.solve():
             return None
         result = []
         for q in range(self.offset.shape[0]):
@@ -113,23 +165,34 @@ cdef class Events:
         return result
 
     cdef int solve(self) noexcept:
-        cdef Py_ssize_t q, j
+        """Weights of every problem; returns whether one of them is singular."""
+        cdef int failed
         cdef Scorer s = self.scorer
         s.weigh()
         s.scale()
-        if s.recipe.together:
-            if s.all_weights(self.coef, self.offset):
-                return 1
-            self.stale = False
+        failed = self.solve_all() if s.recipe.together else self.solve_each()
+        if self.refined is not None:
+            self.refined.held = 0
+        self.old = failed != 0
+        return failed
+
+    cdef int solve_all(self) noexcept:
+        if self.refined is not None and not self.refined.all_weights(self.coef, self.offset):
             return 0
+        return self.scorer.all_weights(self.coef, self.offset)
+
+    cdef int solve_each(self) noexcept:
+        cdef Py_ssize_t q
+        cdef Scorer s = self.scorer
         for q in range(s.problems):
-            j = s.recipe.order[q]
-            if s.problems > 1 and s.N[j] == 0.0:
+            if s.problems > 1 and s.N[s.recipe.order[q]] == 0.0:
                 self.offset[q] = -1.0
                 self.coef[q, :] = 0.0
-            elif s.weights(q, &self.coef[q, 0], &self.offset[q]):
-                return 1
-        self.stale = False
+            elif self.refined is None or self.refined.weights(
+                q, &self.coef[q, 0], &self.offset[q]
+            ):
+                if s.weights(q, &self.coef[q, 0], &self.offset[q]):
+                    return 1
         return 0
 
     cdef int check(self, const double[::1] row) except -1:

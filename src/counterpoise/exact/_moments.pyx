@@ -8,11 +8,23 @@ and is changed in place. A call cannot be interrupted half-way by a signal.
 
 from libc.math cimport fabs, frexp, ldexp, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memset
+from scipy.linalg.cython_blas cimport dsyrk
 
 # Deviations of all rows from which their mean may be away from the anchor: the mean is then off
 # by at most this many units in the last place of a deviation.
 cdef double FAR = 8.0
 cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
+# Values of rows that are centred before their products are added up, of few features and of many.
+cdef Py_ssize_t NEAR_TILE = 2048
+cdef Py_ssize_t TILE = 65536
+
+
+cdef extern from "products.h" nogil:
+    Py_ssize_t NARROW
+    void add_products(
+        const double* R, Py_ssize_t m, Py_ssize_t d, double* S, Py_ssize_t width
+    )
 
 
 cdef extern from "loops.h" nogil:
@@ -44,23 +56,30 @@ def gather(
     const double[::1] weight,
     const double[::1] anchor,
     Py_ssize_t sample,
+    double[::1] work,
     double[::1] centre,
-    double[:, ::1] R,
     double[::1] mean,
+    double[:, :] C,
     double[:, ::1] away,
     uint64_t[:, ::1] marks,
 ):
-    """Rows of one class about a centre near their mean, times the root of their weight.
+    """Rows of one class, times the root of their weight: their products about a centre near their mean.
 
     The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, ``away`` grows by the weight of the rows in which a feature is not 0, or not 1, and the
-    rows leave their marks, unless that is None. Returns the weight of all rows and leaves in
-    ``centre`` their mean about the old centre.
+    anchor, the lower triangle of ``C`` the sum of the products, ``away`` grows by the weight of the
+    rows in which a feature is not 0, or not 1, and the rows leave their marks, unless that is None.
+    Rows are centred in ``work``, as many at a time as it holds, so that they never leave the cache.
+    Returns the weight of all rows and leaves in ``centre`` their mean about the old centre.
     """
-    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some
-    cdef double n, about
-    cdef bint marked = marks is not None
-    cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else m
+    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
+    cdef Py_ssize_t width = (d + 7) // 8 * 8
+    cdef double n, about, one = 1.0, beta = 0.0
+    cdef bint marked = marks is not None, narrow = d <= NARROW
+    cdef double* S = &work[0]
+    cdef double* R = S + (width * width if narrow else 0)
+    cdef Py_ssize_t room = (work.shape[0] - (width * width + 8 if narrow else 0)) // d
+    cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else room
+    cdef int size = <int> d, tile, stride = <int> (C.strides[0] // sizeof(double))
     with nogil:
         for j in range(d):
             centre[j] = 0.0
@@ -69,20 +88,42 @@ def gather(
         for j in range(d):
             centre[j] = anchor[j] + centre[j] / n
         n = 0.0
+        if narrow:
+            memset(&work[0], 0, work.shape[0] * sizeof(double))
         while i < m:
-            some = min(step, m - i)
+            some = min(step, m - i, room - filled)
             n = gather_rows(
-                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], &R[i, 0], &mean[0],
+                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], R + filled * d, &mean[0],
                 &away[0, 0], &away[1, 0],
             )
             if marked:
                 mark_rows(&X[0, 0], d, &rows[i], some, &weight[0], &marks[0, 0], &marks[1, 0])
             i += some
+            filled += some
+            if filled == room or i == m:
+                tile = <int> filled
+                if narrow:
+                    add_products(R, filled, d, S, width)
+                else:
+                    dsyrk(b"U", b"N", &size, &tile, &one, R, &size, &beta, &C[0, 0], &stride)
+                beta, filled = 1.0, 0
+        if narrow:
+            for i in range(d):
+                for j in range(i + 1):
+                    C[i, j] = S[j * width + i]
         for j in range(d):
             about = mean[j] / n
             mean[j] = (centre[j] - anchor[j]) + about
             centre[j] = about
     return n
+
+
+def room_to_gather(Py_ssize_t d, Py_ssize_t m):
+    """Numbers that gathering m rows of d features works with."""
+    cdef Py_ssize_t width = (d + 7) // 8 * 8
+    if d <= NARROW:
+        return width * width + 8 + d * min(m, max(NEAR_TILE // d, 4))
+    return d * min(m, max(TILE // d, 4))
 
 
 def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
@@ -129,20 +170,24 @@ def fold(const uint64_t[::1] bits, uint64_t[::1] result):
         result[j] = folded(bits[j])
 
 
-def recentre(double n, const double[::1] about, double[:, :] C):
-    """Move the centre of a scatter by ``about``, if that does not cost more than a bit.
+def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
+    """Move the centre of a scatter by ``about``, if that does not cost more than a bit, or anyway.
 
-    Returns whether it was done.
+    Of C the lower triangle is given. Returns whether it was done: then all of C is there.
     """
-    cdef Py_ssize_t d = about.shape[0], i, j
+    cdef Py_ssize_t d = about.shape[0], i, j, stride = C.strides[0] // sizeof(double)
+    cdef double factor
     cdef double* row
-    for i in range(d):
-        if 2.0 * n * about[i] * about[i] > C[i, i]:
-            return False
+    if not anyway:
+        for i in range(d):
+            if 2.0 * n * about[i] * about[i] > C[i, i]:
+                return False
     for i in range(d):
         row = &C[i, 0]
-        for j in range(d):
-            row[j] -= n * (about[i] * about[j])
+        factor = n * about[i]
+        for j in range(i + 1):
+            row[j] -= factor * about[j]
+    _mirror(&C[0, 0], stride, d)
     return True
 
 
@@ -190,10 +235,13 @@ cdef double _add(
 
 
 cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
-    cdef Py_ssize_t i, j
-    for i in range(d):
-        for j in range(i):
-            C[j * stride + i] = C[i * stride + j]
+    """The upper triangle from the lower one, in squares that stay in the cache."""
+    cdef Py_ssize_t i, j, at, to
+    for at in range(0, d, 16):
+        for to in range(0, at + 1, 16):
+            for i in range(at, min(at + 16, d)):
+                for j in range(to, min(to + 16, i)):
+                    C[j * stride + i] = C[i * stride + j]
 
 
 cdef double nearby(double place, double size) noexcept nogil:

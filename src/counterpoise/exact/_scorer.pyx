@@ -69,8 +69,10 @@ cdef class Scorer:
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
         self.delta, self.m, self.v, self.centre, self.tiny = np.zeros((5, d))
-        self.width = d + (self.c + 1 if self.recipe.together else 3)
-        self.U = np.zeros((d, self.width))
+        self.width = (d + (self.c + 1 if self.recipe.together else 3) + 3) // 4 * 4
+        U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
+        U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
+        self.U = U.reshape(d, self.width)
         cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
@@ -135,7 +137,7 @@ cdef class Scorer:
     cdef void scale(self) noexcept nogil:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
-        cdef double total = 0.0, off, size
+        cdef double total = 0.0, off, size, share
         if self.recipe.minmax:
             for j in range(d):
                 self.m[j] = self.low[j] - self.anchor[j]
@@ -154,13 +156,17 @@ cdef class Scorer:
             self.v[j] = 0.0
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share = self.N[k] / total
                 for j in range(d):
-                    self.m[j] += self.N[k] / total * self.mean[k, j]
+                    self.m[j] += share * self.mean[k, j]
         for k in range(self.c):
             if self.N[k] > 0.0:
+                share, size = self.N[k] / total, self.n[k]
                 for j in range(d):
                     off = self.mean[k, j] - self.m[j]
-                    self.v[j] += self.N[k] / total * (self.s.C[k * self.s.size + j * (self.s.stride + 1)] / self.n[k] + off * off)
+                    self.v[j] += share * (
+                        self.s.C[k * self.s.size + j * (self.s.stride + 1)] / size + off * off
+                    )
         for j in range(d):
             size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
             if self.v[j] <= size * size:

@@ -23,8 +23,10 @@ from counterpoise.exact.curve import Curve, logistic
 from counterpoise.exact.labels import joined
 
 BINS = 64
-EDGES = np.linspace(-4.0, 4.0, BINS - 1)  # of asinh(l)
+END = 4.0  # of asinh(l): 62 bins of one width lie between −END and END, and one beyond each
+EDGES = np.linspace(-END, END, BINS - 1)
 REACH = 50.0  # beyond it, odds are as good as certain
+FEW = 8  # labels that are compared one by one rather than looked up
 Counts = NDArray[np.float64]
 
 
@@ -65,14 +67,14 @@ class Calibration:
         foresee them.
         """
         labels, logit = labels[seen], log_odds(p[:, seen])
-        slot = {label: k for k, label in enumerate(labels.tolist())}
-        codes = np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
+        codes = _codes(labels, y)
         known = codes >= 0 if weight is None else (codes >= 0) & (weight > 0.0)
         if not known.any() or len(labels) < 2:
             return cls.empty()
-        logit, codes = logit[known], codes[known]
+        if not known.all():
+            logit, codes = logit[known], codes[known]
         w = np.ones(len(logit)) if weight is None else weight[known]
-        bins = np.searchsorted(EDGES, np.arcsinh(logit))
+        bins = _bins(logit)
         counts, sums = np.empty((len(labels), 2, BINS)), np.empty((len(labels), BINS))
         for k in range(len(labels)):
             cell = bins[:, k] + BINS * (codes == k)
@@ -154,10 +156,34 @@ class Calibration:
         return float(before), float(after)
 
 
+def _codes(labels: Labels, y: Labels) -> NDArray[np.intp]:
+    """Place of each label of y among few or many labels; -1 if it is none of them."""
+    if len(labels) <= FEW:
+        codes = np.full(len(y), -1, dtype=np.intp)
+        for k, label in enumerate(labels):
+            codes[y == label] = k
+        return codes
+    slot = {label: k for k, label in enumerate(labels.tolist())}
+    return np.array([slot.get(label, -1) for label in y.tolist()], dtype=np.intp)
+
+
+def _bins(logit: Matrix) -> NDArray[np.intp]:
+    """The bin of each logarithm of odds."""
+    place = np.arcsinh(logit)
+    place += END
+    place *= (BINS - 2) / (2.0 * END)
+    np.ceil(place, out=place)
+    return np.clip(place, 0, BINS - 1, out=place).astype(np.intp)
+
+
 def log_odds(p: Matrix) -> Matrix:
     """Logarithm of the odds of each class against the rest, of shape (n, c), within ±REACH."""
-    rest = p[:, ::-1] if p.shape[1] == 2 else p.sum(axis=1, keepdims=True) - p
     with np.errstate(divide="ignore", invalid="ignore"):
-        logit = np.log(p) - np.log(np.maximum(rest, 0.0))
+        if p.shape[1] == 2:
+            one = np.log(p[:, 1]) - np.log(p[:, 0])
+            logit = np.stack([-one, one], axis=1)
+        else:
+            rest = p.sum(axis=1, keepdims=True) - p
+            logit = np.log(p) - np.log(np.maximum(rest, 0.0))
     clipped: Matrix = np.clip(np.nan_to_num(logit, nan=0.0), -REACH, REACH)
     return clipped

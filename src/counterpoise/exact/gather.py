@@ -20,6 +20,7 @@ from counterpoise.exact._moments import (
     place_products,
     places,
     recentre,
+    room_to_gather,
     weigh,
 )
 from counterpoise.exact.removal import UNKNOWN
@@ -61,7 +62,7 @@ def fill(
     even = given is None and half_life is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
     lasting = half_life is None and not result.low.size  # else rows cannot be removed
-    block = max(1024, 2**20 // X.shape[1])  # rows at a time: about 8 MB
+    block = max(1024, 2**23 // X.shape[1])  # rows at a time: about 64 MB
     entering = [(rows, weight) for rows in rows_of]
     if half_life is not None:
         entering = [
@@ -149,17 +150,16 @@ def dense(
     -------
     float
     """
-    R, about = np.empty((len(rows), X.shape[1])), np.empty(X.shape[1])
+    d = X.shape[1]
+    work, about = np.empty(room_to_gather(d, len(rows))), np.empty(d)
     sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, anchor, sample, about, R, mean, away, marks)
+    n = gather(X, rows, weight, anchor, sample, work, about, mean, C, away, marks)
     if len(rows) == 1:
-        return n
-    np.matmul(R.T, R, out=C)
-    if not recentre(n, about, C):
+        C[:] = 0.0
+    elif not recentre(n, about, C, False):
         away[:] = 0.0
-        n = gather(X, rows, weight, anchor, 1, about, R, mean, away, None)
-        np.matmul(R.T, R, out=C)
-        C -= n * np.outer(about, about)
+        n = gather(X, rows, weight, anchor, 1, work, about, mean, C, away, None)
+        recentre(n, about, C, True)
     return n
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from counterpoise.arrays import Rows
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.exact.moments import Moments
-from counterpoise.features import WARMUP, Map
+from counterpoise.features import Map
 from counterpoise.validate import HEAVIEST, LARGEST, refuse_large, require_finite
 
 
@@ -64,7 +64,7 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
     if the_map is None:
         return
     require_room(1, the_map.count(inputs), limit, mapped=True)
-    size = 8.0 * inputs * (the_map.draws + WARMUP)
+    size = 8.0 * inputs * (the_map.draws + the_map.rows)
     if size > limit:
         raise DataError(
             (

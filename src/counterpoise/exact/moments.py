@@ -28,6 +28,7 @@ from counterpoise.exact import gather as class_rows
 from counterpoise.exact import removal
 from counterpoise.exact._moments import add
 from counterpoise.exact.labels import groups
+from counterpoise.exact.strangers import RemovalError
 
 EPS = removal.EPS
 # What there is of each class, but for its scatter and its stream.
@@ -260,7 +261,7 @@ class Moments:
         """
         self._require_alike(other)
         if self.low.size:
-            raise removal.RemovalError("extremes cannot be forgotten")
+            raise RemovalError("extremes cannot be forgotten")
         result = object.__new__(Moments)
         for name in Moments.__slots__:
             if name != "C":

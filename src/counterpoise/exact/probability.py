@@ -70,11 +70,8 @@ class Link:
         if seen.sum() <= 1:
             return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
         f = np.clip(f, -1e300, 1e300)
-        scores = np.hstack([-0.5 * f, 0.5 * f]) if len(seen) == 2 else f
-        log_p = self.slopes[int(stream)] * scores + (self.shift if stream else 0.0)
-        log_p = np.where(seen, log_p, -np.inf)
-        p: Matrix = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-        p *= (1.0 - self.silent) / p.sum(axis=1, keepdims=True)
+        p = self._of_two(f[:, 0], stream) if len(seen) == 2 else self._of_all(f, seen, stream)
+        p *= 1.0 - self.silent
         p += self.silent * (self.frequency if stream else seen / seen.sum())
         if stream:
             return p
@@ -82,4 +79,19 @@ class Link:
         # Scores that differ in the last bit may round to one probability: keep their order.
         tied = np.flatnonzero(p.argmax(axis=1) != best)
         p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
+        return p
+
+    def _of_two(self, f: Vector, stream: bool) -> Matrix:
+        z = self.slopes[int(stream)] * f
+        if stream:
+            z += self.shift[1] - self.shift[0]
+        more = 1.0 / (1.0 + np.exp(-np.abs(z)))
+        one = np.where(z >= 0.0, more, 1.0 - more)  # rises with z to the last bit
+        return np.stack([1.0 - one, one], axis=1)
+
+    def _of_all(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
+        log_p = self.slopes[int(stream)] * f + (self.shift if stream else 0.0)
+        log_p = np.where(seen, log_p, -np.inf)
+        p: Matrix = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
         return p

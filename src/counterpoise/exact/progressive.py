@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.exact._blocks import workspace
 from counterpoise.exact._scorer import Recipe, Scorer
+from counterpoise.exact._walk import Walk
 from counterpoise.exact.classes import Classes, problems
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
@@ -27,9 +28,10 @@ from counterpoise.exact.weighting import by_label, targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
 
-WIDE = 96  # features from which blocks are faster than elimination (benchmarks/progressive.py)
-BLOCK = 64  # steps of a block
+WIDE = 28  # features from which blocks are faster than elimination (benchmarks/progressive.py)
+BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
+BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 FAR = 1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 
@@ -77,14 +79,17 @@ def scores(
         return np.concatenate(parts)
     rows, steps = len(X), len(X) + delay
     result = np.zeros((rows, problems(len(classes))))
-    scorer = Scorer(recipe(options, moments, classes), moments)
+    size = _block(options, moments, X)
+    scorer = Walk(recipe(options, moments, classes), moments, size)
     at = 0
     while at < steps:
         if options.ridge != "gcv":
-            stop = _next(at, rows, steps)
-            if _in_blocks(options, moments, X, at, delay):
-                work = np.empty(workspace(X.shape[1], stop - at))
-                if scorer.block(X, codes, delay, at, stop, TOLERANCE, work, result):
+            stop = _next(at, rows, steps, moments, size)
+            if size and _in_blocks(options, moments, X, at, delay):
+                if scorer.walk(X, codes, delay, at, stop, BOUND, result):
+                    at = stop
+                    continue
+                if _gradients(scorer, X, codes, delay, at, stop, moments, result):
                     at = stop
                     continue
             at = _plain(scorer, X, codes, delay, at, stop, result)
@@ -109,6 +114,23 @@ def _plain(
         if at < end:  # a singular problem
             break
     return at
+
+
+def _gradients(
+    scorer: Scorer,
+    X: Matrix,
+    codes: NDArray[np.intp],
+    delay: int,
+    at: int,
+    stop: int,
+    moments: Moments,
+    f: Matrix,
+) -> bool:
+    """Take steps by conjugate gradients, if they converge; pointless for fewer rows than features."""
+    if moments.n.sum() < X.shape[1] or moments.n.min() < 2:
+        return False
+    work = np.empty(workspace(X.shape[1], stop - at))
+    return scorer.block(X, codes, delay, at, stop, TOLERANCE, work, f)
 
 
 def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
@@ -155,18 +177,28 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     )
 
 
-def _next(at: int, rows: int, steps: int) -> int:
+def _block(options: Options, moments: Moments, X: Matrix) -> int:
+    """Steps of a block; 0 where blocks are not possible or do not pay."""
+    if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept:
+        return 0
+    if options.ridge == 0 or options.pooling is not None:
+        return 0
+    return next(steps for below, steps in BLOCK if below is None or X.shape[1] < below)
+
+
+def _next(at: int, rows: int, steps: int, moments: Moments, size: int) -> int:
     """Where a block ends, and the plain path stops to ask whether blocks can take over."""
-    return min((at // BLOCK + 1) * BLOCK, rows if at < rows else steps)
+    end = rows if at < rows else steps
+    if not size:
+        return end
+    while size > 8 and size > moments.n.min():
+        size //= 2
+    return min((at // size + 1) * size, end)
 
 
 def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:
-    """Whether blocks are possible and pay: see the conditions in the code."""
-    if X.shape[1] < WIDE or len(moments.n) != 2 or not options.fit_intercept or options.ridge == 0:
-        return False
-    if options.pooling is not None:
-        return False
-    if at < delay or at >= len(X) or moments.n.min() < 2 or moments.n.sum() < X.shape[1]:
+    """Whether the next steps can be taken at once: both classes seen, and not too far away."""
+    if at < delay or at >= len(X) or moments.n.min() < 1:
         return False
     if options.scale is not None:
         return True

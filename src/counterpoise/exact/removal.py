@@ -23,6 +23,14 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.exact._moments import fold, places
+from counterpoise.exact.strangers import (
+    CRUMB,
+    RemovalError,
+    StrangerError,
+    indefinite,
+    require_all_gone,
+    require_counted,
+)
 
 if TYPE_CHECKING:
     from counterpoise.exact.moments import Moments
@@ -31,19 +39,11 @@ EPS = float(np.finfo(np.float64).eps)
 GONE = 1e-12  # what rounding may leave of a sum, relative to what it was
 REFUSED = 1e-3  # an estimated relative error at which a removal is refused
 ROUNDED = 0.25  # what rounding to the nearest leaves on average, in units of eps
-CRUMB = 1e-6  # of the lightest row: less is no row, but what fractions of weights were rounded to
 DEEP = 1e20  # how much heavier than its lightest row a class may be for its weight to tell that
 CERTAIN = 32  # bits of a mark that must be left to trust it
 UNKNOWN = np.uint64(0x9E3779B97F4A7C15)  # a mark of rows that left none: it proves nothing
+NARROW = 500  # features up to which what is left is factorised
 BLOCK = 256  # rows of a scatter that are removed at a time
-
-
-class RemovalError(ValueError):
-    """Rows cannot be removed: they were never added, or too few digits would be left."""
-
-    def __init__(self, message: str, feature: int | None = None) -> None:
-        super().__init__(message)
-        self.feature = feature
 
 
 def remove(before: Moments, kept: Moments, gone: Moments) -> None:
@@ -90,6 +90,7 @@ def _remove_class(
         )
     kept.marks[k] -= gone.marks[j]
     if _is_empty(kept, k, n, n_a):
+        require_all_gone(kept, k, label)
         _clear(kept, k)
         return
     if n <= 0.0:
@@ -118,6 +119,11 @@ def _remove_class(
         )
     # Rounding can turn a variance that vanished into a small negative number.
     _flatten(kept, k, C_jj < 0.0)
+    if len(C_jj) <= NARROW and indefinite(kept, k):
+        raise StrangerError(
+            f"cannot forget these rows of class {label!r}: no rows have the scatter that would be "
+            "left, so that they, or some that were forgotten before, were never learned"
+        )
 
 
 def _difference(n_a: float, n_b: float, rest: float) -> tuple[float, float]:
@@ -204,6 +210,7 @@ def _count_away(kept: Moments, k: int, away: Matrix) -> None:
     """
     for value in (0, 1):
         was = kept.away[k, value].copy()
+        require_counted(kept, k, was, away[value], value)
         kept.away[k, value] = np.clip(was - away[value], 0.0, kept.n[k])
         # Rounding, and not a row: even the lightest would be more.
         never = (kept.away[k, value] <= GONE * was) & (GONE * was < kept.lightest[k])

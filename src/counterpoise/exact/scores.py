@@ -17,11 +17,12 @@ from counterpoise.exact.discriminant import Pool, along, linear, quadratic, scat
 from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
-from counterpoise.exact.removal import REFUSED, RemovalError, too_few_digits
+from counterpoise.exact.removal import REFUSED, too_few_digits
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
 from counterpoise.exact.solution import Solution
 from counterpoise.exact.solve import Path, System, choose_ridge, inflation, shrinking, solve
+from counterpoise.exact.strangers import RemovalError, StrangerError
 from counterpoise.exact.weighting import targets, totals
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
@@ -198,6 +199,8 @@ def without(
     except RemovalError as refused:
         if refused.feature is None:
             raise
+        if isinstance(refused, StrangerError):
+            raise ValueError(f"{name_of(refused.feature)} {refused}") from None
         raise ValueError(too_few_digits(name_of(refused.feature))) from None
     error = lost(left, options)
     worst, feature = float(error.max()), name_of(int(error.argmax()))

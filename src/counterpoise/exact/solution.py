@@ -108,6 +108,20 @@ class Quadratic:
             return np.full((len(q), 1), np.inf)
         return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
 
+    def compared(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Parts of the scores of the classes seen, (n, c', ...), as parts of what :meth:`of` gives.
+
+        Where a score is infinite they are 0.
+        """
+        n, *_, d = parts.shape
+        if len(self.seen) > 2:
+            result = np.zeros((n, len(self.seen), d))
+            result[:, self.seen] = parts
+            return result
+        if parts.shape[1] < 2:
+            return np.zeros((n, 1, d))
+        return parts[:, 1:] - parts[:, :1]
+
     def placed(self, at: NDArray[np.intp], d: int) -> Quadratic:
         """The same with feature j at place at[j] of d; the others count for nothing."""
         c = len(self.offset)

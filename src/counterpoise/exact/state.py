@@ -67,6 +67,11 @@ class Plan:
     given: FixedMap | None = None
     map: Map | None = field(default=None, compare=False)
 
+    @property
+    def rows(self) -> int:
+        """Rows that fix the map."""
+        return WARMUP if self.map is None else self.map.rows
+
     def require_fits(self, inputs: int, limit: float) -> None:
         """Raise if the map, of so many features, would take more memory than allowed."""
         require_map_fits(self.map, inputs, limit)
@@ -164,8 +169,8 @@ class State:
         if self.plan.text is None or self.plan.given is not None:
             return 0
         if self.fixed is None:
-            return WARMUP
-        return 0 if self.warmup is None else WARMUP - len(self.warmup.X)
+            return self.plan.rows
+        return 0 if self.warmup is None else self.plan.rows - len(self.warmup.X)
 
     @property
     def inputs(self) -> int:
@@ -291,7 +296,7 @@ class State:
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight)
         with np.errstate(over="ignore", invalid="ignore"):
             chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
-        kept = None if fixed is None or rows.over else rows
+        kept = None if fixed is None or rows.over(self.plan.map) else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
     def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
@@ -308,7 +313,7 @@ class State:
 
     def merged(self, other: State, limit: float) -> State:
         """What was learned here, followed by what was learned there, in so many bytes."""
-        labels = union(self.moments.labels, other.moments.labels)
+        labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
         moments = self.moments.copy().follow(other.moments, self.plan.half_life)
         return self._with(
@@ -445,7 +450,8 @@ class State:
             found = opened(self.moments, classes or self.classes, options, names, self.version)
             self._open = found
         if found is not None and found.version != self.version:
-            found.version, found.events.stale = self.version, True
+            found.events.changed()
+            found.version = self.version
         return found
 
     def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:

@@ -125,11 +125,33 @@ def priors(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -
     -------
     ndarray of shape (c,)
     """
-    worth = shares(N, class_weight) * by_label(labels, costs)
-    if class_weight != "balanced":
-        worth = worth * by_label(labels, class_weight)
-    logarithm: Vector = np.log(worth / worth.mean())
+    a = worth(labels, N, class_weight, costs)
+    logarithm: Vector = np.log(a / a.mean())
     return logarithm
+
+
+def worth(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
+    """What each class is worth to the model: equal shares, or its rows, times weights and costs.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    class_weight : "balanced", dict or None
+        As of :func:`totals`, which for two classes gives the same up to a factor.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+    """
+    a = shares(N, class_weight) * by_label(labels, costs)
+    if class_weight != "balanced":
+        a = a * by_label(labels, class_weight)
+    return a
 
 
 def by_label(labels: Labels, factors: Any) -> Vector:

@@ -1,4 +1,4 @@
-"""Maps of features for nonlinear boundaries: polynomials, products, random Fourier features.
+"""Maps of features for nonlinear boundaries: polynomials, products, hinges, kernels.
 
 All are scikit-learn transformers for a pipeline. A classifier takes them as ``features=...`` and
 combines them with a scaling that uses no later rows.
@@ -6,15 +6,18 @@ combines them with a scaling that uses no later rows.
 
 from typing import TYPE_CHECKING, Any
 
-from counterpoise.features.fixed import WARMUP, FixedMap, Warmup, fixed, fixed_by
-from counterpoise.features.maps import Map
+from counterpoise.features.fixed import FixedMap, Warmup, fixed, fixed_by
+from counterpoise.features.maps import WARMUP, Map
 from counterpoise.features.polynomial import terms
 
 if TYPE_CHECKING:
     from counterpoise.features.transformers import (
+        Hinges,
         Interactions,
+        Landmarks,
         Polynomial,
         RandomFourier,
+        Ranks,
         ReducedPolynomial,
         Union,
         map_of,
@@ -23,10 +26,13 @@ if TYPE_CHECKING:
 __all__ = [
     "WARMUP",
     "FixedMap",
+    "Hinges",
     "Interactions",
+    "Landmarks",
     "Map",
     "Polynomial",
     "RandomFourier",
+    "Ranks",
     "ReducedPolynomial",
     "Union",
     "Warmup",

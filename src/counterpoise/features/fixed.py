@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
-from counterpoise.features.maps import Map
+from counterpoise.features.maps import WARMUP, Map
 from counterpoise.features.names import map_of
 
-WARMUP = 256  # rows that fix the scaling
 FAR = 10.0  # standard deviations at which values are clipped
 SLICE = 2048  # rows mapped at a time
 EPS = float(np.finfo(np.float64).eps)
@@ -39,7 +38,7 @@ class FixedMap:
     mean, deviation : ndarray of shape (l,)
         Of the features when the map was fixed.
     drawn : ndarray of shape (q, l)
-        Random numbers of the map.
+        Random numbers of the map, or what it found in the rows that fixed it.
     first : int
         Number of features when the map was fixed.
 
@@ -69,11 +68,14 @@ class FixedMap:
         -------
         ndarray of shape (n, d)
         """
+        return self.map.apply(self.scaled(X), self.drawn)
+
+    def scaled(self, X: ArrayLike) -> Matrix:
+        """Rows as the map sees them: standardised and clipped; a new array."""
         Z = np.asarray(X, dtype=np.float64) - self.mean
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
             Z /= self.deviation
-        np.clip(Z, -FAR, FAR, out=Z)
-        return self.map.apply(Z, self.drawn)
+        return np.clip(Z, -FAR, FAR, out=Z)
 
     @property
     def size(self) -> int:
@@ -165,14 +167,14 @@ class Warmup:
             np.concatenate([self.weight, weight]),
         )
 
-    @property
-    def over(self) -> bool:
-        """Whether there are enough rows."""
-        return len(self.X) >= WARMUP
+    def over(self, map: Map) -> bool:  # noqa: A002
+        """Whether there are enough rows for a map."""
+        return len(self.X) >= map.rows
 
     def fixed(self, map: Map) -> FixedMap:  # noqa: A002
-        """The map, fixed by the first WARMUP of these rows."""
-        return fixed_by(map, self.X[:WARMUP], self.weight[:WARMUP])
+        """The map, fixed by the first of these rows, as many as it wants."""
+        n = map.rows
+        return fixed_by(map, self.X[:n], self.weight[:n], self.y[:n])
 
 
 def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  # noqa: A002
@@ -206,8 +208,13 @@ def _drawn(text: str, inputs: int) -> Matrix:
     return drawn
 
 
-def fixed_by(map: Map | str, X: ArrayLike, weight: ArrayLike | None = None) -> FixedMap:  # noqa: A002
-    """Fix a map with the mean and the standard deviation of sample rows.
+def fixed_by(
+    map: Map | str,  # noqa: A002
+    X: ArrayLike,
+    weight: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+) -> FixedMap:
+    """Fix a map with the mean and the standard deviation of sample rows, and what it finds there.
 
     Parameters
     ----------
@@ -217,6 +224,8 @@ def fixed_by(map: Map | str, X: ArrayLike, weight: ArrayLike | None = None) -> F
         The rows, finite. A feature that does not vary is divided by 1.
     weight : array-like of shape (n,), optional
         Their weights.
+    y : array-like of shape (n,), optional
+        Their labels: landmarks take turns among the classes.
 
     Returns
     -------
@@ -235,4 +244,7 @@ def fixed_by(map: Map | str, X: ArrayLike, weight: ArrayLike | None = None) -> F
     m = w @ about
     variance = w @ (about - m) ** 2
     constant = variance <= (8.0 * EPS * np.abs(rows[0] + m)) ** 2
-    return fixed(map, rows[0] + m, np.sqrt(np.where(constant, 1.0, variance)))
+    one = fixed(map, rows[0] + m, np.sqrt(np.where(constant, 1.0, variance)))
+    labels = None if y is None else np.asarray(y)
+    drawn = one.map.draw_from(one.drawn, one.scaled(rows), labels, w)
+    return one if drawn is one.drawn else replace(one, drawn=drawn)

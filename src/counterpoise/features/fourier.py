@@ -65,6 +65,39 @@ class RandomFourier(Map):
         result *= 1.0 / np.sqrt(half)
         return result
 
+    @property
+    def degree(self) -> int:
+        """Waves are no polynomials."""
+        return 0
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        half, angle = len(drawn), X @ drawn.T
+        rate = G[:, half:] * np.cos(angle) - G[:, :half] * np.sin(angle)
+        result: Matrix = (rate / np.sqrt(half)) @ drawn
+        return result
+
+    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+        """Contributions of each feature: ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)."""
+        half = len(drawn)
+        u = way @ drawn.T
+        middle = start @ drawn.T + 0.5 * u
+        shrunk = np.sinc(u / (2.0 * np.pi)) / np.sqrt(half)
+        sine, cosine = np.sin(middle) * shrunk, np.cos(middle) * shrunk
+        result = np.empty((len(way), len(W), way.shape[1]))
+        for q, g in enumerate(W):
+            result[:, q] = (g[half:] * cosine - g[:half] * sine) @ drawn
+        result *= way[:, None]
+        return result
+
+    def turns(self, way: Matrix, drawn: Matrix) -> float:
+        """Most radians that a wave turns through."""
+        return float(np.abs(way @ drawn.T).max(initial=0.0))
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """The features themselves are not among the waves."""
+        return None
+
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, which do not depend on the features."""
         return [f"{wave} {i}" for wave in ("cos", "sin") for i in range(self.terms // 2)]
@@ -83,9 +116,9 @@ class RandomFourier(Map):
         blocks, half = [], self.terms // 2
         size = min(inputs, half)  # of a block: no more rows than are wanted, nor than can be
         for i in range(-(-half // size)):
-            square = _normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
+            square = normal(self.seed, f"block {i}", inputs * size).reshape(inputs, size)
             Q, R = np.linalg.qr(square)
-            rows = _normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
+            rows = normal(self.seed, f"lengths {i}", size * inputs).reshape(size, inputs)
             lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
             blocks.append(lengths[:, None] * (Q * np.sign(np.diagonal(R))).T)
         return self._scaled(np.concatenate(blocks)[:half], inputs)
@@ -95,7 +128,7 @@ class RandomFourier(Map):
 
         They depend only on seed and name, so models on several machines draw the same numbers.
         """
-        return self._scaled(_normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
+        return self._scaled(normal(self.seed, f"feature {name}", self.terms // 2)[:, None], inputs)
 
     def _widths(self) -> tuple[float, ...]:
         if isinstance(self.width, Sequence | np.ndarray):
@@ -108,7 +141,7 @@ class RandomFourier(Map):
         return np.ascontiguousarray(omega / (width[:, None] * np.sqrt(inputs)))
 
 
-def _normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
+def normal(seed: int, name: str, count: int) -> NDArray[np.float64]:
     """Normal numbers that depend only on seed and name, not on the version of NumPy."""
     entropy = int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:16], "little")
     raw = np.random.PCG64(entropy).random_raw(count)

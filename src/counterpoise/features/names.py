@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from counterpoise.features.fourier import RandomFourier
+from counterpoise.features.hinges import Hinges
+from counterpoise.features.landmarks import Landmarks
 from counterpoise.features.maps import Map
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial
+from counterpoise.features.ranks import Ranks
 from counterpoise.features.union import Union
 
 Kinds = Mapping[str, Callable[..., Map]]
@@ -17,6 +20,9 @@ KINDS: Kinds = {
     "rm": ReducedPolynomial,
     "interactions": Interactions,
     "rff": RandomFourier,
+    "hinges": Hinges,
+    "ranks": Ranks,
+    "landmarks": Landmarks,
     "+": Union,
 }
 
@@ -44,8 +50,8 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     if found is None:
         raise ValueError(
             f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
-            "rff:400, rff:400,width=0.5, several joined by a plus, or a map of "
-            "counterpoise.features"
+            "hinges, ranks, landmarks:256, rff:400, rff:400,width=0.5, several joined by a plus, or a "
+            "map of counterpoise.features"
         )
     found.check()
     return found
@@ -61,15 +67,24 @@ def _named(text: str, kinds: Kinds) -> Map | None:
 
 
 def _read(text: str, kinds: Kinds) -> Map | None:
-    polynomial = re.fullmatch(r"(poly|rm|interactions)(\d{0,3})", text)
-    if polynomial:
-        return kinds[polynomial[1]](int(polynomial[2] or 2))
+    if text == "ranks":
+        return kinds[text]()
+    counted = re.fullmatch(r"(poly|rm|interactions|hinges)(\d{0,3})", text)
+    if counted:
+        usual = 3 if counted[1] == "hinges" else 2
+        return kinds[counted[1]](int(counted[2] or usual))
     number = r"\d+(?:\.\d*)?(?:e-?\d+)?"
-    fourier = re.fullmatch(
-        rf"rff(?::(\d{{1,9}}))?(?:,width=({number}(?:/{number})*))?(?:,seed=(\d{{1,18}}))?", text
-    )
+    width = rf"(?:,width=({number}(?:/{number})*))?"
+    marks = re.fullmatch(rf"landmarks(?::(\d{{1,9}}))?{width}", text)
+    if marks:
+        return kinds["landmarks"](int(marks[1] or 256), width=_widths(marks[2]))
+    fourier = re.fullmatch(rf"rff(?::(\d{{1,9}}))?{width}(?:,seed=(\d{{1,18}}))?", text)
     if not fourier:
         return None
-    widths = tuple(map(float, (fourier[2] or "1").split("/")))
-    width = widths if len(widths) > 1 else widths[0]
-    return kinds["rff"](int(fourier[1] or 400), width=width, seed=int(fourier[3] or 0))
+    terms, seed = int(fourier[1] or 400), int(fourier[3] or 0)
+    return kinds["rff"](terms, width=_widths(fourier[2]), seed=seed)
+
+
+def _widths(text: str | None) -> float | tuple[float, ...]:
+    widths = tuple(map(float, (text or "1").split("/")))
+    return widths if len(widths) > 1 else widths[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, combinations, combinations_with_replacement
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,19 @@ class Polynomial(Map):
         one = [np.ones((len(X), 1))] if self.constant else []
         return np.concatenate([*one, *products], axis=1)
 
+    @property
+    def degree(self) -> int:
+        """Degree of the terms."""
+        return int(self.order)
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        return _pulled(X, G[:, int(self.constant) :], self.order, distinct=False)
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Places of the features among the terms."""
+        return np.arange(inputs, dtype=np.intp) + int(self.constant)
+
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
         one = ["1"] if self.constant else []
@@ -74,6 +88,19 @@ class Interactions(Map):
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows."""
         return np.concatenate(_products(X, self.order, distinct=True), axis=1)
+
+    @property
+    def degree(self) -> int:
+        """Degree of the terms."""
+        return int(self.order)
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        return _pulled(X, G, self.order, distinct=True)
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Places of the features among the terms."""
+        return np.arange(inputs, dtype=np.intp)
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
@@ -113,6 +140,33 @@ class ReducedPolynomial(Map):
         sums = [s**k for k in range(1, r + 1)]
         products = [X * s**k for k in range(1, r)]
         return np.concatenate([*one, *powers, *sums, *products], axis=1)
+
+    @property
+    def degree(self) -> int:
+        """Degree of the terms."""
+        return int(self.order)
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        r, size, first = self.order, X.shape[1], int(self.constant)
+        s = X.sum(axis=1, keepdims=True)
+        powers = [G[:, first + k * size : first + (k + 1) * size] for k in range(r)]
+        sums = G[:, first + r * size : first + r * size + r]
+        rest = G[:, first + r * size + r :]
+        products = [rest[:, k * size : (k + 1) * size] for k in range(r - 1)]
+        result = np.zeros_like(X)
+        for k, g in enumerate(powers, start=1):  # x_j^k
+            result += k * g * X ** (k - 1)
+        through_s = sum(k * sums[:, k - 1 : k] * s ** (k - 1) for k in range(1, r + 1))
+        for k, g in enumerate(products, start=1):  # x_j s^k
+            result += g * s**k
+            through_s = through_s + k * (g * X).sum(axis=1, keepdims=True) * s ** (k - 1)
+        result += through_s
+        return result
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Places of the features among the terms."""
+        return np.arange(inputs, dtype=np.intp) + int(self.constant)
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
@@ -187,6 +241,31 @@ def _products(X: Matrix, order: int, distinct: bool) -> list[Matrix]:
     for first, rest in recipe(X.shape[1], int(order), distinct):
         blocks.append(X[:, first] * blocks[-1][:, rest])
     return blocks
+
+
+def _pulled(X: Matrix, G: Matrix, order: int, distinct: bool) -> Matrix:
+    """Gradient of Σ_t G_t term_t: from the last degree down, by the rule for products."""
+    inputs, order = X.shape[1], int(order)
+    blocks, steps = _products(X, order, distinct), recipe(inputs, order, distinct)
+    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+    parts = np.split(G, ends, axis=1)
+    result, g = np.zeros_like(X), parts[-1]
+    for k in range(len(steps), 0, -1):
+        (first, rest), before = steps[k - 1], blocks[k - 1]
+        result += (g * before[:, rest]) @ _sums(inputs, order, distinct, k - 1, 0)
+        g = parts[k - 1] + (g * X[:, first]) @ _sums(inputs, order, distinct, k - 1, 1)
+    return result + g
+
+
+@lru_cache(maxsize=64)
+def _sums(inputs: int, order: int, distinct: bool, step: int, which: int) -> Any:
+    """A sparse matrix that adds up what monomials give to their first factors, or to the rest."""
+    from scipy.sparse import csr_array
+
+    at = recipe(inputs, order, distinct)[step]
+    to = inputs if which == 0 or step == 0 else len(recipe(inputs, order, distinct)[step - 1][0])
+    rows = np.arange(len(at[which]) + 1)
+    return csr_array((np.ones(len(at[which])), at[which], rows), (len(at[which]), to))
 
 
 def _names(names: Sequence[str], monomials: list[Factors]) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.features import fourier, names, polynomial, union
+from counterpoise.features import fourier, hinges, landmarks, names, polynomial, ranks, union
 from counterpoise.features.maps import Map
 
 
@@ -24,7 +24,7 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: Any = None) -> Transformer:
-        """Record the number of features.
+        """Record the number of features, and of some maps what they find in the rows.
 
         Parameters
         ----------
@@ -38,8 +38,12 @@ class Transformer(TransformerMixin, BaseEstimator, Map):
         self
         """
         self.check()
-        validate_data(self, X)
-        self.drawn_ = self.draw(self.n_features_in_)
+        rows = validate_data(self, X, dtype=np.float64)
+        return self._drawn_from(rows)
+
+    def _drawn_from(self, rows: Matrix, y: Any = None) -> Transformer:
+        drawn = self.draw(self.n_features_in_)
+        self.drawn_ = self.draw_from(drawn, rows, y, np.ones(len(rows)))
         return self
 
     def transform(self, X: ArrayLike) -> Matrix:
@@ -185,6 +189,82 @@ class RandomFourier(Transformer, fourier.RandomFourier):
     """
 
 
+class Hinges(Transformer, hinges.Hinges):
+    """The features, and each of them bent at quantiles of the rows: max(0, x − q).
+
+    A model of them is a broken line in every feature, and adds these up.
+
+    Parameters
+    ----------
+    knots : int, default=3
+        Quantiles: 3 are the quartiles.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Hinges
+    >>> Hinges(1).fit_transform([[0.0], [1.0], [4.0]]).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [4.0, 3.0]]
+    """
+
+
+class Ranks(Transformer, ranks.Ranks):
+    """Each feature as the normal score of its rank among the rows that fix the map.
+
+    At most 64 values of a feature are kept; between them scores are interpolated, and beyond the
+    outermost they stay.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Ranks
+    >>> Ranks().fit_transform([[0.0], [1.0], [1000.0]]).round(2).tolist()
+    [[-0.97], [0.0], [0.97]]
+    """
+
+
+class Landmarks(Transformer, landmarks.Landmarks):
+    """How near a row is to rows that were seen first: exp(−‖x − x_i‖²/(2 l σ²)).
+
+    The landmarks are rows of each class in turn, and stay in the model: ``forget`` does not remove
+    them. Whoever may not store rows takes :class:`RandomFourier`.
+
+    Parameters
+    ----------
+    terms : int, default=256
+        Number of landmarks. A model waits for twice as many rows before they are fixed.
+    width : float or tuple of float, default=1.0
+        σ, as of :class:`RandomFourier`; several widths share the landmarks.
+
+    References
+    ----------
+    Williams and Seeger, "Using the Nyström method to speed up kernel machines", NIPS 2000.
+
+    Examples
+    --------
+    >>> from counterpoise.features import Landmarks
+    >>> Landmarks(2).fit_transform([[0.0], [1.0], [4.0]]).round(2).tolist()
+    [[1.0, 0.61], [0.61, 1.0], [0.0, 0.01]]
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Landmarks:
+        """Take landmarks among rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, l)
+            The rows.
+        y : array-like of shape (n,), optional
+            Their labels, which take turns.
+
+        Returns
+        -------
+        self
+        """
+        self.check()
+        rows = validate_data(self, X, dtype=np.float64)
+        self._drawn_from(rows, None if y is None else np.asarray(y))
+        return self
+
+
 class Union(Transformer, union.Union):
     """The terms of several maps, one after the other.
 
@@ -207,6 +287,9 @@ FACES = {
     "rm": ReducedPolynomial,
     "interactions": Interactions,
     "rff": RandomFourier,
+    "hinges": Hinges,
+    "ranks": Ranks,
+    "landmarks": Landmarks,
     "+": Union,
 }
 
@@ -218,7 +301,8 @@ def map_of(given: Any) -> Map:
     ----------
     given : str or Map
         ``poly2``, ``interactions``, ``rm3``, ``rff:400``, ``rff:400,width=0.5,seed=1``,
-        ``rff:400,width=0.5/1/2``, and several side by side: ``rm2+rff:300``.
+        ``rff:400,width=0.5/1/2``, ``hinges``, ``hinges5``, ``ranks``, ``landmarks:256``,
+        ``landmarks:256,width=0.7``, and several side by side: ``rm2+rff:300``.
 
     Returns
     -------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Matrix
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.features.maps import Map
 
 
@@ -37,12 +37,49 @@ class Union(Map):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows, given the random numbers of all maps."""
-        blocks, at = [], 0
+        parts = self._parts(X.shape[1])
+        return np.concatenate([part.apply(X, drawn[draws]) for part, _, draws in parts], axis=1)
+
+    @property
+    def degree(self) -> int:
+        """Largest degree of its parts."""
+        return max(part.degree for part in self.maps)
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t."""
+        result = np.zeros_like(X)
+        for part, terms, draws in self._parts(X.shape[1]):
+            result += part.pulled(X, G[:, terms], drawn[draws])
+        return result
+
+    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+        """Contributions of each feature, by each part in its own way."""
+        result = np.zeros((len(way), len(W), way.shape[1]))
+        for part, terms, draws in self._parts(way.shape[1]):
+            result += part.along(start, way, W[:, terms], drawn[draws])
+        return result
+
+    def turns(self, way: Matrix, drawn: Matrix) -> float:
+        """Most radians that a wave turns through."""
+        parts = self._parts(way.shape[1])
+        return max(part.turns(way, drawn[draws]) for part, _, draws in parts)
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """Places of the features among the terms of the first part that has them."""
+        for part, terms, _ in self._parts(inputs):
+            at = part.features_at(inputs)
+            if at is not None:
+                at += terms.start
+                return at
+        return None
+
+    def _parts(self, inputs: int) -> Iterator[tuple[Map, slice, slice]]:
+        """Each part, with where its terms and its random numbers are."""
+        term = draw = 0
         for part in self.maps:
-            draws = part.draws
-            blocks.append(part.apply(X, drawn[at : at + draws]))
-            at += draws
-        return np.concatenate(blocks, axis=1)
+            more, draws = part.count(inputs), part.draws
+            yield part, slice(term, term + more), slice(draw, draw + draws)
+            term, draw = term + more, draw + draws
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
@@ -61,6 +98,11 @@ class Union(Map):
         return np.concatenate(result)
 
     @property
+    def rows(self) -> int:
+        """Rows that fix the maps."""
+        return max(part.rows for part in self.maps)
+
+    @property
     def draws(self) -> int:
         """Random numbers that a feature takes."""
         return sum(part.draws for part in self.maps)
@@ -68,6 +110,14 @@ class Union(Map):
     def draw(self, inputs: int) -> Matrix:
         """Random numbers of all maps, one column a feature."""
         return np.concatenate([part.draw(inputs) for part in self.maps])
+
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Numbers that the maps find in rows, in place of those drawn."""
+        blocks, at = [], 0
+        for part in self.maps:
+            blocks.append(part.draw_from(drawn[at : at + part.draws], X, y, weight))
+            at += part.draws
+        return np.concatenate(blocks)
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.arrays import Labels
 from counterpoise.exact.moments import Moments
-from counterpoise.features import WARMUP, FixedMap, Map, Warmup
+from counterpoise.features import FixedMap, Map, Warmup
 from counterpoise.features.given import text_of
 from counterpoise.features.names import map_of
 from counterpoise.modelfile.container import Contents, require
@@ -117,7 +117,7 @@ def map_from(
     X, y, weight = (arrays[f"warmup {name}"] for name in ("X", "y", "weight"))
     n = len(y)
     require(not given and X.shape == (n, inputs) and weight.shape == (n,), "a malformed warm-up")
-    require(0 < n < WARMUP and bool((weight > 0).all()), "a malformed warm-up")
+    require(0 < n < the_map.rows and bool((weight > 0).all()), "a malformed warm-up")
     require(bool((np.abs(X) <= LARGEST).all()), "a warm-up with values that are too large")
     codes = y.astype(np.intp)
     good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf
 
-from counterpoise.exact.moments import EPS, Moments
+from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import UNKNOWN
+from counterpoise.exact.strangers import indefinite
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.validate import LARGEST
 
 MOST = 1e60  # of a count: chunks of 1e50 may add up
 ROOM = 2e9  # bytes that moments usually may take
-INDEFINITE = 1e-9  # how far from positive semidefinite rounding may take a scatter
 
 
 def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -158,7 +157,7 @@ def _require_room(c: int, d: int, limit: Any) -> None:
 
 def _require_possible(moments: Moments, fading: bool) -> None:
     """Raise unless rows could have left these moments."""
-    n, N, d = moments.n, moments.N, len(moments.anchor)
+    n, N = moments.n, moments.N
     require(bool((n >= 0).all() and (N >= 0).all()), "counts below zero")
     require(bool((N <= MOST).all() and (n <= MOST).all()), "counts that are too large")
     same = np.abs(n - N) <= 1e-9 * np.maximum(n, N)
@@ -182,18 +181,8 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     nothing = n == 0
     for array in (moments.mean, C_jj, peak, away, removed, moments.lightest, moments.marks):
         require(not array[nothing].any(), "moments of a class that was never seen")
-    for k, C in enumerate(moments.C):
-        # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
-        # and, where nothing varies, what the values themselves are rounded to.
-        value = np.abs(moments.anchor) + np.abs(moments.mean[k])
-        rounding = INDEFINITE * d * peak[k] + n[k] * (1e6 * EPS * value) ** 2 + 1e-290
-        room = np.diagonal(C) + rounding
-        require(bool((room > 0).all()), "a scatter that is not positive semidefinite")
-        scaled = C / np.sqrt(room)
-        scaled /= np.sqrt(room)[:, None]
-        np.fill_diagonal(scaled, 1.0 + INDEFINITE)  # (C_jj + rounding) / room, and a little more
-        failed = dpotrf(scaled.T, overwrite_a=1, clean=0)[1]  # in place: it may be large
-        require(not failed, "a scatter that is not positive semidefinite")
+    for k in range(len(n)):
+        require(not indefinite(moments, k), "a scatter that is not positive semidefinite")
     if moments.low.size and n.any():
         require(bool(np.isfinite(moments.low).all()), "no extremes")
         require(bool((moments.low <= moments.high).all()), "minima above maxima")

@@ -26,7 +26,10 @@ from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.fixed import FAR
 from counterpoise.features.fourier import RandomFourier
+from counterpoise.features.hinges import Hinges
+from counterpoise.features.landmarks import Landmarks
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
+from counterpoise.features.ranks import KNOTS, Ranks
 from counterpoise.features.union import Union
 from counterpoise.jobs.export import deciding
 from counterpoise.jobs.export.onnx_odds import probabilities
@@ -296,6 +299,47 @@ def _(the_map: RandomFourier, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     ahead = made.node("Add", angle, made.constant(np.pi / 2.0))
     waves = made.node("Sin", made.joined([ahead, angle]))
     return [made.node("Mul", waves, made.constant(1.0 / np.sqrt(len(drawn))))]
+
+
+@_mapped.register
+def _(the_map: Hinges, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    beyond = [made.node("Sub", Z, made.constant(knots)) for knots in drawn]
+    return [Z, *(made.node("Max", one, made.constant(0.0)) for one in beyond)]
+
+
+@_mapped.register
+def _(the_map: Landmarks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    marks, across = drawn[:-1] * drawn[-1], made.constant(np.array([1], dtype=np.int64))
+    near = made.node("Mul", Z, made.constant(drawn[-1]))
+    product = made.node("MatMul", near, made.constant(2.0 * marks.T))
+    square = made.node("ReduceSum", made.node("Mul", near, near), across, keepdims=1)
+    apart = made.node("Sub", product, square)
+    apart = made.node("Sub", apart, made.constant((marks * marks).sum(axis=1)))
+    apart = made.node("Min", apart, made.constant(0.0))
+    return [made.node("Exp", made.node("Mul", apart, made.constant(the_map.sharpness())))]
+
+
+@_mapped.register
+def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
+    # Below the first knot a constant, between two a line, above the last a constant.
+    columns = []
+    for j, (knots, score) in enumerate(zip(drawn[:KNOTS].T, drawn[KNOTS:].T, strict=True)):
+        apart = np.diff(knots)
+        slope = np.divide(np.diff(score), apart, out=np.zeros(KNOTS - 1), where=apart > 0.0)
+        x = made.taken(Z, [j])
+        x = made.node("Min", made.node("Max", x, made.constant(knots[0])), made.constant(knots[-1]))
+        past = made.double(made.node("GreaterOrEqual", x, made.constant(knots[1:])))
+        across = made.constant(np.array([1], dtype=np.int64))
+        place = made.node("ReduceSum", past, across, keepdims=1)
+        place = made.node("Cast", place, to=_type(np.dtype(np.int64)))
+        place = made.node("Min", place, made.constant(np.int64(KNOTS - 2)))
+        first, height, rise = (
+            made.node("Gather", made.constant(table), place)
+            for table in (knots[:-1], score[:-1], slope)
+        )
+        more = made.node("Mul", made.node("Sub", x, first), rise)
+        columns.append(made.node("Add", height, more))
+    return [made.joined(columns)]
 
 
 @_mapped.register

@@ -1,39 +1,42 @@
-"""The same model for river: dicts in, one event at a time; features and labels may come and go.
-
-Needs the extra ``river``: ``pip install counterpoise[river]``.
-"""
+"""BalancedRidgeClassifier: the same State as the array face's, behind river's conventions."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-try:
-    from river import base, utils
-except ImportError as error:
-    raise ImportError(
-        "counterpoise.river needs river: pip install 'counterpoise[river]'"
-    ) from error
+from river import base, utils
 
 from counterpoise import validate
-from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
-from counterpoise.exact.labels import groups
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
-from counterpoise.features import WARMUP, FixedMap, Map
+from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.saved import Saved
+from counterpoise.river.files import contents_of, learned_of
+from counterpoise.river.frames import (
+    bad_weight,
+    grouped,
+    labels_of,
+    matrix_of,
+    numbers_of,
+    objects_of,
+    require_numbers,
+)
+from counterpoise.river.joining import joined, require_same_options
+from counterpoise.river.reasons import explained_one, never_learned
+from counterpoise.river.unlearning import require_known, require_possible, without
 from counterpoise.validate import HEAVIEST
 
 
-class BalancedRidgeClassifier(base.MiniBatchClassifier):
+class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     """Ridge classifier with balanced classes, exact at every event of a stream.
 
     What it has learned does not depend on the order of events, nor on whether they came through
@@ -147,13 +150,14 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         if type(x) is not dict:
             x = dict(x)
         if not 0.0 <= w <= HEAVIEST:
-            raise _bad_weight(w)
+            raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w)
         elif state.fixed is None:
-            state.version += 1  # before, so that no old scores are left whenever a signal comes
+            # Before, so that no old scores are left whenever a signal comes.
+            found.version = state.version = state.version + 1
             if not found.events.learn(x, slot, w):
                 self._widen(x, y, w)
         elif self._columns.keys() >= x.keys():
@@ -173,11 +177,17 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         w
             Their weights, or one for all.
         """
-        rows, names = _matrix(X)
-        self._learn_rows(rows, names, _labels(y), validate.weights(_numbers(w), len(rows)))
+        rows, names = matrix_of(X)
+        self._learn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
+
+        An event that was never learned is refused where the moments can tell: if its label or
+        one of its features was never seen, if more weight would go than came, if it has a feature
+        that no event (or lacks one that every event) of its label had, or if the scatter that is
+        left is none that events could have. They cannot tell a stranger that lies among many
+        events of its label: that one is taken for learned.
 
         A feature that is 0 in all events that are left is not kept, nor is its name. With a map
         of the features names stay until nothing is left. With `calibrate` the verdict on the event
@@ -192,40 +202,26 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         w
             Its weight when it was learned.
         """
-        if self.half_life is not None or self.scale == "minmax":
-            raise ValueError(
-                "unlearning is not possible with half_life nor with scale='minmax'; "
-                "use scale='standard'"
-            )
+        values = [validate.number(name, value) for name, value in x.items()]
         if not 0.0 <= w <= HEAVIEST:
-            raise _bad_weight(w)
-        self._refresh()
-        state = self._state
-        if state.warmup is not None:
-            raise ValueError(f"unlearning must wait until the map is fixed, by {WARMUP} events")
-        # A feature that no event is left with is forgotten too, and absent means 0.
-        strange = [n for n, v in x.items() if n not in self._columns and validate.number(n, v)]
-        if strange or y not in state.moments.labels.tolist():
-            raise ValueError(
-                f"cannot unlearn an event of label {y!r}"
-                + (f" with feature {strange[0]!r}" if strange else "")
-                + ": none was ever learned"
-            )
-        row, weight = self._row(x)[None], np.array([float(w)])
-        chunk = state.gathered(self._batch(row, [y], weight), self.memory_limit)
-        names = [repr(name) for name in state.names or ("nothing",)]
-        if state.fixed is not None:
-            names = state.fixed.names(names)
-        left = state.forget(chunk, self._options, lambda j: f"feature {names[j]}")
-        if not left.begun:
-            left = State.empty(state.plan, 1, [])  # nothing is left, not even a name
-        elif left.fixed is None and left.names:
-            held = left.moments.away[:, 0].max(axis=0) > 0.0
-            if not held.any():  # a row has at least one feature, if without a name
-                left = replace(left.only(np.zeros(1, np.intp)), names=[])
-            elif not held.all():
-                left = left.only(np.flatnonzero(held))
-        self._become(left)
+            raise bad_weight(w)
+        row = np.array(values, dtype=np.float64).reshape(1, len(x))
+        self._unlearn_rows(row, list(x), [y], np.array([float(w)]))
+
+    def unlearn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+        """Take a mini-batch back, all of it or nothing.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of features.
+        y
+            Their labels.
+        w
+            Their weights when they were learned, or one for all.
+        """
+        rows, names = matrix_of(X)
+        self._unlearn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
 
     def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Call :meth:`learn_one`; `river.utils.Rolling` uses this name."""
@@ -234,6 +230,57 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     def revert(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Call :meth:`unlearn_one`; `river.utils.Rolling` uses this name."""
         self.unlearn_one(x, y, w)
+
+    def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
+        """Make one model of two, as if it had learned both streams, this one first.
+
+        Features are the same where their names are; one that only one of them knows was 0 in the
+        events of the other.
+
+        Parameters
+        ----------
+        other
+            A model with the same parameters, but for `memory_limit` and `calibrate`.
+
+        Returns
+        -------
+        A new model; both of the old ones stay as they are.
+        """
+        if not isinstance(other, BalancedRidgeClassifier):
+            raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
+        require_same_options(self._options, other._options)
+        result: BalancedRidgeClassifier = self.clone()
+        result._become(joined(self._state, other._state, self.memory_limit))
+        return result
+
+    # Files
+
+    def contents(self) -> Contents:
+        """What a file is to hold of this model: what the array face would write.
+
+        Returns
+        -------
+        Contents of a model file.
+        """
+        return contents_of(self._parameters(), self._state)
+
+    @classmethod
+    def from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
+        """Make a model from what a file holds, checked as if a stranger had written it.
+
+        Parameters
+        ----------
+        contents
+            What the file holds.
+
+        Returns
+        -------
+        A model.
+        """
+        params, state = learned_of(contents)
+        result = cls(**params)
+        result._become(state)
+        return result
 
     # Looking
 
@@ -254,7 +301,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         found, state = self._open, self._state
         if found is not None:
             if found.version != state.version:
-                found.version, found.events.stale = state.version, True
+                found.events.changed()
+                found.version = state.version
             events = found.events
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
@@ -313,7 +361,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return utils.dataframe.to_native_series(labels, name=None, like=frame)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Probability of each label for each row.
+        """Probability of each label for each row, under the weights of training.
 
         Parameters
         ----------
@@ -324,15 +372,60 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         -------
         A frame with a column for each label.
         """
-        frame = utils.dataframe.into_frame(X)
-        scores = self._scores(link=True)
+        return self._probabilities_many(X, stream=False)
+
+    def stream_proba_many(self, X: Any) -> Any:
+        """Probability of each label for each row, under the stream's own frequencies.
+
+        Parameters
+        ----------
+        X
+            A pandas, polars or pyarrow frame of features.
+
+        Returns
+        -------
+        A frame with a column for each label.
+        """
+        return self._probabilities_many(X, stream=True)
+
+    def explain_one(self, x: dict[Any, Any], y: Any = None) -> dict[Any, float]:
+        """Contribution of each feature to the score of a label: what is positive speaks for it.
+
+        All of them add up to the score minus the score at the balanced centre, the mean of the
+        class means. A feature that is absent is 0, which may be a reason too.
+
+        Parameters
+        ----------
+        x
+            Features of an event; those never learned do not count.
+        y
+            The label; by default the predicted one.
+
+        Returns
+        -------
+        A dictionary of contributions by feature; empty before anything was learned.
+        """
+        if type(x) is not dict:
+            x = dict(x)
+        found, state = self._open, self._state
+        if found is not None and state.fixed is None:
+            at = -1 if y is None else found.slots.get(y)
+            if at is None:
+                raise never_learned(y)
+            state.open(self._options, found.classes)  # brings the weights up to date
+            reasons = found.events.reasons(x, at)
+            if reasons is not None:
+                return reasons
+        scores = self._scores()
         if scores is None:
-            return utils.dataframe.to_native_frame({}, like=frame)
-        p = scores.probabilities(scores.of(self._aligned(X)), stream=False)
-        columns = dict(zip(scores.classes.labels.tolist(), p.T, strict=True))
-        return utils.dataframe.to_native_frame(columns, like=frame)
+            return {}
+        return explained_one(scores, state, self._options, self._row(x), y)
 
     # Inside
+
+    def _parameters(self) -> dict[str, Any]:
+        params: dict[str, Any] = self._get_params()
+        return {name: getattr(self, name) for name in params}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}
@@ -362,7 +455,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
-        _require_numbers(rows, names)
+        require_numbers(rows, names)
         for label in labels:
             if label != label:
                 raise ValueError("a label is NaN; drop the event")
@@ -388,8 +481,23 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         judging = self._options if self.calibrate else None
         self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
 
+    def _unlearn_rows(
+        self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
+    ) -> None:
+        self._refresh()
+        state = self._state
+        require_possible(state, self._options)
+        if len(labels) != len(rows):
+            raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
+        require_numbers(rows, names)
+        require_known(state, rows, names, labels)
+        if not len(rows):
+            return
+        batch = self._batch(self._placed(rows, names), labels, weight)
+        self._become(without(state, batch, self._options, self.memory_limit))
+
     def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
-        return Batch(rows, _objects(labels), weight, _grouped)
+        return Batch(rows, objects_of(labels), weight, grouped)
 
     def _become(self, state: State) -> None:
         """Let a State take the place of this one."""
@@ -415,6 +523,15 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._refresh()
         return state.solve(Classes.as_arrived(state.moments), self._options, link)
 
+    def _probabilities_many(self, X: Any, stream: bool) -> Any:
+        frame = utils.dataframe.into_frame(X)
+        scores = self._scores(link=True)
+        if scores is None:
+            return utils.dataframe.to_native_frame({}, like=frame)
+        p = scores.probabilities(scores.of(self._aligned(X)), stream)
+        columns = dict(zip(scores.classes.labels.tolist(), p.T, strict=True))
+        return utils.dataframe.to_native_frame(columns, like=frame)
+
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         scores = self._scores(link=True)
         if scores is None:
@@ -438,61 +555,14 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return row
 
     def _aligned(self, X: Any) -> Matrix:
-        rows, names = _matrix(X)
-        _require_numbers(rows, names)
+        rows, names = matrix_of(X)
+        require_numbers(rows, names)
+        return self._placed(rows, names)
+
+    def _placed(self, rows: Matrix, names: list[Any]) -> Matrix:
+        """Rows in the order of the columns; absent is 0, unknown is left out."""
         wide = np.zeros((len(rows), self._state.inputs))
         for j, name in enumerate(names):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]
         return wide
-
-
-def _grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
-    """Rows of each label, and the labels in order of arrival, of whatever type they are."""
-    labels = list(dict.fromkeys([*known.tolist(), *y.tolist()]))
-    slots = {label: k for k, label in enumerate(labels)}
-    codes = np.array([slots[label] for label in y.tolist()], dtype=np.intp)
-    same = len(labels) == len(known)
-    return groups(codes, len(labels)), known if same else _objects(labels)
-
-
-def _bad_weight(w: Any) -> ValueError:
-    return ValueError(f"w={w!r} must be a finite weight that is not negative")
-
-
-def _require_numbers(rows: Matrix, names: list[Any]) -> None:
-    bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))
-    if len(bad):
-        i, j = bad[0]
-        validate.number(names[j], rows[i, j])
-
-
-def _matrix(X: Any) -> tuple[Matrix, list[Any]]:
-    frame = utils.dataframe.into_frame(X)
-    names = list(X.columns) if hasattr(X, "iloc") else list(frame.columns)
-    try:
-        rows = np.ascontiguousarray(utils.dataframe.to_numpy(frame))
-    except (TypeError, ValueError):
-        for name, column in zip(names, frame.iter_columns(), strict=True):
-            for value in column.to_list():
-                validate.number(name, value)
-        raise
-    return rows, names
-
-
-def _labels(y: Any) -> list[Any]:
-    for name in ("to_pylist", "to_list", "tolist"):
-        if hasattr(y, name):
-            return list(getattr(y, name)())
-    return list(y)
-
-
-def _numbers(w: Any) -> Any:
-    return w.to_numpy() if hasattr(w, "to_numpy") else w
-
-
-def _objects(labels: list[Any]) -> Labels:
-    """An array of labels as they are, tuples included."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array

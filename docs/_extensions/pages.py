@@ -1,0 +1,129 @@
+"""Pages that are written while the site is built: the commands, and what was measured."""
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MADE = ROOT / "docs" / "made"
+sys.path.insert(0, str(ROOT / "tools"))
+
+from check_docs import PUBLIC  # noqa: E402
+
+BENCHMARKS = """# Benchmarks
+
+Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of
+several rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them
+all; a command below, run in the folder `benchmarks`, writes its page anew.
+
+| page | command |
+|---|---|
+{rows}
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+
+COMMANDS = """# Every option
+
+What `--help` says, of each command. [The command line](../cli.md) has examples of each.
+
+{sections}
+"""
+
+
+API = """API
+===
+
+Everything that users call. What is not here is private, and may change at any time.
+"""
+
+
+def api():
+    """The index of all that is public, module by module."""
+    parts = [API]
+    for name, names in PUBLIC.items():
+        module = import_module(name)
+        said = (inspect.getdoc(module) or "").split("\n\n")[0]
+        parts.append(f"{name}\n{'-' * len(name)}\n\n{said}\n\n.. currentmodule:: {name}\n")
+        for template, wanted in (("class", True), ("other", False)):
+            found = [
+                one
+                for one in names or module.__all__
+                if inspect.isclass(getattr(module, one)) == wanted
+            ]
+            if found:
+                parts.append(
+                    f".. autosummary::\n   :toctree: ../api\n   :template: {template}.rst\n"
+                )
+                parts.append("\n".join(f"   {one}" for one in found) + "\n")
+    return "\n".join(parts)
+
+
+def benchmarks():
+    """The index of the tracked tables."""
+    rows, names = [], []
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
+        title = path.read_text().splitlines()[0].lstrip("# ")
+        rows.append(
+            f"| [{title}](../../benchmarks/results/{path.name}) | `python {path.stem}.py` |"
+        )
+        names.append(f"../../benchmarks/results/{path.stem}")
+    return BENCHMARKS.format(rows="\n".join(rows), names="\n".join(names))
+
+
+def helps(command, context):
+    """Path, help and options of a command, or of those in a group."""
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from helps(inner, context.__class__(inner, info_name=name, parent=context))
+        return
+    yield context.command_path, command, context
+
+
+def commands():
+    """The reference of the command line."""
+    import typer
+
+    from counterpoise.cli.app import app
+
+    top = typer.main.get_command(app)
+    context = top.make_context("counterpoise", ["--help"], resilient_parsing=True)
+    sections = []
+    for path, command, inner in helps(top, context):
+        text = re.sub(r"\s*\n(?!\n)\s*", " ", (command.help or "").replace("\n\n", "\0"))
+        lines = [f"## {path}", "", text.replace("\0", "\n\n"), "", "| option | |", "|---|---|"]
+        for option in command.get_params(inner):
+            record = option.get_help_record(inner)
+            names = option.opts if record is None else [record[0]]
+            said = getattr(option, "help", None) if record is None else record[1]
+            if getattr(option, "hidden", False) or not names:
+                continue
+            cells = [
+                " ".join(str(cell or "").split()).replace("|", "\\|")
+                for cell in (f"`{', '.join(names)}`", said)
+            ]
+            lines.append(f"| {cells[0]} | {cells[1]} |")
+        sections.append("\n".join(lines))
+    return COMMANDS.format(sections="\n\n".join(sections))
+
+
+def write(*_):
+    """Write the pages, where they have changed."""
+    MADE.mkdir(exist_ok=True)
+    pages = {"api.rst": api, "benchmarks.md": benchmarks, "commands.md": commands}
+    for name, made in pages.items():
+        path, text = MADE / name, made()
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def setup(app):
+    """Let Sphinx write the pages before it looks for any."""
+    app.connect("config-inited", write)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,81 @@
+"""How the site is built: ``make docs``.
+
+The source is the whole repository, of which only pages are taken: so links between documents are
+the same on the site, in an editor and where the code is shown.
+"""
+
+import sys
+import warnings
+from importlib.metadata import version as installed
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+from figures import scraper
+
+project = "counterpoise"
+author = "The counterpoise developers"
+copyright = author  # noqa: A001
+version = release = installed("counterpoise")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "pages",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "benchmarks/results/*.md",
+    "paper/*.md",
+    "paper/results/*.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
+exclude_patterns = ["docs/_templates/**", "**/sg_execution_times.rst"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+numpydoc_show_class_members = False
+autosummary_generate = True
+autodoc_typehints = "none"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "counterpoise"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "counterpoise"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples/gallery",
+    "gallery_dirs": "docs/gallery",
+    "backreferences_dir": "docs/gallery/uses",
+    "doc_module": ("counterpoise",),
+    "image_scrapers": ("matplotlib", scraper),
+    "filename_pattern": "/",
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 20,
+    "download_all_examples": False,
+    "matplotlib_animations": True,
+}
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")

@@ -1,0 +1,50 @@
+"""
+Maps and their boundaries, along the stream
+===========================================
+
+``features=`` maps the inputs before they are summed: the model stays exact, and its boundary
+bends. Watch three boundaries while two moons, one of them rare, arrive row by row.
+"""
+
+# %%
+# Two moons, 10 % of the rows in the smaller one.
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.animation import FuncAnimation
+from sklearn.datasets import make_moons
+
+from counterpoise import BalancedRidgeClassifier
+
+X, y = make_moons((1800, 200), noise=0.18, random_state=0)
+order = np.random.default_rng(0).permutation(len(X))
+X, y = X[order], y[order]
+models = {
+    "linear": BalancedRidgeClassifier(),
+    "pooling=20": BalancedRidgeClassifier(pooling=20),
+    "poly3": BalancedRidgeClassifier(features="poly3"),
+    "rff:200": BalancedRidgeClassifier(features="rff:200", ridge="gcv"),
+}
+
+# %%
+# A frame for each 80 rows: the rows so far, and where each model draws the line.
+u, v = np.meshgrid(np.linspace(-1.8, 2.8, 80), np.linspace(-1.3, 1.8, 60))
+grid = np.column_stack([u.ravel(), v.ravel()])
+fig, axes = plt.subplots(1, 4, figsize=(10, 2.6), layout="constrained", sharey=True)
+
+
+def draw(k):
+    chunk = slice(80 * k, 80 * (k + 1))
+    seen = slice(0, chunk.stop)
+    for ax, (name, model) in zip(axes, models.items(), strict=True):
+        model.partial_fit(X[chunk], y[chunk])
+        f = model.decision_function(grid).reshape(u.shape)
+        ax.clear()
+        ax.contourf(u, v, f, levels=[-1e9, 0, 1e9], colors=["#dfe8f3", "#f6dfd8"])
+        for label, colour in ((0, "#3b6ea5"), (1, "#c8553d")):
+            at = y[seen] == label
+            ax.plot(*X[seen][at].T, ".", ms=2, color=colour)
+        ax.set(title=name, xticks=[], yticks=[], xlabel=f"{chunk.stop} rows")
+
+
+movie = FuncAnimation(fig, draw, frames=20, init_func=lambda: None, interval=400)
+plt.show()

@@ -1,0 +1,102 @@
+"""Hinges: each feature as it is, and bent at quantiles of the rows that fix the map.
+
+    x_j,   max(0, x_j − q_j1),   …,   max(0, x_j − q_jK)
+
+A weighted sum of them is any broken line with its breaks at the knots q, feature by feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.features.maps import Map, whole
+from counterpoise.features.quantiles import quantiles
+
+
+class Hinges(Map):
+    """Every feature, and hinges at its quantiles."""
+
+    def __init__(self, knots: int = 3) -> None:
+        self.knots = knots
+
+    @property
+    def text(self) -> str:
+        """The name of the map on the command line and in model files."""
+        return "hinges" if self.knots == 3 else f"hinges{self.knots}"
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        whole("knots", self.knots)
+
+    def count(self, inputs: int) -> int:
+        """Number of terms of a row of l features."""
+        return inputs * (1 + self.knots)
+
+    def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
+        """Terms of rows, given the knots."""
+        n, inputs = X.shape
+        result = np.empty((n, 1 + self.knots, inputs))
+        result[:, 0] = X
+        np.subtract(X[:, None], drawn, out=result[:, 1:])
+        np.maximum(result[:, 1:], 0.0, out=result[:, 1:])
+        return result.reshape(n, -1)
+
+    @property
+    def degree(self) -> int:
+        """Degree between two knots."""
+        return 1
+
+    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+        """Gradient of Σ_t G_t term_t, from the right at knots."""
+        parts = G.reshape(len(G), 1 + self.knots, -1)
+        result: Matrix = parts[:, 0] + (parts[:, 1:] * (X[:, None] >= drawn)).sum(axis=1)
+        return result
+
+    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+        """Contributions of each feature: what its own terms gain on the way."""
+        shape = -1, 1 + self.knots, way.shape[1]
+        gained = self.apply(start + way, drawn) - self.apply(start, drawn)
+        by_feature = np.einsum("nkj,qkj->nqj", gained.reshape(shape), W.reshape(shape))
+        return np.asarray(by_feature)
+
+    def turns(self, way: Matrix, drawn: Matrix) -> float:
+        """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
+        raise ValueError(f"{self.text} has no reasons with pooling; explain it without pooling")
+
+    def features_at(self, inputs: int) -> NDArray[np.intp] | None:
+        """The features come first."""
+        return np.arange(inputs)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the terms, given those of the features."""
+        bent = [f"{name} beyond knot {k}" for k in range(1, self.knots + 1) for name in names]
+        return [*names, *bent]
+
+    def places(self, at: NDArray[np.intp], inputs: int) -> NDArray[np.intp]:
+        """New place of each term when feature j becomes feature at[j] of l."""
+        return np.concatenate([k * inputs + at for k in range(1 + self.knots)])
+
+    @property
+    def draws(self) -> int:
+        """Knots of a feature."""
+        return int(self.knots)
+
+    def draw(self, inputs: int) -> Matrix:
+        """Knots where no rows are known: quantiles of a normal feature."""
+        return np.repeat(ndtri(self._shares())[:, None], inputs, axis=1)
+
+    def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
+        """Knots at the quantiles of rows, of shape (K, l)."""
+        return quantiles(X, weight, self._shares())
+
+    def draw_late(self, name: str, inputs: int) -> Matrix:
+        """Knots of a feature that was 0 before: none of them below that."""
+        return np.arange(float(self.knots))[:, None]
+
+    def _shares(self) -> Vector:
+        return np.arange(1, self.knots + 1) / (self.knots + 1)

@@ -1,0 +1,1 @@
+"""Moments kept by time and by segment: the model of any selection of rows, without the rows."""

@@ -1,0 +1,312 @@
+"""Rows into cells: what chunks hold, gathered by time, segment and class.
+
+Rows are gathered in batches whose ends depend on the rows alone, and a batch becomes moments of its
+cells, which are added to those in the file or taken away from them.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
+
+from counterpoise.arrays import Counts, Labels, Rows, Vector
+from counterpoise.encoding import cells as reading
+from counterpoise.errors import DataError, Remedy
+from counterpoise.exact.limits import require_light
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.removal import too_few_digits
+from counterpoise.exact.strangers import RemovalError
+from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.ledger import buckets
+from counterpoise.ledger.book import Book
+from counterpoise.ledger.packing import packed, unpacked
+from counterpoise.ledger.storage import File, Key, Row
+from counterpoise.streams import Chunk, Mark, Source
+
+BATCH_ROWS = 32 * CHUNK_ROWS
+BATCH_VALUES = 1 << 23  # numbers of a batch, about
+WIDE = 400  # features, of which rows stay sparse
+ROOM = math.sqrt(2e9 / 16.0)  # features that there is memory for
+
+
+@dataclass
+class Pending:
+    """Rows that were read, and are not in their cells yet."""
+
+    X: list[Rows] = field(default_factory=list)
+    y: list[Labels] = field(default_factory=list)
+    weight: list[Vector | None] = field(default_factory=list)
+    start: list[Counts] = field(default_factory=list)
+    stop: list[Counts] = field(default_factory=list)
+    segment: list[Counts] = field(default_factory=list)
+    rows: int = 0
+
+
+class Filler:
+    """Puts rows of one ledger into its cells, within a transaction of whoever calls."""
+
+    def __init__(self, file: File, book: Book) -> None:
+        self.file, self.book = file, book
+        self.encoding = book.encoding
+        self.notes: dict[str, str] = {}
+        self._segments = {segment: i for i, segment in enumerate(book.segments)}
+        self._labels = {label: i for i, label in enumerate(book.labels)}
+        self._pending = Pending()
+        self._threads = ThreadpoolController().select(user_api="blas")
+        self._kinds: dict[str, str] = {}
+        self._first = not book.labels
+
+    # Reading
+
+    def chunks(self, source: Source, after: Mark, until: int | None = None) -> Iterator[Chunk]:
+        """Chunks of an input after a mark."""
+        columns, settings = self.book.encoding.columns, self.book.settings
+        text = dict.fromkeys(settings.by, "text") | {settings.time: "time"}
+        self._kinds = columns.read({**columns.told, **text, **self.encoding.kinds})
+        return source.chunks(CHUNK_ROWS, after, self._kinds, columns.wanted, until)
+
+    def add(self, chunk: Chunk, learning: bool = True) -> int:
+        """Read the rows of a chunk; return how many are left out."""
+        settings, before = self.book.settings, self.encoding
+        named = {settings.time: "the time"} | dict.fromkeys(settings.by, "a segment")
+        for name, what in named.items():
+            if name not in (chunk.offered if chunk.table else chunk.columns):
+                raise DataError(
+                    f"{chunk.source} has no column {name!r}, {what} of each row",
+                    Remedy("correct the file"),
+                )
+        lacking = before.lacking(chunk)
+        encoded, self.encoding = before.learn(chunk, ROOM, lenient=True)
+        if not learning and (
+            len(self.encoding.features) > len(before.features) or before.labels is None
+        ):
+            strange = self.encoding.features[-1].name
+            raise DataError(f"{chunk.source}: feature {strange!r} was never learned; correct it")
+        self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
+        for name in lacking:
+            self.notes.setdefault(name, f"{chunk.source} has no column {name!r}: 0 in its rows")
+        kept, pending = encoded.kept, self._pending
+        start, stop = self._buckets(chunk, encoded.kept)
+        X = encoded.X
+        if sp.issparse(X) and X.shape[1] <= WIDE:
+            X = X.toarray()
+        pending.segment.append(self._codes(chunk, kept))
+        pending.start.append(start)
+        pending.stop.append(stop)
+        pending.X.append(X)
+        pending.y.append(encoded.y)
+        pending.weight.append(encoded.weight)
+        pending.rows += X.shape[0]
+        return int((~kept).sum())
+
+    @property
+    def full(self) -> bool:
+        """Whether there are rows enough for a batch."""
+        rows = self._pending.rows
+        return rows >= BATCH_ROWS or rows * max(len(self.encoding.features), 1) >= BATCH_VALUES
+
+    def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
+        """Where the buckets of the rows begin and end."""
+        settings, name = self.book.settings, self.book.settings.time
+        shape = self.book.encoding.columns.time_format
+        t = reading.seconds(chunk, name, (Remedy("correct it"),), shape)
+        bad = kept & ~(np.abs(t) < buckets.LATEST)
+        if bad.any():
+            row = int(bad.argmax())
+            if np.isnan(t[row]):
+                raise chunk.error(
+                    row, f"no value in column {name!r}, which says the time; fill it in, or leave "
+                    "the row out"
+                )  # fmt: skip
+            raise chunk.error(
+                row,
+                f"time {t[row]:g} in column {name!r} is beyond the year 9999; numbers are seconds "
+                "since 1970: divide milliseconds by 1000",
+            )
+        t = t[kept]
+        fine = settings.every in ("minute", "hour")
+        if self._first and fine and len(t) > 1 and not (t % buckets.DAY).any():
+            raise DataError(
+                f"{chunk.source}: column {name!r} holds days without a time of day, and buckets of "
+                f"one {settings.every} are finer than that",
+                Remedy("use {}", "every", "day"),
+            )
+        self._first = False
+        dropped = self.book.dropped
+        if dropped is not None and len(t) and t.min() < dropped:
+            row = int(np.flatnonzero(kept)[int(t.argmin())])
+            raise chunk.error(
+                row,
+                f"{buckets.text(t.min())} in column {name!r} is before {buckets.text(dropped)}, "
+                "until when everything was dropped; leave such rows out",
+            )
+        return buckets.rolled(t, settings.every, self.book.coarse)
+
+    def _codes(self, chunk: Chunk, kept: Any) -> Counts:
+        """Numbers of the segments of the rows."""
+        by, most = self.book.settings.by, self.book.settings.most
+        codes = np.zeros(chunk.rows, dtype=np.int64)
+        values: list[tuple[str | None, ...]] = [()]
+        for name in by:
+            coded = reading.texts(chunk, name).dictionary_encode()
+            mine = [*coded.dictionary.to_pylist(), None]
+            code = coded.indices.fill_null(len(mine) - 1).to_numpy(zero_copy_only=False)
+            found, codes = np.unique(codes * len(mine) + code, return_inverse=True)
+            values = [(*values[i // len(mine)], mine[i % len(mine)]) for i in found.tolist()]
+        codes = codes[kept]
+        numbers = np.zeros(len(values), dtype=np.int64)
+        for i in np.unique(codes).tolist():
+            if values[i] not in self._segments:
+                self._segments[values[i]] = len(self._segments)
+            numbers[i] = self._segments[values[i]]
+        for at, name in enumerate(by):
+            seen = {segment[at] for segment in self._segments}
+            if len(seen) > most:
+                raise DataError(
+                    f"{chunk.source}: column {name!r} has more than {most:,} values by row "
+                    f"{chunk.first + chunk.rows - 1}, each of them a segment",
+                    Remedy("make segments of another column", "by"),
+                    Remedy("allow more of them", "most"),
+                )
+        result: Counts = numbers[codes]
+        return result
+
+    # Writing
+
+    def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
+        """What was read as moments of each cell, with its end, its rows, and what it has so far."""
+        pending, self._pending = self._pending, Pending()
+        if not pending.rows:
+            return {}
+        d = len(self.encoding.features)
+        if not d:
+            raise DataError("no column is left to learn from")
+        X = _joined(pending.X, d)
+        y = np.concatenate(pending.y)
+        weight = None
+        if pending.weight[0] is not None:
+            weight = np.concatenate([np.asarray(one) for one in pending.weight])
+        found, codes = np.unique(y, return_inverse=True)
+        for label in found.tolist():
+            self._labels.setdefault(label, len(self._labels))
+        label = np.array([self._labels[one] for one in found.tolist()])[codes]
+        start, stop = np.concatenate(pending.start), np.concatenate(pending.stop)
+        segment = np.concatenate(pending.segment)
+        order = np.lexsort((label, segment, start))
+        keys = np.column_stack([start, segment, label])[order]
+        ends = np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1
+        labels, result = _array(self._labels), {}
+        for rows in np.split(order, ends):
+            key = Key(int(start[rows[0]]), int(segment[rows[0]]), int(label[rows[0]]))
+            mine = labels[key.label : key.label + 1]
+            known = self.file.cell(key)
+            anchor = None
+            if known is not None:
+                anchor = np.zeros(d)
+                anchor[: known.d] = np.frombuffer(known.data, count=known.d)
+            moments = Moments.of_groups(X, [rows], mine, weight, anchor=anchor)
+            if moments.n[0] > 0:
+                require_light(moments)
+                result[key] = (int(stop[rows[0]]), len(rows), moments, known)
+        return result
+
+    def flush(self) -> None:
+        """Add what was read to its cells."""
+        with self._threads.limit(limits=1):  # no bit depends on the number of cores
+            written = []
+            for key, (stop, rows, more, known) in self.grouped().items():
+                if known is not None:
+                    cell = self._cell(known)
+                    cell.follow(more)
+                    rows += known.rows
+                    require_light(cell)
+                else:
+                    cell = more
+                written.append(as_row(key, stop, rows, cell))
+        self.file.put_cells(written)
+
+    def remove(self) -> int:
+        """Take what was read away from its cells; return how many rows."""
+        written, gone, total = [], [], 0
+        names = [feature.name for feature in self.encoding.features]
+        with self._threads.limit(limits=1):
+            for key, (_, rows, less, known) in self.grouped().items():
+                if known is None or known.rows < rows:
+                    there = 0 if known is None else known.rows
+                    raise DataError(
+                        f"cannot forget {rows:,} rows of class {less.labels[0].item()!r} in the "
+                        f"bucket of {buckets.text(key.start)}: {there:,} were learned. Nothing was "
+                        "forgotten"
+                    )
+                left = removed(self._cell(known), less, names)
+                total += rows
+                if left.n[0] > 0 and known.rows > rows:
+                    written.append(as_row(key, known.stop, known.rows - rows, left))
+                else:
+                    gone.append(key)
+        self.file.put_cells(written)
+        for key in gone:
+            self.file.remove_cells("start = ? AND segment = ? AND label = ?", key)
+        return total
+
+    def _cell(self, row: Row) -> Moments:
+        label = _array(self._labels)[row.label : row.label + 1]
+        return read_cell(row, label, len(self.encoding.features))
+
+    def settle(self) -> None:
+        """Let the book have what was found."""
+        self.book.encoding = self.encoding
+        self.book.labels = list(self._labels)
+        self.book.segments = list(self._segments)
+
+
+def read_cell(row: Row, label: Labels, d: int) -> Moments:
+    """A cell as moments of d features."""
+    weight = (row.n, row.rest, row.lightest)
+    return unpacked(row.data, row.d, bool(row.removed), label, weight, d)
+
+
+def as_row(key: Key, stop: int, rows: int, cell: Moments) -> Row:
+    """A cell as it lies in the file."""
+    data, removed = packed(cell)
+    weight = float(cell.n[0]), float(cell.rest[0]), float(cell.lightest[0])
+    return Row(
+        key.start, stop, key.segment, key.label, rows, *weight,
+        len(cell.anchor), int(removed), zlib.crc32(data), data,
+    )  # fmt: skip
+
+
+def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
+    """A cell without some rows, if enough digits are left."""
+    try:
+        return cell.without(less)
+    except RemovalError as error:
+        if error.feature is None:
+            raise DataError(f"{error}. Nothing was forgotten") from None
+        raise DataError(too_few_digits(names[error.feature])) from None
+
+
+def _joined(parts: list[Rows], d: int) -> Rows:
+    """Rows that were read with fewer features at first, as one matrix."""
+    if any(sp.issparse(part) for part in parts):
+        wide = [sp.csr_array(part) for part in parts]
+        for part in wide:
+            part.resize((part.shape[0], d))
+        return sp.csr_array(sp.vstack(wide, format="csr"))
+    X = np.zeros((sum(len(part) for part in parts), d))
+    at = 0
+    for part in parts:
+        X[at : at + len(part), : part.shape[1]] = part
+        at += len(part)
+    return X
+
+
+def _array(labels: Mapping[Any, int]) -> Labels:
+    return np.array(list(labels))

@@ -1,0 +1,713 @@
+"""Ledger: moments by time and by segment, and the model of any selection of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterpoise import validate
+from counterpoise.arrays import Vector
+from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.shapes import only
+from counterpoise.exact.state import Plan, State
+from counterpoise.ledger import buckets, coarsening, filling, inputs
+from counterpoise.ledger.backtesting import Backtest, backtested
+from counterpoise.ledger.book import Book
+from counterpoise.ledger.comparing import Comparison, compared
+from counterpoise.ledger.drifting import Drift, drifted
+from counterpoise.ledger.filler import Filler
+from counterpoise.ledger.jackknife import Uncertainty, jackknifed
+from counterpoise.ledger.selection import Selection, selected
+from counterpoise.ledger.series import Series, series_of, series_of_sets
+from counterpoise.ledger.solving import Rule
+from counterpoise.ledger.stack import Stack
+from counterpoise.ledger.storage import File
+from counterpoise.streams import Mark
+
+CACHE = 1 << 29  # bytes of cells that are kept in memory
+WAIT = 10.0  # seconds for another writer
+COLUMNS = (
+    "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
+    "decimal", "time_format",
+)  # fmt: skip
+RULE = ("ridge", "class_weight", "costs", "scale", "fit_intercept", "penalize_intercept")
+REFUSED = {
+    "half_life": "counts rows; name the half-life of the selection, in days",
+    "features": "makes terms of rows, which a ledger does not keep",
+    "calibrate": "judges rows before they are learned, which a ledger does not keep",
+}
+
+
+class Ledger:
+    """Exact moments in cells of time and segment, in one file.
+
+    Open one with :meth:`open`. Every question about the past is a sum of cells: no row is read
+    again, and no row is kept.
+
+    Parameters
+    ----------
+    file : File
+        The file.
+    book : Book
+        What is in it besides the cells.
+    given : mapping
+        Settings that were named when it was opened.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    notes : list of str
+        What the last :meth:`learn` has noticed.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from counterpoise import Ledger
+    >>> frame = {
+    ...     "at": ["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"],
+    ...     "amount": [1.0, 9.0, 2.0, 8.0], "fraud": [0, 1, 0, 1],
+    ... }
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Ledger.open(os.path.join(folder.name, "l"), label="fraud", time="at") as ledger:
+    ...     ledger.learn(frame), ledger.learn(frame)
+    ...     ledger.model(since="2024-01-02").class_count_.tolist()
+    (4, 0)
+    [1.0, 1.0]
+    """
+
+    def __init__(self, file: File, book: Book, given: Mapping[str, Any]) -> None:
+        self.path = file.path
+        self.notes: list[str] = []
+        self._file, self._book, self._given = file, book, dict(given)
+        self._cached: tuple[int, Stack] | None = None
+        self._wait = WAIT
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        label: str | None = None,
+        time: str | None = None,
+        every: str | None = None,
+        by: str | Sequence[str] | None = None,
+        most: int | None = None,
+        wait: float = WAIT,
+        **columns: Any,
+    ) -> Ledger:
+        """Open a ledger, or begin one.
+
+        Settings of a ledger that exists need not be named; those that are must be as they were.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; it need not exist.
+        label : str
+            Column of the labels.
+        time : str
+            Column of the time: dates, times, or seconds since 1970. It is not a feature.
+        every : str, default="day"
+            Size of the buckets: "minute", "hour", "day", "week", "month", "quarter" or "year", in
+            UTC.
+        by : str or list of str, optional
+            Columns of which every combination of values is a segment. They are categories, and
+            features as well unless they are dropped.
+        most : int, default=1000
+            How many values such a column may have.
+        wait : float, default=10
+            Seconds to wait for another process that writes.
+        **columns : object
+            What else is wanted of the columns: ``weight``, ``drop``, ``keep``, ``numeric``,
+            ``categorical``, ``hashed``, ``seed``, ``missing``, ``classes``, ``decimal`` and
+            ``time_format``, as the options of ``counterpoise learn``.
+
+        Returns
+        -------
+        Ledger
+        """
+        given: dict[str, Any] = {"label": label, "time": time, "every": every, "most": most}
+        given["by"] = None if by is None else (by,) if isinstance(by, str) else tuple(by)
+        for name, value in columns.items():
+            if name not in COLUMNS:
+                raise TypeError(f"Ledger.open() got an unexpected keyword argument {name!r}")
+            listed = name in ("drop", "keep", "numeric", "categorical", "classes")
+            text = (value,) if isinstance(value, str) else value
+            given[name] = tuple(sorted(set(text))) if listed and value is not None else value
+        given = {name: value for name, value in given.items() if value is not None}
+        file = File(os.fspath(path))
+        new = file.new or _unsettled(file)
+        book = Book.begun(given, file.path) if new else _read(file, given)
+        result = cls(file, book, given)
+        result._wait = wait
+        return result
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Changing
+
+    def learn(self, data: Any, name: str | None = None, allow_overlap: bool = False) -> int:
+        """Learn rows that were not learned yet.
+
+        An input is known by its content: learning it again learns what is new at its end. A frame
+        is learned whole or not at all; files are written every million rows.
+
+        Parameters
+        ----------
+        data : path, list of paths, reader or data frame
+            A file as ``counterpoise learn`` takes it, what ``counterpoise.streams.source`` returns,
+            or a frame of pandas, polars or Arrow, a dict of columns, or a list of dicts.
+        name : str, optional
+            What to call a frame, or standard input. A frame with a name may come back with more
+            rows at its end; one without is known by all of its rows.
+        allow_overlap : bool, default=False
+            Learn an input that begins like another one.
+
+        Returns
+        -------
+        int
+            The number of new rows.
+        """
+        with self._alone():
+            found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+            every = filling.EVERY if os.path.isfile(found[0][0].path) else np.inf
+            new, self.notes = filling.learn(
+                self._file, self._book, found, every, allow_overlap=allow_overlap
+            )
+        return sum(new.values())
+
+    def forget(self, data: Any, name: str | None = None) -> int:
+        """Take rows back, as if they had never been learned.
+
+        Parameters
+        ----------
+        data : path, reader or data frame
+            As :meth:`learn` takes it. The record of an input that was learned goes with its rows.
+        name : str, optional
+            What a frame was called.
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        with self._alone():
+            found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+            return filling.forget(self._file, self._book, found)
+
+    def rollup(self, until: Any, every: str = "month") -> int:
+        """Merge old buckets into coarser ones; sums stay what they are.
+
+        Parameters
+        ----------
+        until : str, date, datetime or float
+            Coarse buckets that end by then are made.
+        every : str, default="month"
+            Their size.
+
+        Returns
+        -------
+        int
+            How many cells fewer there are.
+        """
+        with self._alone():
+            return coarsening.rollup(self._file, self._book, buckets.point(until, "until"), every)
+
+    def drop(self, until: Any) -> int:
+        """Drop old buckets, as if their rows had never been learned.
+
+        Parameters
+        ----------
+        until : str, date, datetime or float
+            Rows of times before this go; such rows are no longer learned.
+
+        Returns
+        -------
+        int
+            How many cells went.
+        """
+        with self._alone():
+            return coarsening.drop(self._file, self._book, buckets.point(until, "until"))
+
+    # Models
+
+    def model(
+        self,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        half_life: Any = None,
+        **options: Any,
+    ) -> BalancedRidgeClassifier:
+        """Model of a selection of rows, equal to one that learned just these.
+
+        Parameters
+        ----------
+        since, until : str, date, datetime or float, optional
+            From when, and until just before when.
+        where : dict, optional
+            Values of segment columns: a value, a list of values, or ``{"not": values}``.
+        without : str, or list of str and of pairs, optional
+            Buckets that are left out, by a time within each, or pairs of since and until.
+        half_life : float or str, optional
+            Days, or a text such as "12h" or "7d", in which a row fades to half its weight. Rows of
+            the latest bucket have their full weight.
+        **options : object
+            Parameters of :class:`~counterpoise.BalancedRidgeClassifier`, such as ``ridge``.
+
+        Returns
+        -------
+        BalancedRidgeClassifier
+            Its ``names_`` are the features, those that are not 0 in every row; ``selection_`` is
+            the selection. :meth:`encode` makes rows for it.
+        """
+        self._refresh()
+        chosen = selected(self._book, since, until, where, without, half_life)
+        return self._model(chosen, options)
+
+    def models(
+        self,
+        by: str | Sequence[str],
+        pool: float = 0.0,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        half_life: Any = None,
+        **options: Any,
+    ) -> dict[Any, BalancedRidgeClassifier]:
+        """One model for each segment.
+
+        Parameters
+        ----------
+        by : str or list of str
+            Columns of the segments.
+        pool : float, default=0
+            A fraction of the whole that each segment learns besides: every row of the selection
+            weighs so much, and those of the segment 1 more.
+        since, until, where, without, half_life
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`model`.
+
+        Returns
+        -------
+        dict
+            Models by value, or by tuples of values for several columns. Without ``pool`` segments
+            of one class are left out.
+        """
+        if isinstance(pool, bool) or not isinstance(pool, (int, float)) or not 0 <= pool < np.inf:
+            raise DataError((Setting("pool"), f" is {pool!r}, and must be a number from 0"))
+        self._refresh()
+        whole = selected(self._book, since, until, where, without, half_life)
+        names = (by,) if isinstance(by, str) else tuple(by)
+        at = [self._column(name) for name in names]
+        there = whole.segments(self._book)
+        found = dict.fromkeys(
+            tuple(segment[j] for j in at)
+            for segment, inside in zip(self._book.segments, there, strict=True)
+            if inside
+        )
+        stack = self._stack(whole)
+        everything = self._weights(stack, whole)
+        result = {}
+        for values in sorted(found, key=str):
+            mine = (*whole.where, *((n, (v,), False) for n, v in zip(names, values, strict=True)))
+            part = replace(whole, where=mine)
+            weights = [
+                own + pool * all_
+                for own, all_ in zip(
+                    self._weights(stack, part, everything), everything, strict=True
+                )
+            ]
+            moments = stack.moments(weights)
+            if (moments.n > 0).sum() >= 2:
+                key = values[0] if len(values) == 1 else values
+                result[key] = self._made(moments, part, options)
+        if not result:
+            raise DataError(f"no segment has rows of two classes: {whole.words()}")
+        return result
+
+    def encode(self, data: Any, model: BalancedRidgeClassifier | None = None) -> tuple[Any, Any]:
+        """Rows of a frame as the models of this ledger take them, and their labels.
+
+        Parameters
+        ----------
+        data : path, reader or data frame
+            As :meth:`learn` takes it, with the labels. Categories that were never learned are 0.
+        model : BalancedRidgeClassifier, optional
+            For which model; by default rows have all features of the ledger.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            The rows.
+        y : ndarray of shape (n,)
+            Their labels.
+        """
+        self._refresh()
+        encoding = self._book.encoding
+        rows, labels = [], []
+        for source, _ in inputs.opened(data, "the frame", self.path, encoding.columns.wanted):
+            filler = Filler(self._file, self._book)
+            for chunk in filler.chunks(source, Mark()):
+                optional = {feature.column for feature in encoding.features}
+                encoded = encoding.judge(chunk, None, optional)
+                X = encoded.X
+                rows.append(X if isinstance(X, np.ndarray) else X.toarray())
+                labels.append(encoded.y)
+        X, y = np.vstack(rows), np.concatenate(labels)
+        if model is not None:
+            names = {name: j for j, name in enumerate(self._book.names)}
+            X = X[:, [names[name] for name in model.names_]]
+        return X, y
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features so far."""
+        self._refresh()
+        return self._book.names
+
+    @property
+    def records(self) -> dict[str, int]:
+        """Rows that were read of each input."""
+        self._refresh()
+        return {name: record.mark.rows for name, record in self._book.records.items()}
+
+    # Questions
+
+    def compare(self, a: Mapping[str, Any], b: Mapping[str, Any], **options: Any) -> Comparison:
+        """Compare two selections.
+
+        Parameters
+        ----------
+        a, b : dict
+            Arguments of :meth:`model` that select rows, such as ``{"until": "2024-06-01"}``. Rows
+            do not fade here.
+        **options : object
+            Parameters of the models: ``ridge``, ``class_weight``, ``costs``, ``scale``,
+            ``fit_intercept`` and ``penalize_intercept``.
+
+        Returns
+        -------
+        Comparison
+            Counts, shifts of features with their tests, weights, and the exact loss and the
+            estimated G-mean of both models on both selections.
+        """
+        self._refresh()
+        rule = _rule(options)
+        pair, words = [], []
+        for name, given in (("a", a), ("b", b)):
+            if given.get("half_life") is not None:
+                raise DataError(
+                    (Setting(name), " has a half-life, and tests need rows of full weight"),
+                    Remedy("leave it out"),
+                )
+            chosen = selected(self._book, **given)
+            words.append(chosen.words())
+            stack = self._stack(chosen)
+            pair.append((stack, self._weights(stack, chosen)))
+        both = series_of_sets(pair)
+        if ((both.n > 0).sum(axis=1) < 2).any():
+            raise DataError(
+                "a selection has rows of one class, and two are needed to compare models: "
+                f"{' and '.join(words)}"
+            )
+        return compared(both, self._book.names, words[0], words[1], rule)
+
+    def backtest(
+        self,
+        train: int | Sequence[int | None] | None = 30,
+        test: int = 1,
+        half_life: Any = None,
+        ridge: Any = "shrinking",
+        features: Mapping[str, Sequence[str]] | None = None,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        **options: Any,
+    ) -> Backtest:
+        """Walk forward: models of the buckets before, on the buckets after.
+
+        Where several values are given, every combination is a setting. All are tested on the same
+        buckets: those after the longest training.
+
+        Parameters
+        ----------
+        train : int, None, or list of these, default=30
+            Buckets to learn before each test; None for all.
+        test : int, default=1
+            Buckets of a test; the next one begins after it.
+        half_life : float, str, None, or list of these, optional
+            In which rows fade, as of :meth:`model`.
+        ridge : float, "shrinking", or list of these, default="shrinking"
+            The ridge.
+        features : dict of str to list of str, optional
+            Subsets of the features by name; a column stands for all features made of it.
+        since, until, where, without
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`compare`.
+
+        Returns
+        -------
+        Backtest
+            Exact loss and estimated G-mean of each setting and test.
+        """
+        series = self._series(since, until, where, without)
+        rule = _rule(options)
+        names = self._book.names
+        return backtested(series, names, rule, train, test, half_life, ridge, features)
+
+    def drift(
+        self,
+        train: int = 30,
+        level: float = 0.01,
+        since: Any = None,
+        until: Any = None,
+        where: Mapping[str, Any] | None = None,
+        without: Any = None,
+        **options: Any,
+    ) -> Drift:
+        """How far each bucket is from what came before, with control limits.
+
+        Parameters
+        ----------
+        train : int, default=30
+            Buckets that the model of the loss has learned.
+        level : float, default=0.01
+            Probability of an alarm in a bucket, if nothing changes.
+        since, until, where, without
+            As of :meth:`model`.
+        **options : object
+            As of :meth:`compare`.
+
+        Returns
+        -------
+        Drift
+            Loss and its limits, and the shift of each feature and class, for each bucket.
+        """
+        series = self._series(since, until, where, without)
+        return drifted(series, self._book.names, _rule(options), train, level)
+
+    def uncertainty(
+        self, model: BalancedRidgeClassifier, X: ArrayLike | None = None
+    ) -> Uncertainty:
+        """Standard errors of a model of this ledger, by leaving out each bucket in turn.
+
+        Parameters
+        ----------
+        model : BalancedRidgeClassifier
+            What :meth:`model` has returned.
+        X : array-like of shape (n, d), optional
+            Rows whose scores are to have standard errors, as :meth:`encode` makes them.
+
+        Returns
+        -------
+        Uncertainty
+            Standard errors of weights, of scores, and of the estimated G-mean. Three or more
+            classes are taken each against the rest.
+        """
+        chosen = getattr(model, "selection_", None)
+        if not isinstance(chosen, Selection):
+            raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
+        self._refresh()
+        names = {name: j for j, name in enumerate(self._book.names)}
+        at = np.array([names[name] for name in model.names_], dtype=np.intp)
+        whole = replace(chosen, half_life=None)
+        stack = self._stack(whole)
+        inside = [w > 0 for w in self._weights(stack, whole)]
+        series = series_of(stack, inside).only(at)
+        weight = chosen.fading(series.start, int(series.start.max()))
+        options = {name: getattr(model, name) for name in RULE}
+        if model.ridge == "gcv":
+            options["ridge"] = model.ridge_
+        rows = None if X is None else validate.rows(model, X)
+        return jackknifed(series, weight, model.names_, _rule(options), rows)
+
+    # Inside
+
+    def _alone(self) -> Any:
+        return _Alone(self)
+
+    def _refresh(self) -> None:
+        """Read the book again if somebody has written since."""
+        if self._file.new:
+            return
+        with self._file.reading():
+            change = self._file.get("change")
+        if change is not None and change != self._book.change:
+            self._book = _read(self._file, self._given)
+
+    def _column(self, name: str) -> int:
+        if name not in self._book.settings.by:
+            known = ", ".join(map(repr, self._book.settings.by)) or "none"
+            raise DataError(
+                f"column {name!r} makes no segments; columns that do: {known}",
+                Remedy("begin a ledger that has it", "by", [*self._book.settings.by, name]),
+            )
+        return self._book.settings.by.index(name)
+
+    def _stack(self, chosen: Selection) -> Stack:
+        """Cells, all of them if they may stay in memory, else those of a selection."""
+        if self._file.new:
+            raise DataError(f"{self.path} has learned nothing yet")
+        book = self._book
+        if self._cached is not None and self._cached[0] == book.change:
+            return self._cached[1]
+        labels, d = book.label_array(), book.width
+        with self._file.reading():
+            if self._file.sizes()[1] <= CACHE:
+                stack = Stack.of(self._file.cells(), labels, d)
+                self._cached = book.change, stack
+                return stack
+            ends = (chosen.since, -(2**62)), (chosen.until, 2**62)
+            first, last = (end if given is None else given for given, end in ends)
+            rows = self._file.cells("stop > ? AND start < ?", (first, last))
+            inside = chosen.segments(book)
+            return Stack.of((row for row in rows if inside[row.segment]), labels, d)
+
+    def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
+        """Buckets of a selection, one after the other."""
+        self._refresh()
+        chosen = selected(self._book, since, until, where, without)
+        stack = self._stack(chosen)
+        return series_of(stack, [w > 0 for w in self._weights(stack, chosen)])
+
+    def _weights(
+        self, stack: Stack, chosen: Selection, faded: list[Vector] | None = None
+    ) -> list[Vector]:
+        """Weights of the cells of each class in a selection; those given, if they are in it."""
+        segments = chosen.segments(self._book)
+        inside = [chosen.chosen(p.start, p.stop, p.segment, segments) for p in stack.parts]
+        if not any(one.any() for one in inside):
+            raise DataError(f"no rows are in the selection: {chosen.words()}")
+        if faded is not None:
+            return [w * flags for w, flags in zip(faded, inside, strict=True)]
+        latest = max(
+            int(p.start[flags].max())
+            for p, flags in zip(stack.parts, inside, strict=True)
+            if flags.any()
+        )
+        return [
+            np.where(flags, chosen.fading(p.start, latest), 0.0)
+            for p, flags in zip(stack.parts, inside, strict=True)
+        ]
+
+    def _model(self, chosen: Selection, options: Mapping[str, Any]) -> BalancedRidgeClassifier:
+        stack = self._stack(chosen)
+        moments = stack.moments(self._weights(stack, chosen))
+        seen = moments.n > 0
+        if seen.sum() < 2:
+            one = moments.labels[seen][0].item()
+            raise DataError(
+                f"the selection has rows of one class, {one!r}, and two are needed: "
+                f"{chosen.words()}",
+                Remedy("choose more rows"),
+            )
+        return self._made(moments, chosen, options)
+
+    def _made(
+        self, moments: Moments, chosen: Selection, options: Mapping[str, Any]
+    ) -> BalancedRidgeClassifier:
+        """A model of moments, without features that are 0 in every row."""
+        require_options(options)
+        at = np.flatnonzero(moments.away[:, 0].any(axis=0))
+        seen = moments.labels[moments.n > 0]
+        state = State(Plan(), only(moments, at), seen[:0])
+        model = BalancedRidgeClassifier.with_state(state, **options)
+        model.check()
+        model.names_ = [self._book.names[j] for j in at]
+        model.selection_ = chosen
+        return model
+
+
+def _rule(options: Mapping[str, Any]) -> Rule:
+    """How many sets are solved at once."""
+    require_options(options)
+    strange = [name for name in options if name not in RULE]
+    if strange:
+        raise TypeError(f"unexpected keyword argument {strange[0]!r}")
+    rule = Rule(**options)
+    rule.check()
+    return rule
+
+
+def require_options(options: Mapping[str, Any]) -> None:
+    """Raise if a parameter of the classifier needs rows."""
+    for name, why in REFUSED.items():
+        if options.get(name):
+            raise DataError((Setting(name), f" {why}"), Remedy("leave it out"))
+    if options.get("scale") == "minmax":
+        raise DataError(
+            (Setting("scale", "minmax"), " needs extremes, which cannot be subtracted"),
+            Remedy("use {}", "scale", "standard"),
+        )
+
+
+class _Alone:
+    """Keeps other writers away from a ledger, and its book as it is in the file."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock: Any = None
+
+    def __enter__(self) -> None:
+        ledger = self._ledger
+        file = ledger._file
+        self._lock = file.alone(ledger._wait)
+        self._lock.__enter__()
+        try:
+            ledger._refresh()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def __exit__(self, *error: Any) -> None:
+        ledger = self._ledger
+        try:
+            if error[0] is not None:  # the book may know more than the file
+                file, given = ledger._file, ledger._given
+                if _unsettled(file):
+                    ledger._book = Book.begun(given, file.path)
+                else:
+                    ledger._book = _read(file, given)
+            elif not ledger._file.new:
+                ledger._file.settle()
+        finally:
+            self._lock.__exit__(*error)
+
+
+def _unsettled(file: File) -> bool:
+    """Whether a file was made, and nothing was ever written into it."""
+    with file.reading():
+        return file.get("settings") is None
+
+
+def _read(file: File, given: Mapping[str, Any]) -> Book:
+    """What is in a file besides the cells."""
+    try:
+        with file.reading():
+            return Book.read(file, given)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{file.path} is not a ledger, or is damaged ({error})",
+            Remedy("restore it from a copy, or learn the files anew"),
+        ) from None

@@ -1,0 +1,303 @@
+"""The file: cells, their columns, and what was learned from where, in one SQLite database.
+
+Everything that belongs together is written in one transaction, so that whoever is killed leaves the
+file before it or after it. Each cell has a checksum. One process writes at a time; it says so in
+the file, for those who wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from counterpoise.errors import DataError, Remedy
+from counterpoise.jobs.lock import BusyError, locked
+from counterpoise.ledger.packing import size_of
+
+MARK = 0x43504C47  # by which SQLite's header knows a ledger
+VERSION = 1
+SCHEMA = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE segments (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE inputs (name TEXT PRIMARY KEY, place INTEGER NOT NULL, value TEXT NOT NULL)",
+    "CREATE TABLE cells (start INTEGER NOT NULL, stop INTEGER NOT NULL, segment INTEGER NOT NULL, "
+    "label INTEGER NOT NULL, rows INTEGER NOT NULL, n REAL NOT NULL, rest REAL NOT NULL, "
+    "lightest REAL NOT NULL, d INTEGER NOT NULL, removed INTEGER NOT NULL, crc INTEGER NOT NULL, "
+    "data BLOB NOT NULL, PRIMARY KEY (start, segment, label))",
+)
+FIELDS = "start, stop, segment, label, rows, n, rest, lightest, d, removed, crc, data"
+DAMAGED = ("malformed", "not a database", "file is encrypted", "corrupt")
+
+
+class Key(NamedTuple):
+    """Which cell: where its bucket begins, its segment and its class."""
+
+    start: int
+    segment: int
+    label: int
+
+
+class Row(NamedTuple):
+    """A cell as it lies in the file."""
+
+    start: int
+    stop: int
+    segment: int
+    label: int
+    rows: int
+    n: float
+    rest: float
+    lightest: float
+    d: int
+    removed: int
+    crc: int
+    data: bytes
+
+    @property
+    def key(self) -> Key:
+        """Which one."""
+        return Key(self.start, self.segment, self.label)
+
+
+class File:
+    """A ledger's file. Nothing is read or written before it is asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
+        self.new = not os.path.exists(path) or os.path.getsize(path) == 0
+        self._connection: sqlite3.Connection | None = None
+        if not self.new:
+            self._require_ours()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def alone(self, wait: float) -> Iterator[None]:
+        """Keep other writers away; wait for them so many seconds, and then say who it is."""
+        end = time.monotonic() + wait
+        while True:
+            lock = locked(self.path)
+            try:
+                lock.__enter__()
+                break
+            except BusyError:
+                if time.monotonic() >= end:
+                    raise BusyError(
+                        f"{self.path} is being written by {self._writer()}; waited {wait:g} "
+                        "seconds; try again when it has ended"
+                    ) from None
+                time.sleep(0.05)
+        try:
+            self._make()
+            who = f"process {os.getpid()} on {socket.gethostname()}"
+            since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            with self.writing():
+                self.put("writer", {"who": who, "since": since})
+            yield
+        finally:
+            lock.__exit__(None, None, None)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """All that is written within this, or nothing."""
+        with self._told():
+            base = self._base()
+            base.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                base.execute("COMMIT")
+            except BaseException:
+                if base.in_transaction:
+                    base.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One state of the file, whoever writes meanwhile."""
+        with self._told():
+            base = self._base()
+            if base.in_transaction:
+                yield
+                return
+            base.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if base.in_transaction:
+                    base.execute("COMMIT")
+
+    # What is in it
+
+    def get(self, name: str) -> Any:
+        """A value of the ledger as a whole; None if it has none."""
+        found = self._base().execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def put(self, name: str, value: Any) -> None:
+        """Write a value of the ledger as a whole."""
+        text = json.dumps(value)
+        self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
+
+    def values(self, table: str) -> list[Any]:
+        """All labels, or all segments, in the order of their numbers."""
+        rows = self._base().execute(f"SELECT id, value FROM {table} ORDER BY id").fetchall()
+        if [number for number, _ in rows] != list(range(len(rows))):
+            raise self._damaged(f"its {table} are not numbered")
+        return [json.loads(value) for _, value in rows]
+
+    def append(self, table: str, first: int, values: Sequence[Any]) -> None:
+        """Write more labels or segments."""
+        rows = [(first + i, json.dumps(value)) for i, value in enumerate(values)]
+        self._base().executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+
+    def inputs(self) -> dict[str, Any]:
+        """What was learned from where."""
+        found = self._base().execute("SELECT name, value FROM inputs ORDER BY place").fetchall()
+        return {name: json.loads(value) for name, value in found}
+
+    def put_inputs(self, inputs: dict[str, Any]) -> None:
+        """Write what was learned from where."""
+        base = self._base()
+        base.execute("DELETE FROM inputs")
+        rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
+        base.executemany("INSERT INTO inputs VALUES (?, ?, ?)", rows)
+
+    def cells(self, where: str = "1", values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Cells, by class and then by time."""
+        query = f"SELECT {FIELDS} FROM cells WHERE {where} ORDER BY label, start, segment"
+        for found in self._base().execute(query, values):
+            row = Row(*found)
+            if (
+                len(row.data) != size_of(row.d, bool(row.removed))
+                or zlib.crc32(row.data) != row.crc
+            ):
+                raise self._damaged("a cell is not as it was written")
+            yield row
+
+    def cell(self, key: Key) -> Row | None:
+        """One cell, if it is there."""
+        return next(self.cells("start = ? AND segment = ? AND label = ?", key), None)
+
+    def sizes(self) -> tuple[int, int]:
+        """How many cells there are, and their bytes."""
+        count, size = (
+            self._base().execute("SELECT COUNT(*), SUM(LENGTH(data)) FROM cells").fetchone()
+        )
+        return int(count), int(size or 0)
+
+    def counted(self) -> list[tuple[int, int, int, int, int, float]]:
+        """Start, end, segment, class, rows and weight of every cell, by class and by time."""
+        query = (
+            "SELECT start, stop, segment, label, rows, n FROM cells ORDER BY label, start, segment"
+        )
+        return self._base().execute(query).fetchall()
+
+    def put_cells(self, rows: Sequence[Row]) -> None:
+        """Write cells."""
+        marks = ", ".join("?" * len(Row._fields))
+        self._base().executemany(f"INSERT OR REPLACE INTO cells ({FIELDS}) VALUES ({marks})", rows)
+
+    def remove_cells(self, where: str, values: Sequence[Any]) -> int:
+        """Remove cells, and return how many."""
+        return self._base().execute(f"DELETE FROM cells WHERE {where}", values).rowcount
+
+    def shrink(self) -> None:
+        """Give room that is free back to the disk."""
+        with self._told():
+            self._base().execute("VACUUM")
+
+    def settle(self) -> None:
+        """Move what was written from the log beside the file into the file, if nobody reads."""
+        with self._told():
+            self._base().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    # Inside
+
+    def _base(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = sqlite3.connect(
+                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA synchronous = FULL")
+        return self._connection
+
+    def _make(self) -> None:
+        """Make an empty ledger, unless somebody has done so meanwhile."""
+        with self._told():
+            base = self._base()
+            if base.execute("PRAGMA application_id").fetchone()[0] == MARK:
+                self.new = False
+                return
+            base.execute("PRAGMA journal_mode = WAL")
+            base.execute("BEGIN IMMEDIATE")
+            for table in SCHEMA:
+                base.execute(table)
+            base.execute(f"PRAGMA application_id = {MARK}")
+            base.execute(f"PRAGMA user_version = {VERSION}")
+            base.execute("COMMIT")
+            self.new = False
+
+    def _require_ours(self) -> None:
+        with self._told():
+            base = self._base()
+            mark = base.execute("PRAGMA application_id").fetchone()[0]
+            version = base.execute("PRAGMA user_version").fetchone()[0]
+            tables = base.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if mark != MARK and not tables:  # killed while it was made
+            self.new = True
+        elif mark != MARK:
+            raise DataError(f"{self.path} is not a ledger; name another file")
+        elif version != VERSION:
+            raise DataError(
+                f"{self.path} is a ledger of version {version}; this program reads version "
+                f"{VERSION}; use the program that wrote it"
+            )
+
+    def _writer(self) -> str:
+        try:
+            with self.reading():
+                found = self.get("writer")
+        except (sqlite3.Error, ValueError):
+            found = None
+        return f"{found['who']} since {found['since']}" if found else "another process"
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLite has to say, in our words."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            said = str(error)
+            if any(word in said for word in DAMAGED):
+                raise self._damaged(said) from None
+            if "full" in said:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from None
+            if "readonly" in said:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.path) from None
+            if "locked" in said:
+                raise BusyError(
+                    f"{self.path} is being written by {self._writer()}; try again when it has ended"
+                ) from None
+            raise OSError(errno.EIO, said, self.path) from None
+
+    def _damaged(self, why: str) -> DataError:
+        return DataError(
+            f"{self.path} is not a ledger, or is damaged ({why})",
+            Remedy("restore it from a copy, or learn the files anew"),
+        )

@@ -1,0 +1,33 @@
+"""Products of rows, by whichever loop is meant for their width: those that NumPy finds."""
+
+import numpy as np
+import pytest
+
+from counterpoise.exact.moments import Moments
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 31, 64, 95, 96, 97, 130])
+@pytest.mark.parametrize("n", [2, 5, 700])
+def test_scatters_are_those_of_centred_rows(n, d, weighted):
+    rng = np.random.default_rng(n + d)
+    X, y = rng.standard_normal((n, d)) + 5.0, np.arange(n) % 2
+    w = rng.integers(1, 5, n) / 2.0 if weighted else np.ones(n)
+    seen = Moments.of(X, y, w if weighted else None)
+    for k in range(2):
+        rows, weight = X[y == k], w[y == k]
+        mean = weight @ rows / weight.sum()
+        C = (rows - mean).T @ (weight[:, None] * (rows - mean))
+        # Rounding of so many products, on a scale of one deviation.
+        assert np.abs(seen.C[k] - C).max() <= 1e-12 * max(n, 10)
+        assert np.array_equal(seen.C[k], seen.C[k].T)
+        assert np.abs(seen.anchor + seen.mean[k] - mean).max() <= 1e-13 * max(n, 10)
+
+
+def test_rows_far_from_where_a_sample_of_them_is_are_centred_anew():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 20))
+    X[np.arange(4000) % 15 != 0] += 1e6  # every 15th row, which are those that are asked
+    seen = Moments.of(X, np.zeros(4000, dtype=int))
+    exact = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
+    assert np.abs(seen.C[0] - exact).max() <= 1e-12 * np.abs(exact).max()

@@ -1,0 +1,213 @@
+"""Reasons: contributions add up to the score, and are the integrated gradients they claim to be."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from samples import data_set, stream
+from sklearn.exceptions import NotFittedError
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
+from counterpoise.reasons import Reasons
+
+LOOKS = [
+    {},
+    {"pooling": 10.0},
+    {"features": "poly2"},
+    {"features": "interactions"},
+    {"features": "rm2"},
+    {"features": "rff:60"},
+    {"features": "rm2+rff:40,width=0.5/2.0"},
+    {"features": "hinges+ranks"},
+    {"features": "landmarks:40,width=0.2/2.0"},
+    {"features": "landmarks:20", "pooling": 5.0},
+]
+MORE_LOOKS = [
+    {"features": "poly3"},
+    {"features": "rm3"},
+    {"features": "interactions3"},
+    {"features": "poly2", "pooling": 5.0},
+    {"features": "rff:40,width=0.1", "pooling": 5.0},
+    {"features": "poly2+rff:20", "pooling": 5.0},
+    {"multi_class": "ovr"},
+    {"class_weight": None, "costs": {1: 3.0}, "fit_intercept": False},
+    {"class_weight": {0: 1.0, 1: 4.0}, "scale": None},
+    {"half_life": 50.0, "scale": "minmax"},
+]
+SETS = ["ionosphere", "pima-diabetes", "statlog-german", "sonar", "wdbc", "ozone-eight"]
+
+
+def name(look):
+    return " ".join(map(str, look.values())) or "linear"
+
+
+def assert_adds_up(model, X, tolerance=1e-9):
+    """To 1e-9 of the score, which is what was promised; rounding alone is a thousandth of that."""
+    score, reasons = model.decision_function(X), model.explain(X)
+    assert reasons.values.shape[:-1] == score.shape
+    np.testing.assert_allclose(reasons.score, score, rtol=tolerance, atol=tolerance)
+    return reasons
+
+
+@pytest.mark.parametrize("look", LOOKS + MORE_LOOKS, ids=name)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_contributions_add_up_to_the_score(look, classes):
+    X, y = stream(400, classes=classes)
+    X[:, 1] += 1e6
+    rows = X[:50].copy()
+    rows[0] *= 40.0  # beyond what a map lets through
+    assert_adds_up(BalancedRidgeClassifier(**look).fit(X, y), rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS, ids=name)
+@pytest.mark.parametrize("file", SETS)
+def test_contributions_add_up_on_every_row_of_six_sets(file, look):
+    X, y = data_set(file)
+    if look.get("features") == "poly2" and X.shape[1] > 40:
+        X = X[:, :40]  # 860 terms
+    assert_adds_up(BalancedRidgeClassifier(**look).fit(X, y), X)
+
+
+@pytest.mark.parametrize("look", LOOKS + MORE_LOOKS, ids=name)
+def test_contributions_are_integrated_gradients(look):
+    X, y = stream(400, d=3, classes=3)
+    model = BalancedRidgeClassifier(**look).fit(X, y)
+    x = X[5]
+    found = model.explain(x[None]).values[0]
+    # The same by brute force: differences of scores at many points of the line.
+    centre = centre_of(model, X, y)
+    line = centre + (np.arange(4000)[:, None] + 0.5) / 4000 * (x - centre)
+    for j in range(3):
+        # Small beside what scores vary over, and large beside their rounding.
+        step = np.zeros(3)
+        step[j] = 1e-5 * X[:, j].std()
+        slope = (model.decision_function(line + step) - model.decision_function(line - step)) / (
+            2 * step[j]
+        )
+        brute = (x - centre)[j] * slope.mean(axis=0)
+        # The midpoint rule errs by the square of its step, differences by rounding over theirs.
+        np.testing.assert_allclose(found[:, j], brute, atol=2e-4 * np.abs(found).max())
+
+
+def centre_of(model, X, y):
+    """The balanced centre of rows that all count the same, by its definition."""
+    fixed = model.features_
+    seen = X
+    if fixed is not None:
+        seen = fixed.mean + fixed.deviation * np.clip((X - fixed.mean) / fixed.deviation, -10, 10)
+        if model.features.startswith(("rff", "landmarks")):
+            return fixed.mean
+    labels, means, weight = np.unique(y), [], []
+    for label in labels:
+        mine = seen[y == label]
+        age = np.arange(len(mine))[::-1]
+        fade = np.ones(len(mine)) if model.half_life is None else 0.5 ** (age / model.half_life)
+        means.append(np.average(mine, axis=0, weights=fade))
+        weight.append((model.costs or {}).get(label, 1.0))
+        if model.class_weight != "balanced":
+            weight[-1] *= len(mine) * (model.class_weight or {}).get(label, 1.0)
+    return np.average(means, axis=0, weights=weight)
+
+
+@pytest.mark.parametrize("file", SETS[:3])
+def test_linear_contributions_are_weights_times_distances(file):
+    X, y = data_set(file)
+    model = BalancedRidgeClassifier().fit(X, y)
+    centre = np.mean([X[y == label].mean(axis=0) for label in model.classes_], axis=0)
+    reasons = model.explain(X)
+    np.testing.assert_allclose(reasons.values, model.coef_ * (X - centre), atol=1e-11)
+    np.testing.assert_allclose(reasons.base, model.decision_function(centre[None])[0], atol=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", SETS)
+def test_linear_contributions_are_those_of_shap(file):
+    shap = pytest.importorskip("shap")
+    X, y = data_set(file)
+    model = BalancedRidgeClassifier().fit(X, y)
+    means = np.array([X[y == label].mean(axis=0) for label in model.classes_])
+    background = shap.maskers.Independent(means)  # its mean is the balanced centre
+    theirs = shap.LinearExplainer((model.coef_[0], model.intercept_[0]), background)
+    np.testing.assert_allclose(model.explain(X).values, theirs.shap_values(X), atol=1e-9)
+
+
+def test_of_a_class_never_seen_there_is_nothing_to_say():
+    X, y = stream(60)
+    model = BalancedRidgeClassifier(pooling=10.0).partial_fit(X, y, classes=[0, 1, 2])
+    reasons = model.explain(X)
+    assert reasons.base[2] == -np.inf
+    assert not reasons.values[:, 2].any()
+    assert np.isfinite(reasons.values).all()
+    alone = BalancedRidgeClassifier(pooling=10.0).fit(X[y == 0], y[y == 0]).explain(X)
+    assert alone.base == np.inf
+    assert not alone.values.any()
+
+
+def test_all_faces_explain_and_take_what_they_predict():
+    import pandas as pd
+
+    X, y = stream(300)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = BalancedRidgeClassifier().fit(frame, y)
+    expected = assert_adds_up(model, frame)
+    assert expected.names == list("abcde")
+    risk = RiskClassifier(BalancedRidgeClassifier()).fit(frame, y).explain(frame)
+    np.testing.assert_array_equal(risk.values, expected.values)
+    chooser = ChoosingClassifier(candidates=("linear", "rm2", "pooling=10")).fit(frame, y)
+    assert assert_adds_up(chooser, frame).names == list("abcde")
+    sparse = BalancedRidgeClassifier().fit(sp.csr_array(X), y).explain(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.values, expected.values, atol=1e-12)
+
+
+@pytest.mark.parametrize("face", [BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier])
+def test_a_model_that_has_learned_nothing_has_no_reasons(face):
+    with pytest.raises(NotFittedError):
+        face().explain([[1.0]])
+    X, y = stream(300)
+    model = face().fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.explain(np.full((1, 5), np.nan))
+
+
+def test_reasons_are_grouped_and_ranked():
+    values = np.array([[1.0, -4.0, 2.0], [0.5, 0.0, -0.25]])
+    reasons = Reasons(values, np.float64(0.5), ["de", "amount", "fr"], np.array([0, 1]))
+    names, largest = reasons.top(2)
+    assert names.tolist() == [["amount", "fr"], ["de", "fr"]]
+    assert largest.tolist() == [[-4.0, 2.0], [0.5, -0.25]]
+    together = reasons.grouped(["country", "amount", "country"])
+    assert together.names == ["country", "amount"]
+    assert together.values.tolist() == [[3.0, -4.0], [0.25, 0.0]]
+    assert together.score.tolist() == reasons.score.tolist() == [-0.5, 0.75]
+    assert reasons.of(0).values.tolist() == (-values).tolist()
+    assert reasons[1].values.tolist() == values[1:].tolist()
+    assert "amount" in repr(reasons[0])
+    assert "2 rows" in repr(reasons)
+    with pytest.raises(ValueError, match="2 columns were given for 3 features"):
+        reasons.grouped(["a", "b"])
+
+
+def test_of_several_classes_the_winning_one_is_explained():
+    X, y = stream(300, classes=4)
+    reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
+    best = reasons.score.argmax(axis=1)
+    np.testing.assert_array_equal(reasons.decisive[7], reasons.values[7, best[7]])
+    np.testing.assert_array_equal(reasons.of(2).values, reasons.values[:, 2])
+    assert "4 classes" in repr(reasons)
+    assert "at the balanced centre" in repr(reasons[0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_plots_show_what_adds_up(classes):
+    pytest.importorskip("matplotlib")
+    X, y = stream(200, d=14, classes=classes)
+    reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
+    axes = reasons.plot(3, most=5).axes[0]
+    bars = axes.patches
+    assert len(bars) == 6
+    assert axes.get_yticklabels()[5].get_text() == "9 other columns"
+    end = bars[5].get_x() + bars[5].get_width()
+    best = reasons[3].score[0].max() if classes > 2 else reasons[3].score[0]
+    np.testing.assert_allclose(end, best, atol=1e-9)
+    shown = reasons.plot_overview(most=4).axes[0]
+    assert len(shown.patches) == 4 * (classes if classes > 2 else 1)

@@ -1,0 +1,301 @@
+"""The file: each row once, whatever happens; and one clear message for what cannot be."""
+
+import signal
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from beside import a_year
+from forks import PIPE
+
+from counterpoise import Ledger
+from counterpoise.jobs.lock import BusyError
+from counterpoise.ledger import filler, filling
+
+KEYS = {"label": "fraud", "time": "at", "by": "country"}
+
+
+def contents(path):
+    """All that a ledger holds, but for who wrote it and how often."""
+    with sqlite3.connect(path) as base:
+        tables = ("cells", "labels", "segments", "inputs", "meta")
+        found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
+    base.close()
+    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change")]
+    return found
+
+
+@pytest.fixture
+def table():
+    (made,), _ = a_year(days=30, rows=40)
+    return made
+
+
+@pytest.fixture
+def ledger(tmp_path, table):
+    with Ledger.open(tmp_path / "l", **KEYS) as opened:
+        opened.learn(table)
+        yield opened
+
+
+# Exactly once
+
+
+def test_an_input_is_learned_once_and_then_what_is_new(tmp_path, table):
+    path = tmp_path / "t.csv"
+    pa.csv.write_csv(table.slice(0, 700), path)
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        assert ledger.learn(path) == 700
+        assert ledger.learn(path) == 0
+        with path.open("ab") as file:
+            pa.csv.write_csv(table.slice(700), file, pa.csv.WriteOptions(include_header=False))
+        assert ledger.learn(str(path)) == len(table) - 700
+        path.rename(tmp_path / "renamed.csv")
+        assert ledger.learn(tmp_path / "renamed.csv") == 0
+        assert ledger.records == {"renamed.csv": len(table)}
+        assert ledger.model().class_count_.sum() == len(table)
+
+
+def test_a_frame_is_known_by_its_rows_or_by_its_name(tmp_path, table):
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        assert ledger.learn(table.slice(0, 500), name="today") == 500
+        assert ledger.learn(table, name="today") == len(table) - 500
+        assert ledger.learn(table.to_pandas(), name="today") == 0
+        with pytest.raises(ValueError, match="begins with the same rows as today"):
+            ledger.learn(table)
+        with pytest.raises(ValueError, match="today has changed"):
+            ledger.learn(table.slice(3), name="today")
+
+
+def test_frames_of_any_kind_are_the_same_rows(tmp_path, table):
+    polars = pytest.importorskip("polars")
+    found = []
+    for i, frame in enumerate((table, table.to_pandas(), polars.from_arrow(table))):
+        with Ledger.open(tmp_path / str(i), **KEYS) as ledger:
+            ledger.learn(frame, name="f")
+            found.append(ledger.model().coef_)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_a_ledger_that_exists_knows_its_settings(tmp_path, ledger, table):
+    with Ledger.open(tmp_path / "l") as again:
+        assert np.array_equal(again.model().coef_, ledger.model().coef_)
+        assert again.learn(table) == 0
+        more = table.set_column(0, "at", pa.array(table["at"].to_numpy() + np.timedelta64(30, "D")))
+        again.learn(more)
+    assert ledger.model().class_count_.sum() == 2 * len(table)  # it sees what others write
+    with pytest.raises(ValueError, match=r"every is month, but .* has day"):
+        Ledger.open(tmp_path / "l", every="month")
+
+
+DYING = """
+import os, signal, sys
+from counterpoise import Ledger
+from counterpoise.ledger import filler, filling
+from counterpoise.ledger.storage import File
+filler.BATCH_ROWS, filling.EVERY = 1, 8192
+name, count, what = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+before = getattr(File, name)
+def dying(self, *given):
+    global count
+    count -= 1
+    if count == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return before(self, *given)
+setattr(File, name, dying)
+with Ledger.open("l", label="fraud", time="at", by="country") as ledger:
+    if what == "learn":
+        ledger.learn("t.csv")
+    else:
+        ledger.rollup("2024-02-01", every="month")
+"""
+
+
+@pytest.mark.parametrize("point", ["put_cells 1", "put_cells 3", "put_inputs 2", "put 9"])
+def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
+    forks, tmp_path, point, monkeypatch
+):
+    monkeypatch.setattr(filler, "BATCH_ROWS", 1)
+    monkeypatch.setattr(filling, "EVERY", 8192)
+    (table,), _ = a_year(days=60, rows=400)
+    pa.csv.write_csv(table, tmp_path / "t.csv")
+    with Ledger.open(tmp_path / "whole", **KEYS) as ledger:
+        ledger.learn(tmp_path / "t.csv")
+    killed = forks.start(["-c", DYING, *point.split(), "learn"], cwd=tmp_path)
+    assert killed.wait() == -signal.SIGKILL
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        ledger.learn(tmp_path / "t.csv")
+    assert contents(tmp_path / "l") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("point", ["put_cells 1", "remove_cells 7", "put_inputs 1", "shrink 1"])
+def test_whoever_is_killed_while_merging_buckets_can_do_it_again(forks, tmp_path, table, point):
+    for name in ("l", "whole"):
+        with Ledger.open(tmp_path / name, **KEYS) as ledger:
+            ledger.learn(table)
+    with Ledger.open(tmp_path / "whole") as ledger:
+        ledger.rollup("2024-02-01")
+    killed = forks.start(["-c", DYING, *point.split(), "rollup"], cwd=tmp_path)
+    assert killed.wait() == -signal.SIGKILL
+    with Ledger.open(tmp_path / "l") as ledger:
+        ledger.rollup("2024-02-01")
+    assert contents(tmp_path / "l") == contents(tmp_path / "whole")
+
+
+# Bad input
+
+
+def changed(table, name, values):
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+def texts(table, row, value):
+    at = [str(one) for one in table["at"].to_pylist()]
+    at[row] = value
+    return changed(table, "at", at)
+
+
+BAD = {
+    "a time that is none": (lambda t: texts(t, 5, "soon"), "row 6: column 'at' holds 'soon'"),
+    "no time": (lambda t: texts(t, 5, None), "row 6: no value in column 'at', which says the time"),
+    "milliseconds": (
+        lambda t: changed(t, "at", t["at"].cast(pa.timestamp("ms")).cast("int64").to_numpy() * 1.0),
+        r"row 1: time 1.7.*e.12 in column 'at' is beyond the year 9999",
+    ),
+    "no column of time": (lambda t: t.drop_columns("at"), "has no column 'at', the time"),
+    "no segment": (lambda t: t.drop_columns("country"), "has no column 'country', a segment"),
+    "many segments": (
+        lambda t: changed(t, "country", [f"c{i}" for i in range(len(t))]),
+        "column 'country' has more than",
+    ),
+    "no number": (
+        lambda t: changed(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_rows_leave_a_ledger_as_it_was(ledger, table, tmp_path, what):
+    spoil, message = BAD[what]
+    before = contents(tmp_path / "l")
+    with pytest.raises(ValueError, match=message) as raised:
+        ledger.learn(spoil(table), name="bad", allow_overlap=True)
+    assert "\n" not in str(raised.value)
+    assert contents(tmp_path / "l") == before
+    assert ledger.learn(table) == 0
+    assert ledger.model().class_count_.sum() == len(table)
+
+
+def test_buckets_finer_than_the_data_are_refused(tmp_path):
+    frame = {"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}
+    hours = Ledger.open(tmp_path / "l", label="y", time="at", every="hour")
+    with hours, pytest.raises(ValueError, match='hour are finer than that; use every="day"'):
+        hours.learn(frame)
+    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+        assert ledger.learn(frame) == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"since": "2024-01-09", "until": "2024-01-05"}, "until is 2024-01-05, .* not after since"),
+        ({"since": "2030-01-01"}, "no rows are in the selection: since 2030-01-01"),
+        ({"since": "never"}, "is not a date or time like"),
+        ({"until": "2024-01-05 12:00"}, "is within the bucket from 2024-01-05 to 2024-01-06"),
+        ({"where": {"town": "x"}}, "column 'town' in where makes no segments"),
+        ({"where": {"country": "XX"}}, "no row has country 'XX'; there are DE, FR"),
+        ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
+        ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
+        ({"half_life": 0}, "which is no time to fade in"),
+        ({"scale": "minmax"}, "needs extremes"),
+        ({"features": "poly2"}, "makes terms of rows, which a ledger does not keep"),
+    ],
+)
+def test_a_selection_that_cannot_be_is_named(ledger, named, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        ledger.model(**named)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_selection_of_one_class_is_refused(tmp_path, table):
+    honest = table.filter(pa.compute.equal(table["fraud"], "ok"))
+    with Ledger.open(tmp_path / "l", **KEYS) as ledger:
+        ledger.learn(honest)
+        with pytest.raises(ValueError, match="rows of one class, 'ok', and two are needed"):
+            ledger.model()
+
+
+def test_a_file_that_is_no_ledger_is_refused(tmp_path, ledger):
+    ledger.close()
+    good = (tmp_path / "l").read_bytes()
+    (tmp_path / "text").write_text("at,country\n" * 100)
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)").connection.close()
+    (tmp_path / "cut").write_bytes(good[: len(good) // 2])
+    (tmp_path / "flipped").write_bytes(good)
+    at = good.rindex(np.float64(1.0).tobytes())
+    with (tmp_path / "flipped").open("r+b") as file:
+        file.seek(at)
+        file.write(np.float64(2.0).tobytes())
+    with (tmp_path / "later").open("wb") as file:
+        file.write(good)
+    base = sqlite3.connect(tmp_path / "later")
+    base.execute("PRAGMA user_version = 7")
+    base.close()
+    for name, message in {
+        "text": "is not a ledger, or is damaged",
+        "other": "is not a ledger; name another file",
+        "cut": "is not a ledger, or is damaged",
+        "flipped": "is damaged .a cell is not as it was written",
+        "later": "is a ledger of version 7; this program reads version 1",
+        "missing": "does not exist, and no column is named as the label",
+        ".": "is not a file but a folder",
+    }.items():
+        with pytest.raises(ValueError, match=message), Ledger.open(tmp_path / name) as bad:
+            bad.model()
+
+
+HOLDING = """
+import os
+from counterpoise import Ledger
+with Ledger.open("l") as ledger, ledger._file.alone(0):
+    os.write(1, b"held\\n")
+    os.read(0, 1)
+"""
+
+
+def test_the_second_writer_waits_and_then_says_who_holds_it(forks, tmp_path, ledger, table):
+    holder = forks.start(["-c", HOLDING], cwd=tmp_path, stdin=PIPE)
+    assert holder.stdout.readline() == b"held\n"
+    before = ledger.model().coef_  # looking needs no lock
+    second = Ledger.open(tmp_path / "l", wait=0.2)
+    with pytest.raises(BusyError, match=r"written by process \d+ on .* since 20.*waited 0.2"):
+        second.drop("2024-01-10")
+    second.close()
+    holder.stdin.close()
+    holder.wait()
+    assert np.array_equal(ledger.model().coef_, before)
+    with Ledger.open(tmp_path / "l", wait=60) as second:
+        assert second.drop("2024-01-10") > 0
+
+
+def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):
+    before = contents(tmp_path / "l")
+    ledger._file._base().execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full
+    more = changed(table, "at", table["at"].to_numpy() + np.timedelta64(300, "D"))
+    with pytest.raises(OSError, match="No space left on device"):
+        ledger.learn(more)
+    ledger._file._base().execute("PRAGMA max_page_count = 1000000")
+    assert contents(tmp_path / "l") == before
+    assert ledger.learn(more) == len(more)
+
+
+def test_time_is_no_feature_and_a_weight_counts(tmp_path, table):
+    weighted = table.append_column("w", pa.array(np.tile([1.0, 2.0], len(table))[: len(table)]))
+    with Ledger.open(tmp_path / "l", weight="w", drop=["country"], **KEYS) as ledger:
+        ledger.learn(weighted)
+        assert ledger.features == ["amount", "age", "night"]
+        assert ledger.model().class_count_.sum() == weighted["w"].to_numpy().sum()
+        assert sorted(ledger.models(by="country")) == ["DE", "FR", "NL", "US"]

@@ -1,0 +1,187 @@
+"""The model of any selection is the one that a fresh classifier learns from just those rows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from beside import DAY, Beside, a_year, same_weights
+from samples import data_set
+
+from counterpoise import Ledger
+from counterpoise.ledger.buckets import text
+
+
+@pytest.fixture(scope="module")
+def year(tmp_path_factory):
+    tables, beside = a_year(days=366, rows=30)
+    path = tmp_path_factory.mktemp("year") / "l"
+    with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
+        for table in tables:
+            ledger.learn(table)
+        yield ledger, beside
+
+
+def random_selection(rng, beside):
+    """Arguments of model(), and the weights of the rows that they mean."""
+    first, last = beside.day.min(), beside.day.max() + 1
+    span = int(rng.integers(20, last - first + 1))
+    begin = int(rng.integers(first, last - span + 1))
+    named, inside = {}, np.ones(len(beside.day), dtype=bool)
+    if rng.random() < 0.7:
+        named["since"] = text(begin * DAY)
+        inside &= beside.day >= begin
+    if rng.random() < 0.7:
+        named["until"] = text((begin + span) * DAY)
+        inside &= beside.day < begin + span
+    for name, values in beside.segment.items():
+        known = np.unique(values[inside]).tolist()
+        some = rng.choice(known, int(rng.integers(1, len(known) + 1)), replace=False).tolist()
+        way = rng.integers(0, 4)
+        if way == 0 and len(some) < len(known):
+            named["where"] = {name: {"not": some}}
+            inside &= ~np.isin(values, some)
+        elif way == 1:
+            named["where"] = {name: some}
+            inside &= np.isin(values, some)
+        elif way == 2:
+            named["where"] = {name: some[0]}
+            inside &= values == some[0]
+    if rng.random() < 0.4:
+        out = rng.choice(np.arange(begin, begin + span), 3).tolist()
+        named["without"] = [text(day * DAY) for day in out]
+        inside &= ~np.isin(beside.day, out)
+    weight = inside.astype(float)
+    if rng.random() < 0.5 and inside.any():
+        half_life = float(rng.uniform(3.0, 100.0))
+        named["half_life"] = half_life if rng.random() < 0.5 else f"{half_life!r}d"
+        age = beside.day[inside].max() - beside.day[inside]
+        weight[inside] = 2.0 ** (-age / half_life)
+    return named, weight
+
+
+def check_selections(ledger, beside, count, seed):
+    rng, checked = np.random.default_rng(seed), 0
+    while checked < count:
+        named, weight = random_selection(rng, beside)
+        if len(np.unique(beside.y[weight > 0])) < 2:
+            continue
+        options = {} if rng.random() < 0.7 else {"ridge": 0.1, "class_weight": None}
+        model = ledger.model(**named, **options)
+        fresh = beside.fresh(weight, **options)
+        assert model.classes_.tolist() == fresh.classes_.tolist()
+        # sums of at most 2**53 ones are exact; faded ones are not
+        assert np.allclose(model.class_count_, fresh.class_count_, rtol=1e-12, atol=0.0)
+        same_weights(model, beside.names, fresh, beside.X[weight > 0])
+        checked += 1
+
+
+@pytest.mark.slow
+def test_random_selections_of_payments_with_a_late_column_and_a_late_category(year):
+    check_selections(*year, count=200, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["spambase", "ijcnn1", "cod-rna"])
+def test_random_selections_of_public_sets_cut_into_buckets(name, tmp_path):
+    X, y = data_set(name)
+    X, y = X[:6000], y[:6000]
+    rng = np.random.default_rng(1)
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    day = np.sort(rng.integers(0, 90, len(y)))
+    at = (day * DAY + rng.integers(0, DAY, len(y))).astype("datetime64[s]")
+    table = pa.table({"at": at, "town": rng.choice(["a", "b", "c"], len(y)), **columns, "y": y})
+    beside = Beside([table], label="y", segments=("town",))
+    with Ledger.open(tmp_path / "l", label="y", time="at", by="town") as ledger:
+        ledger.learn(table)
+        check_selections(ledger, beside, count=60, seed=2)
+
+
+def test_rows_fade_by_their_age_in_days(year):
+    ledger, beside = year
+    model = ledger.model(half_life=7)
+    fresh = beside.fresh(2.0 ** (-(beside.day.max() - beside.day) / 7.0))
+    same_weights(model, beside.names, fresh, beside.X)
+    assert np.array_equal(ledger.model(half_life="1w").coef_, model.coef_)
+
+
+def test_each_segment_has_a_model_with_a_share_of_the_whole(year):
+    ledger, beside = year
+    models = ledger.models(by="country", pool=0.01)
+    assert sorted(models) == ["DE", "FR", "NL", "NO", "US"]
+    for country, model in models.items():
+        fresh = beside.fresh(0.01 + (beside.segment["country"] == country))
+        same_weights(model, beside.names, fresh, beside.X)
+    alone = ledger.models(by="country")["DE"]
+    assert np.allclose(alone.coef_, ledger.model(where={"country": "DE"}).coef_, rtol=1e-12)
+
+
+def test_a_model_can_go_on_learning_and_forgetting(year):
+    ledger, beside = year
+    model = ledger.model()
+    at = [beside.names.index(name) for name in model.names_]
+    rows = beside.day == beside.day.max()
+    model.forget(beside.X[rows][:, at], beside.y[rows])
+    same_weights(model, beside.names, beside.fresh(1.0 - rows), beside.X, 1e-9)
+
+
+def test_rows_of_a_frame_are_scored_as_the_model_learned_them(year):
+    ledger, beside = year
+    model = ledger.model(since="2024-07-01")
+    tables, _ = a_year(days=366, rows=30)
+    X, y = ledger.encode(tables[1], model)
+    fresh = beside.fresh((beside.day >= 19905).astype(float))
+    assert y.tolist() == beside.y[beside.day >= 19905].tolist()
+    wanted = fresh.decision_function(beside.X[beside.day >= 19905])
+    assert np.allclose(model.decision_function(X), wanted, atol=1e-10)
+
+
+def test_buckets_merged_and_then_selected_equal_those_selected_and_then_merged(tmp_path):
+    tables, beside = a_year(days=130, rows=20)
+    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+        ledger.learn(tables[0])
+        since = {"since": "2024-02-01", "where": {"country": ["DE", "FR"]}}
+        before, size = ledger.model(**since), (tmp_path / "l").stat().st_size
+        assert ledger.rollup("2024-04-15") > 0
+        after = ledger.model(**since)
+        assert (tmp_path / "l").stat().st_size < size / 2
+        assert np.allclose(after.coef_, before.coef_, rtol=0.0, atol=1e-12)
+        assert after.class_count_.tolist() == before.class_count_.tolist()
+        # April is not over by then: it still has days
+        ledger.model(since="2024-04-07")
+        with pytest.raises(ValueError, match="within the bucket from 2024-03-01 to 2024-04-01"):
+            ledger.model(since="2024-03-07")
+        # rows of a day that is within a month now go into the month
+        ledger.learn(tables[0].slice(0, 100), name="again", allow_overlap=True)
+        weight = np.ones(len(beside.y))
+        weight[:100] = 2.0
+        same_weights(ledger.model(), beside.names, beside.fresh(weight), beside.X)
+
+
+def test_what_is_dropped_was_never_learned(tmp_path):
+    tables, beside = a_year(days=60, rows=30)
+    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+        ledger.learn(tables[0])
+        assert ledger.drop("2024-02-01") > 0
+        late = beside.day >= 19754
+        same_weights(ledger.model(), beside.names, beside.fresh(late.astype(float)), beside.X)
+        assert ledger.model().class_count_.sum() == late.sum()
+        assert ledger.learn(tables[0]) == 0
+        with pytest.raises(ValueError, match=r"row 1: 2024-01-01.* is before 2024-02-01"):
+            ledger.learn(tables[0].slice(0, 10), name="again", allow_overlap=True)
+
+
+def test_what_is_forgotten_was_never_learned(tmp_path):
+    tables, beside = a_year(days=40, rows=50)
+    first, second = tables[0].slice(0, 900), tables[0].slice(900)
+    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+        ledger.learn(first)
+        ledger.learn(second)
+        assert ledger.forget(first) == 900
+        late = np.arange(len(beside.y)) >= 900
+        same_weights(ledger.model(), beside.names, beside.fresh(late.astype(float)), beside.X, 1e-9)
+        assert len(ledger.records) == 1
+        assert ledger.learn(first) == 900
+        same_weights(ledger.model(), beside.names, beside.fresh(np.ones(len(late))), beside.X, 1e-9)
+        before = ledger.model().coef_
+        with pytest.raises(ValueError, match=r"cannot forget .* rows of class"):
+            ledger.forget(pa.concat_tables([first, first, first]))
+        assert np.array_equal(ledger.model().coef_, before)

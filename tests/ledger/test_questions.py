@@ -1,0 +1,282 @@
+"""What is answered by sums alone is what the rows say."""
+
+import numpy as np
+import pytest
+from beside import DAY, a_year
+from scipy import stats
+
+from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise.ledger.comparing import together
+from counterpoise.ledger.demo import BEGIN, NORWAY, RELEASE, WAVE
+from counterpoise.ledger.solving import Rule, solved
+
+DAYS = 366
+
+
+@pytest.fixture(scope="module")
+def year(tmp_path_factory):
+    tables, beside = a_year(days=DAYS, rows=60)
+    path = tmp_path_factory.mktemp("year") / "l"
+    with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
+        for table in tables:
+            ledger.learn(table)
+        yield ledger, beside
+
+
+def loss_of(fresh, X, y):
+    """Mean over the classes of the mean squared difference from the targets."""
+    target = np.where(y == fresh.classes_[1], 1.0, -1.0)
+    squares = (target - fresh.decision_function(X)) ** 2
+    return np.mean([squares[y == label].mean() for label in fresh.classes_])
+
+
+def placed(names, beside):
+    return [beside.names.index(name) for name in names]
+
+
+# Loss
+
+
+def test_the_loss_is_that_of_the_rows(year):
+    ledger, beside = year
+    found = ledger.compare({"until": "2024-06-01"}, {"since": "2024-06-01"})
+    early = beside.day < 19875
+    models = [beside.fresh(flags.astype(float)) for flags in (early, ~early)]
+    for i, model in enumerate(models):
+        for j, rows in enumerate((early, ~early)):
+            wanted = loss_of(model, beside.X[rows], beside.y[rows])
+            assert abs(found.loss[i, j] - wanted) < 1e-9
+
+
+@pytest.mark.parametrize("options", [{}, {"ridge": 0.3, "class_weight": None, "scale": None},
+                                     {"fit_intercept": False}, {"penalize_intercept": False},
+                                     {"costs": {"fraud": 3.0}}])  # fmt: skip
+def test_sets_solved_at_once_are_solved_like_one(year, options):
+    ledger, beside = year
+    series = ledger._series(None, None, None, None)
+    W = np.zeros((2, len(series)))
+    W[0, 10:170], W[1] = 1.0, 0.5 ** (np.arange(len(series))[::-1] / 20)
+    lines = solved(series.summed(W), Rule(**options))
+    for w, coef, offset in zip(W, lines.coef, lines.offset, strict=True):
+        fresh = beside.fresh(w[beside.day - beside.day.min()], **options)
+        order = placed(ledger.features, beside)
+        unit = beside.X.std(axis=0)[order]
+        assert np.abs((coef[0] - fresh.coef_[0][order]) * unit).max() < 1e-9
+        constant = offset[0] - coef[0] @ series.anchor
+        centre = beside.X.mean(axis=0)
+        wanted = fresh.coef_[0] @ centre + fresh.intercept_[0]
+        assert abs(constant + coef[0] @ centre[order] - wanted) < 1e-9
+
+
+# Backtest
+
+
+def test_a_backtest_is_that_of_the_rows(year):
+    ledger, beside = year
+    found = ledger.backtest(
+        train=[30, 90], test=7, half_life=[None, 20], ridge=["shrinking", 0.5],
+        features={"all": ledger.features, "amounts": ["amount", "country"]}, since="2024-03-01",
+    )  # fmt: skip
+    assert len(found.settings) == 16
+    assert found.loss.shape == (16, len(found.start))
+    day = beside.day - beside.day.min()
+    begin = 60  # 1 March
+    for i in (0, 3, 7, 13):
+        way = found.settings[i]
+        for g in (0, 5, 20):
+            first = begin + 90 + 7 * g
+            assert found.start[g] == BEGIN + first * DAY
+            weight = ((day >= first - way.train) & (day < first)).astype(float)
+            if way.half_life is not None:
+                weight *= 2.0 ** (-(first - 1 - day) / way.half_life * (weight > 0))
+            X = beside.X
+            if way.features == "amounts":
+                some = [n for n in beside.names if n == "amount" or n.startswith("country")]
+                X = X[:, placed(some, beside)]
+            fresh = BalancedRidgeClassifier(ridge=way.ridge)
+            fresh.fit(X[weight > 0], beside.y[weight > 0], weight[weight > 0])
+            test = (day >= first) & (day < first + 7)
+            assert abs(found.loss[i, g] - loss_of(fresh, X[test], beside.y[test])) < 1e-9
+    assert found.best is found.settings[int(found.total[:, 0].argmin())]
+
+
+def test_the_estimated_g_mean_is_near_that_of_the_rows(year):
+    ledger, beside = year
+    found = ledger.compare({"until": "2024-04-01"}, {"since": "2024-04-01", "until": "2024-05-01"})
+    day = beside.day - beside.day.min()
+    fresh = beside.fresh((day < 91).astype(float))
+    test = (day >= 91) & (day < 121)
+    said = fresh.predict(beside.X[test])
+    recall = [(said == label)[beside.y[test] == label].mean() for label in fresh.classes_]
+    assert abs(found.g_mean[0, 1] - np.sqrt(np.prod(recall))) < 0.1  # an estimate
+
+
+# Comparing
+
+
+def test_tests_of_features_are_those_of_scipy(year):
+    ledger, beside = year
+    found = ledger.compare({"until": "2024-06-01"}, {"since": "2024-06-01"})
+    early = beside.day < 19875
+    raw = np.full(found.shift.shape, np.nan)
+    for k, label in enumerate(found.labels):
+        for j, name in enumerate(found.names):
+            column = beside.X[:, beside.names.index(name)]
+            one, two = column[early & (beside.y == label)], column[~early & (beside.y == label)]
+            raw[k, j] = stats.ttest_ind(one, two, equal_var=False).pvalue
+            pooled = np.sqrt(
+                (one.var() * len(one) + two.var() * len(two)) / (len(one) + len(two) - 2)
+            )
+            assert np.isclose(found.shift[k, j], (two.mean() - one.mean()) / pooled, rtol=1e-9)
+            if one.std() > 0:
+                assert np.isclose(found.spread[k, j], two.std() / one.std(), rtol=1e-9)
+    flat = np.sort(raw, axis=None)
+    holm = np.minimum(np.maximum.accumulate(flat * np.arange(len(flat), 0, -1)), 1.0)
+    assert np.allclose(np.sort(found.shift_p, axis=None), holm, rtol=1e-6, atol=1e-300)
+    assert found.count.sum() == len(beside.y)
+
+
+def learned(path, parts):
+    """A ledger of days, each with rows of class 0 and of class 1."""
+    ledger = Ledger.open(path, label="y", time="at")
+    for day, (common, rare) in enumerate(parts):
+        X, y = np.vstack([common, rare]), np.repeat([0, 1], [len(common), len(rare)])
+        at = np.full(len(y), day * DAY, dtype="datetime64[s]")
+        ledger.learn({"at": at, **{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y})
+    return ledger
+
+
+def test_hotelling_and_the_likelihood_ratio_are_their_formulas(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [(rng.standard_normal((300, 4)), rng.standard_normal((80, 4))) for _ in range(2)]
+    with learned(tmp_path / "l", parts) as ledger:
+        found = ledger.compare({"until": "1970-01-02"}, {"since": "1970-01-02"})
+    for k in (0, 1):
+        one, two = parts[0][k], parts[1][k]
+        n, m, p = len(one), len(two), 4
+        pooled = ((n - 1) * np.cov(one.T) + (m - 1) * np.cov(two.T)) / (n + m - 2)
+        delta = two.mean(axis=0) - one.mean(axis=0)
+        T2 = n * m / (n + m) * delta @ np.linalg.solve(pooled, delta)
+        assert np.isclose(found.together[k]["means"]["statistic"], T2)
+        M = (n + m - 2) * np.linalg.slogdet(pooled)[1]
+        M -= (n - 1) * np.linalg.slogdet(np.cov(one.T))[1]
+        M -= (m - 1) * np.linalg.slogdet(np.cov(two.T))[1]
+        c = (1 / (n - 1) + 1 / (m - 1) - 1 / (n + m - 2)) * (2 * p * p + 3 * p - 1)
+        M *= 1 - c / (6 * (p + 1))
+        assert np.isclose(found.together[k]["covariances"]["statistic"], M)
+        assert found.together[k]["covariances"]["df"] == 10
+
+
+@pytest.mark.slow
+def test_both_tests_reject_as_often_as_they_say():
+    """Under no change p values are uniform: 0.05 ± 3 deviations of 1,000 trials."""
+    rng, means, covariances = np.random.default_rng(3), [], []
+    for _ in range(1000):
+        one, two = rng.standard_normal((40, 4)), rng.standard_normal((30, 4))
+        S = np.stack([np.cov(X.T, bias=True) for X in (one, two)])
+        found = together(np.array([40.0, 30.0]), two.mean(axis=0) - one.mean(axis=0), S)
+        means.append(found["means"]["p"])
+        covariances.append(found["covariances"]["p"])
+    for p in (means, covariances):
+        share = np.mean(np.array(p) < 0.05)
+        assert abs(share - 0.05) < 3 * np.sqrt(0.05 * 0.95 / 1000)
+
+
+# Drift
+
+
+def test_drift_finds_the_wave_the_release_and_the_new_country(year):
+    ledger, _ = year
+    found = ledger.drift()
+    day = (found.start - BEGIN) // DAY
+    moved = {}
+    for g in np.flatnonzero(found.alarms):
+        for label, name, _ in found.moved(g, 100):
+            moved.setdefault((label, name), []).append(int(day[g]))
+    assert any(WAVE[0] <= at < WAVE[1] for at in moved["fraud", "amount"])
+    assert any(RELEASE <= at < RELEASE + 3 for at in moved["ok", "age"])
+    assert any(NORWAY <= at < NORWAY + 7 for at in moved["ok", "country=NO"])
+
+
+def test_limits_of_drift_keep_their_level(tmp_path):
+    """300 buckets in which nothing changes: at the level 0.05 fewer than 15 + 3 deviations."""
+    rng = np.random.default_rng(5)
+    mix = np.tril(np.random.default_rng(6).uniform(0.2, 1.0, (4, 4)))
+    parts = [(rng.standard_normal((60, 4)) @ mix, rng.standard_normal((12, 4)) @ mix + 0.5)
+             for _ in range(300)]  # fmt: skip
+    with learned(tmp_path / "l", parts) as ledger:
+        assert ledger.drift(level=0.05).alarms.sum() < 15 + 3 * np.sqrt(15)
+        assert not ledger.drift(level=1e-6).alarms.any()
+
+
+# Uncertainty
+
+
+def test_standard_errors_are_those_of_models_without_each_bucket(year):
+    ledger, beside = year
+    model = ledger.model(since="2024-08-01", until="2024-09-01", half_life=10)
+    X, _ = ledger.encode(a_year(days=190, rows=5)[0][0], model)
+    found = ledger.uncertainty(model, X)
+    assert np.allclose(found.coef, model.coef_, rtol=1e-9)
+    assert np.allclose(found.scores[:, 0], model.decision_function(X), rtol=1e-9)
+    first, last = 19936, 19967
+    coef, scores = [], []
+    at = placed(model.names_, beside)
+    for out in range(first, last):
+        inside = (beside.day >= first) & (beside.day < last) & (beside.day != out)
+        weight = np.where(inside, 2.0 ** (-(last - 1 - beside.day) / 10.0), 0.0)
+        fresh = BalancedRidgeClassifier().fit(
+            beside.X[inside][:, at], beside.y[inside], weight[inside]
+        )
+        coef.append(fresh.coef_[0])
+        scores.append(fresh.decision_function(X))
+    for errors, values in ((found.coef_error[0], coef), (found.scores_error[:, 0], scores)):
+        g = len(values)
+        assert np.allclose(errors, np.sqrt((g - 1) * (g - 1) / g * np.var(values, axis=0, ddof=1)))
+    assert 0.5 < found.g_mean < 1.0
+    assert 0.0 < found.g_mean_error < 0.1
+
+
+# Several classes
+
+
+def test_three_classes_have_models_losses_and_backtests(tmp_path):
+    rng = np.random.default_rng(8)
+    n = 4000
+    y = rng.choice(["a", "b", "c"], n, p=[0.8, 0.15, 0.05])
+    X = rng.standard_normal((n, 3)) + 1.5 * (y[:, None] == ["a", "b", "c"])
+    at = np.sort(rng.integers(0, 60 * DAY, n)).astype("datetime64[s]")
+    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+        ledger.learn({"at": at, "p": X[:, 0], "q": X[:, 1], "r": X[:, 2], "y": y})
+        fresh = BalancedRidgeClassifier().fit(X, y)
+        assert np.allclose(ledger.model().coef_, fresh.coef_, rtol=1e-10)
+        found = ledger.compare({"until": "1970-02-01"}, {"since": "1970-02-01"})
+        early = at < np.datetime64("1970-02-01")
+        model = BalancedRidgeClassifier(multi_class="ovr").fit(X[early], y[early])
+        f = model.decision_function(X[~early])
+        target = 2.0 * (y[~early, None] == model.classes_) - 1.0
+        squares = ((target - f) ** 2).mean(axis=1)
+        wanted = np.mean([squares[y[~early] == k].mean() for k in model.classes_])
+        assert abs(found.loss[0, 1] - wanted) < 1e-9
+        assert 0.4 < found.g_mean[0, 1] < 1.0
+        assert np.isfinite(ledger.backtest(train=[10, 20]).total).all()
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda x: x.backtest(train=0), "train is 0, and must be a whole number from 1"),
+        (lambda x: x.backtest(train=400), "there are 366 buckets, too few to learn 400"),
+        (lambda x: x.backtest(ridge="gcv"), "chooses anew for every set of buckets"),
+        (lambda x: x.backtest(features={"x": ["y"]}), "features names no feature in 'x'"),
+        (lambda x: x.drift(level=2.0), "level is 2.0, and must be between 0 and 0.5"),
+        (lambda x: x.drift(until="2024-01-05"), "there are 4 buckets, and charts need 12"),
+        (lambda x: x.compare({"half_life": 7}, {}), "a has a half-life, and tests need rows"),
+        (lambda x: x.uncertainty(BalancedRidgeClassifier()), "does not come from a ledger"),
+        (lambda x: x.models(by="town"), "column 'town' makes no segments"),
+        (lambda x: x.models(by="country", pool=-1), "pool is -1, and must be a number from 0"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_named(year, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(year[0])
