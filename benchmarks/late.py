@@ -33,7 +33,7 @@ def state(folder):
 
 
 def disturbed(folder, days, kills, rng):
-    """Learn day by day, killed so often, each time at a random moment; return how often it was, and had changed something."""
+    """Learn day by day, killed so often at random moments; how often, and after a change."""
     done, touched, longest = 0, 0, 1.0
     for day in range(days):
         wanted = (kills * (day + 1)) // days  # spread over the days
@@ -44,7 +44,7 @@ def disturbed(folder, days, kills, rng):
                 stderr=subprocess.DEVNULL,
             )  # fmt: skip
             if done < wanted:
-                end = begun + rng.uniform(0.2, 1.0) * longest
+                end = begun + rng.uniform(0.5, 1.0) * longest
                 while time.monotonic() < end and process.poll() is None:
                     time.sleep(0.002)
                 if process.poll() is None:
@@ -93,10 +93,11 @@ def main():
         "Late labels, killed on the way",
         report.machine("numpy", "pyarrow", "safetensors"),
         f"{options.days} daily files of {options.events:,} events each. Their labels come 1 to 9 "
-        "days late, in any order, and 3 % never. `learn day.csv --labels labels.csv --id payment` ran "
-        f"once a day, saving every 512 rows, and was killed by SIGKILL at {kills} random moments, "
-        f"{touched} of them after it had changed the model or the events that wait, each time to be "
-        "started again.",
+        "days late, in any order, and 3 % never. `learn day.csv --labels labels.csv --id payment` "
+        f"ran once a day, saving every 512 rows, and was killed by SIGKILL at {kills} random "
+        "moments, "
+        f"{touched} of them after it had changed the model or the events that wait, each time to "
+        "be started again.",
         f"- {learned_rows:,} labels came, and as many rows were learned: moments, calibration, "
         "features and scores of late rows are bit-identical to those of a model that learned the "
         "joined rows in the order in which their labels came.\n"

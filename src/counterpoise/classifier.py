@@ -68,8 +68,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         its label, None gives 1: then this is ordinary ridge regression on ±1, or RLS. Labels
         missing from the dict weigh 1.
     costs : dict, optional
-        Factors on the class weights by label, for mistakes that cost more. Labels missing from
-        it count 1; labels not yet seen are allowed.
+        Factors on the class weights by label. They multiply balance: with 5 a class counts five
+        times as much as all rows of another together. For what a mistake costs, decide by
+        :class:`~counterpoise.RiskClassifier` instead. Labels missing from it count 1; labels not
+        yet seen are allowed.
     scale : "standard", "minmax" or None, default="standard"
         Scaling of the features by everything seen so far, exact after the fact.
     fit_intercept : bool, default=True

@@ -518,7 +518,7 @@ def test_alerts(run):
         io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8", "--positive", "0").out)
     )
     assert (table["alert"] == (table["balanced_0"] >= 0.8)).all()
-    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--cost", "20").out))
+    table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--cost-miss", "20").out))
     assert (table["alert"] == (20 * table["stream_1"] >= 1 - table["stream_1"])).all()
     assert 0 < table["alert"].sum() < len(table)
 
@@ -767,7 +767,8 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["learn"], "Missing argument"),
+        (["learn"], "Missing option"),
+        (["learn", "-m", "x", "--label", "y"], "name the files to learn"),
         (["learn", "t.csv"], "Missing option"),
         (
             ["learn", "t.csv", "-m", "x"],
@@ -788,8 +789,8 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["predict", "no.safetensors", "t.csv"], "No such file"),
         (["predict", "t.csv", "t.csv"], "not a complete safetensors file"),
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
-        (["predict", "m", "t.csv", "--cost", "0"], "finite number above 0"),
-        (["predict", "m", "t.csv", "--cost", "5", "--threshold", "0.5"], "with --threshold"),
+        (["predict", "m", "t.csv", "--cost-miss", "0"], "finite number above 0"),
+        (["predict", "m", "t.csv", "--cost-miss", "5", "--threshold", "0.5"], "with --threshold"),
         (["fly"], "No such command"),
     ],
 )

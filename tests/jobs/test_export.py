@@ -16,7 +16,7 @@ import pytest
 from samples import data_set, stream
 from sklearn import datasets
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 from counterpoise.datasets import VARIABLE
 from counterpoise.jobs.export.onnx import graph
 from counterpoise.jobs.export.pipeline import fitted
@@ -43,6 +43,17 @@ def predictions(run, file):
     return table["predicted"].to_numpy(), table.filter(like="score").to_numpy()
 
 
+def assert_odds(run, file, found):
+    """Both probabilities, balanced and of the stream, as predict tells them.
+
+    Odds of e^50 are told by rounding alone: what is next to certain may differ by 1e-12.
+    """
+    table = pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
+    for kind, p in zip(("balanced_", "stream_"), found, strict=True):
+        told = table[[c for c in table.columns if c.startswith(kind)]].to_numpy()
+        np.testing.assert_allclose(p, told, rtol=1e-7, atol=1e-12)
+
+
 def onnx_outputs(frame):
     """Labels and scores of m.onnx; what is missing is NaN, or no text."""
     onnx.checker.check_model("m.onnx", full_check=True)
@@ -60,15 +71,16 @@ def onnx_outputs(frame):
             feed[name] = cells.astype(object).fillna("").astype(str).to_numpy(dtype=object)
         else:
             feed[name] = cells.to_numpy(dtype=float)
-    label, score = session.run(["label", "score"], feed)
-    assert score.dtype == np.float64
-    return label, score
+    label, score, *odds = session.run(["label", "score", "balanced", "stream"], feed)
+    assert {score.dtype, *(p.dtype for p in odds)} == {np.dtype(float)}
+    return label, score, odds
 
 
 def assert_onnx_agrees(run, file, frame=None):
     labels, scores = predictions(run, file)
     run("export", "m.st", "-o", "m.onnx")
-    label, score = onnx_outputs(pd.read_csv(file) if frame is None else frame)
+    label, score, odds = onnx_outputs(pd.read_csv(file) if frame is None else frame)
+    assert_odds(run, file, odds)
     kept = ~np.isnan(scores).any(axis=1)
     assert kept.any()
     np.testing.assert_array_equal(label[kept], labels[kept])
@@ -84,6 +96,36 @@ def assert_exports_agree(run, file):
     np.testing.assert_array_equal(pipeline.predict(frame), labels)
     found = pipeline.decision_function(frame).reshape(len(frame), -1)
     np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
+    assert_odds(run, file, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)])
+    assert_odds(run, file, by_hand(json.loads(run("export", "m.st").out)["probabilities"], scores))
+
+
+def by_hand(told, f):
+    """Both probabilities of scores, as the JSON says."""
+    g = np.hstack([-f / 2, f / 2]) if f.shape[1] == 1 else np.nan_to_num(f, neginf=0.0)
+    found = []
+    for kind in ("balanced", "stream"):
+        one = told[kind]
+        shift = np.array([-np.inf if v is None else v for v in one["shift"]])
+        z = one["slope"] * g + shift
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        p = (1 - told["silent"]) * p / p.sum(axis=1, keepdims=True)
+        found.append(p + told["silent"] * np.array(one["base"]))
+    if "curves" not in told:
+        return found
+    p = found[1]
+    q = np.zeros_like(p)
+    for k, curve in enumerate(told["curves"]):
+        rest = p[:, 1 - k] if p.shape[1] == 2 else p.sum(axis=1) - p[:, k]
+        with np.errstate(divide="ignore"):
+            logit = np.clip(np.log(p[:, k]) - np.log(np.maximum(rest, 0)), -50, 50)
+        at, z = np.array(curve["at"]), np.array(curve["z"])
+        beyond = np.minimum(logit - at[0], 0) + np.maximum(logit - at[-1], 0)
+        q[:, k] = 1 / (1 + np.exp(-(np.interp(logit, at, z) + told["flat"] * beyond)))
+    if p.shape[1] == 2:
+        q[:, 0] = 1 - q[:, 1]
+    found[1] = q / q.sum(axis=1, keepdims=True)
+    return found
 
 
 def bundled(name):
@@ -353,8 +395,10 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     assert (f[:, [0, 4]] == -np.inf).all()
     assert np.isfinite(f[:, 1:4]).all()
     Path("m.onnx").write_bytes(graph(stored))
-    label, score = onnx_outputs(table)
+    label, score, (balanced, stream) = onnx_outputs(table)
     np.testing.assert_array_equal(label, stored.model.predict(X))
+    np.testing.assert_allclose(balanced, stored.model.predict_proba(X), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(stream, stored.model.stream_proba(X), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(fitted(stored).predict(table), label)
     save("m.st", replace(stored, recent=None))  # which knows three classes
@@ -370,3 +414,26 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     assert all(row["score_9"] is None and row["balanced_9"] == 0.0 for row in rows)
     assert run("predict", "m.st", "one.csv").out.count("-inf") == 2 * len(table)
     json.loads(run("evaluate", "m.st", "one.csv", "--json").out, parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, ChoosingClassifier])
+def test_models_saved_from_python_export_too(run, kind, named):
+    X, y = stream(400, d=3, classes=3)
+    names = ["a", "b", "c"] if named else ["x0", "x1", "x2"]
+    frame = pd.DataFrame(X, columns=names)
+    model = kind().fit(frame if named else X, y)
+    model.save("p.safetensors")
+    run("export", "p.safetensors", "-o", "m.onnx")
+    run("export", "p.safetensors", "-o", "m.joblib")
+    assert json.loads(run("export", "p.safetensors").out)["features"][0]["name"] == names[0]
+    label, score, odds = onnx_outputs(frame)
+    pipeline = joblib.load("m.joblib")
+    given = frame if named else X
+    for found in (label, pipeline.predict(frame)):
+        np.testing.assert_array_equal(found, model.predict(given))
+    for found in (score, pipeline.decision_function(frame)):
+        np.testing.assert_allclose(found, model.decision_function(given), rtol=1e-9, atol=1e-9)
+    for p in (odds, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)]):
+        np.testing.assert_allclose(p[0], model.predict_proba(given), rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(p[1], model.stream_proba(given), rtol=1e-7, atol=1e-12)

@@ -15,6 +15,7 @@ import typer
 
 from counterpoise import __version__
 from counterpoise.cli import late, words
+from counterpoise.cli.check import check
 from counterpoise.cli.data import data
 from counterpoise.cli.evaluate import evaluate
 from counterpoise.cli.export import export
@@ -25,6 +26,7 @@ from counterpoise.cli.ledger import ledger
 from counterpoise.cli.merge import merge
 from counterpoise.cli.predict import predict
 from counterpoise.cli.race import race
+from counterpoise.cli.relabel import relabel
 from counterpoise.errors import DataError, Message
 from counterpoise.printable import printable
 
@@ -45,6 +47,8 @@ COMMANDS: dict[Callable[..., None], str] = {
     inspect: "Show what is in a model file.",
     merge: "Make one model of several.",
     forget: "Take the rows of files back, as if they had never been learned.",
+    relabel: "Learn rows with another label than before.",
+    check: "List every problem of files without learning.",
     export: "Export a model: JSON, ONNX or scikit-learn.",
 }
 for command, short in COMMANDS.items():

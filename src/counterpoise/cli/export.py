@@ -26,6 +26,8 @@ def export(
 ) -> None:
     """Export coefficients (JSON), an ONNX graph, or a fitted scikit-learn pipeline (joblib).
 
+    The model was learned in a shell or saved from Python. Every export has both probabilities.
+
     JSON goes to standard output by default. ONNX needs the extra: pip install 'counterpoise[onnx]'.
     A joblib file is code to whoever loads it: give it to those who trust you.
 
@@ -46,11 +48,11 @@ def export(
 
     from counterpoise.atomic import writing
     from counterpoise.cli.app import say
-    from counterpoise.jobs.file import stored_model
+    from counterpoise.jobs.export import exportable
     from counterpoise.jobs.store import require_learned
     from counterpoise.printable import finite
 
-    stored = require_learned(stored_model(model), model)
+    stored = require_learned(exportable(model), model)
     if kind == "json":
         from counterpoise.jobs.export.json import coefficients
 

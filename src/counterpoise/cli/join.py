@@ -118,7 +118,11 @@ def opened(
         source = open_source(path)
         key = events_key(path, learner.path, stdin_name)
         new = waiting.take(source, key, learner.chunk_rows, stop, check)
-        say(f"{source.name}: {new:,} new events" if new else f"{source.name}: no new events")
+        say(
+            f"{source.name}: {opt.counted(new, 'new event')}"
+            if new
+            else f"{source.name}: no new events"
+        )
         if source.left:
             say(f"{source.name}: the last line has no line end and is left for the next run")
     label = learner.encoding.columns.label
@@ -146,8 +150,8 @@ def closed(learner: Any, waiting: Any, inputs: list[tuple[Any, str]]) -> None:
 
     skipped = sum(source.skipped for source, _ in inputs)
     if skipped:
-        say(f"{skipped:,} labels of unknown events were left out")
+        say(f"labels of unknown events that were left out: {skipped:,}")
     if learner.model is not None:  # else nothing was saved
         waiting.settle(learner.records, learner.ever)
-    say(f"{len(waiting):,} events wait for their labels")
+    say(f"events that wait for their labels: {len(waiting):,}")
     waiting.close()

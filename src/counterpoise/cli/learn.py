@@ -67,7 +67,10 @@ def learn(
     ] = None,
     cost: Annotated[
         Names | None,
-        typer.Option(help="Factor on the weight of a class.", metavar="LABEL=FACTOR"),
+        typer.Option(
+            help="Factor on the balanced weight of a class; for prices see predict --cost-miss.",
+            metavar="LABEL=FACTOR",
+        ),
     ] = None,
     scale: Annotated[
         str | None, typer.Option(help="standard, minmax or none.", metavar="NAME")
@@ -186,7 +189,7 @@ def learn(
                 watch.before_save,
             )
         for source, key in inputs:
-            if key in new:
+            if key in new and (new[key] or not getattr(source, "skipped", 0)):
                 before = learner.formerly.get(key)
                 say(_told(source.name, new[key], learner.records.get(key), before))
                 if source.left:

@@ -116,21 +116,25 @@ class Calibration:
         """How the odds of each class should have been told."""
         return [Curve.fitted(*one) for one in zip(self.counts, self.sums, strict=True)]
 
+    def curves_of(self, labels: Labels) -> list[Curve | None]:
+        """The curve of each label; None of one that nobody has judged."""
+        slot = {label: k for k, label in enumerate(self.labels.tolist())}
+        found = [slot.get(label) for label in labels.tolist()]
+        return [None if k is None else self.curves[k] for k in found]
+
     def probabilities(self, p: Matrix, labels: Labels, seen: Flags) -> Matrix:
         """Probabilities p (n, c) of the exact link, as they should have been told."""
         if not self.rows or seen.sum() < 2:
             return p
-        slot = {label: k for k, label in enumerate(self.labels.tolist())}
-        found = [slot.get(label) for label in labels.tolist()]
+        curves = self.curves_of(labels)
         if len(labels) == 2:
             z = log_odds(p)[:, 1]
-            z = z if found[1] is None else self.curves[found[1]].of(z)
+            z = z if curves[1] is None else curves[1].of(z)
             return np.stack([logistic(-z), logistic(z)], axis=1)
         logit, result = log_odds(p), np.zeros_like(p)
         for k in np.flatnonzero(seen):
-            at = found[k]
-            z = logit[:, k]
-            result[:, k] = logistic(z if at is None else self.curves[at].of(z))
+            curve, z = curves[k], logit[:, k]
+            result[:, k] = logistic(z if curve is None else curve.of(z))
         result /= result.sum(axis=1, keepdims=True)
         return result
 

@@ -16,6 +16,7 @@ from counterpoise.exact.filling import Fill
 from counterpoise.jobs.store import (
     MOST_RECENT,
     TIMES,
+    Apart,
     Kept,
     M,
     Record,
@@ -54,6 +55,7 @@ def contents_of(stored: Stored) -> Contents:
             "starts": list(record.starts),
             "dropped": record.dropped,
             "times": record.times,
+            **({"gone": [list(one) for one in record.gone]} if record.gone else {}),
         }
         for key, record in stored.records.items()
     }
@@ -66,6 +68,8 @@ def contents_of(stored: Stored) -> Contents:
         "settled": stored.settled,
         "forgotten": stored.forgotten,
     }
+    if stored.apart != Apart():
+        stream["apart"] = {"rows": stored.apart.rows, "hashes": list(stored.apart.hashes)}
     if stored.window is not None:
         counts = [list(count) for count in stored.window.counts]
         stream["window"] = {"rows": stored.window.rows, "counts": counts}
@@ -141,7 +145,7 @@ def _stream(
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
-    require(set(stream) - {"window"} == wanted, "an unexpected stream")
+    require(set(stream) - {"window", "apart"} == wanted, "an unexpected stream")
     chunk_rows = stream["chunk_rows"]
     require(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
     named = set(contents.lists) - {"recent", "held"} == {"features"}
@@ -193,7 +197,8 @@ def _stream(
     require(
         type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
     )
-    held = _held(contents.lists.get("held"), len(features), records)
+    apart = _apart(stream["apart"]) if "apart" in stream else Apart()
+    held = _held(contents.lists.get("held"), len(features), records, apart)
     labels = [(type(label), label) for label in classes.tolist()]
     require(positive is None or (type(positive), positive) in labels, "an invalid positive class")
     recent = _recent(contents.lists.get("recent"), len(labels))
@@ -203,15 +208,28 @@ def _stream(
         types = {type(label) for count in window.counts for label in count[:2]}
         require(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
     return Kept(
-        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten
-    )
+        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten,
+        apart,
+    )  # fmt: skip
 
 
-def _held(plain: list[Any] | None, d: int, records: dict[str, Record]) -> Counts | None:
+def _apart(plain: dict[str, Any]) -> Apart:
+    """Rows apart from the inputs, checked."""
+    require(set(plain) == {"rows", "hashes"}, "an unexpected count of rows apart")
+    rows = plain["rows"]
+    require(type(rows) is int and abs(rows) < 2**63, "an invalid count of rows apart")
+    require(isinstance(plain["hashes"], list), "an invalid count of rows apart")
+    return Apart(rows, tuple(map(_text, plain["hashes"])))
+
+
+def _held(
+    plain: list[Any] | None, d: int, records: dict[str, Record], apart: Apart
+) -> Counts | None:
     """Rows that hold each feature, checked."""
     if plain is None:
         return None
     most = sum(record.mark.rows * record.times for record in records.values())
+    most += max(apart.rows, 0)
     good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
     require(good and most < 2**63, "impossible counts of its features")
     return np.array(plain, dtype=np.int64)
@@ -232,7 +250,7 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
 
 def _record(plain: dict[str, Any]) -> Record:
     wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
-    require(set(plain) == wanted, "an unexpected record of an input")
+    require(set(plain) - {"gone"} == wanted, "an unexpected record of an input")
     for name in ("rows", "size", "dropped", "times"):
         require(
             type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
@@ -242,7 +260,11 @@ def _record(plain: dict[str, Any]) -> Record:
     starts = plain["starts"]
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "an invalid record")
     require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
-    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"])
+    gone = tuple((start, stop) for start, stop in plain.get("gone", ()))
+    ends = [end for one in gone for end in one]
+    require(all(type(end) is int for end in ends), "an invalid record")
+    require(ends == sorted(set(ends)) and all(0 <= e <= mark.rows for e in ends), "invalid rows")
+    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"], gone)
 
 
 def _window(plain: dict[str, Any], rows: int) -> Window:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from counterpoise.arrays import Flags
 from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Words
@@ -35,6 +36,15 @@ class JoinedChunk(Chunk):
 
     origins: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
+
+    def only(self, rows: Flags) -> JoinedChunk:
+        """The rows that are meant, with the same mark."""
+        at = np.flatnonzero(rows).tolist()
+        origins = tuple(self.origins[i] for i in at)
+        places = tuple(self.places[i] for i in at)
+        part = super().only(rows)
+        assert isinstance(part, JoinedChunk)
+        return replace(part, origins=origins, places=places)
 
     def error(self, row: int, problem: Words, *remedies: Remedy) -> DataError:
         """Error about a row: it names the label and the event."""

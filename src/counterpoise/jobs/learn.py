@@ -31,7 +31,7 @@ from counterpoise.jobs.known import recognised, require_unknown
 from counterpoise.jobs.models import Model, taught, telling
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
-from counterpoise.jobs.store import Record, Stored, Window, input_key
+from counterpoise.jobs.store import Apart, Record, Stored, Window, input_key
 from counterpoise.streams import Chunk, DataError, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
@@ -83,6 +83,8 @@ class Learner:
         Learned rows that have a value for each feature; None if somebody has not counted.
     forgotten : int
         Rows that were read and forgotten since.
+    apart : Apart
+        Rows that were learned or taken back apart from the inputs.
     outlying : Outlying
         Values far from everything that was learned before them.
     notes : dict of Message
@@ -125,7 +127,7 @@ class Learner:
         self.settled = 0
         self.recent: Matrix | None = None
         self.held: Counts | None = np.zeros(0, dtype=np.int64)
-        self.forgotten = 0
+        self.forgotten, self.apart = 0, Apart()
         self.outlying = Outlying()
         self.formerly: dict[str, str] = {}
         self._classes: list[Any] = []
@@ -290,13 +292,14 @@ class Learner:
             self.window,
             self._all_held(),
             self.forgotten,
+            self.apart,
         )
 
     def take_up(self, stored: Stored) -> None:
         """Go on where a file left off."""
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window
-        self.held, self.forgotten = stored.held, stored.forgotten
+        self.held, self.forgotten, self.apart = stored.held, stored.forgotten, stored.apart
         self.positive, self.settled = stored.positive, stored.settled
         self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
 

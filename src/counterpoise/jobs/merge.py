@@ -20,6 +20,7 @@ from counterpoise.jobs.recent import together
 from counterpoise.jobs.store import (
     FRAMES,
     TIMES,
+    Apart,
     Record,
     Stored,
     input_key,
@@ -70,6 +71,7 @@ def merged(
         recent,
         held=_held(one, two, features),
         forgotten=one.forgotten + two.forgotten,
+        apart=Apart(one.apart.rows + two.apart.rows, one.apart.hashes + two.apart.hashes),
     )
 
 
@@ -176,6 +178,11 @@ def _united(
                 raise DataError(
                     f"{names[0]} and {names[1]} have learned different parts of {key}; learn "
                     "it to its end in both first"
+                )
+            if records[key].gone != record.gone:
+                raise DataError(
+                    f"{names[0]} and {names[1]} have forgotten different rows of {key}; forget the "
+                    "same in both first"
                 )
             times = records[key].times + record.times
             if times > TIMES:

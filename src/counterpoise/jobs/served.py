@@ -52,6 +52,7 @@ def labels_of(
     where: dict[str, str] = {}
     for source in sources:
         for chunk in source.chunks(ROWS, Mark(), {}, lambda _: True):
+            column_of(chunk, name, "id")
             column = label or only_other(chunk, name)
             column_of(chunk, column, "label")
             text = cells.texts(chunk, column)

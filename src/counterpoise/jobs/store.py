@@ -11,6 +11,7 @@ from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.cycles import VALUES
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
+from counterpoise.jobs.gone import Ranges, count
 from counterpoise.modelfile.learned import Learned
 from counterpoise.streams import DataError, Mark
 
@@ -37,17 +38,36 @@ class Record:
         Rows that were left out because values are missing.
     times : int
         How often its rows count: models that have both learned it may have been merged.
+    gone : tuple of (int, int)
+        Ranges of rows, counted from 0, that were taken back since.
     """
 
     mark: Mark = field(default_factory=Mark)
     starts: tuple[str, ...] = ()
     dropped: int = 0
     times: int = 1
+    gone: Ranges = ()
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
         """Return whether an input with these hashes of its first rows begins like this one."""
         both = min(len(starts), len(self.starts))
         return both > 0 and starts[both - 1] == self.starts[both - 1]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Rows that were learned or taken back apart from the inputs.
+
+    Attributes
+    ----------
+    rows : int
+        Those learned less those taken back.
+    hashes : tuple of str
+        Of what was taken back from pipes, so that it is not taken back twice.
+    """
+
+    rows: int = 0
+    hashes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,8 @@ class Kept(Generic[M]):
         Learned rows that have a value for each feature; None if somebody has not counted.
     forgotten : int
         Rows that were read and forgotten since.
+    apart : Apart
+        Rows that were learned or taken back apart from the inputs.
     """
 
     model: M
@@ -104,6 +126,7 @@ class Kept(Generic[M]):
     window: Window | None = None
     held: Counts | None = None
     forgotten: int = 0
+    apart: Apart = Apart()
 
 
 Stored: TypeAlias = Kept["Model"]  # to learn more
@@ -118,7 +141,10 @@ def sometimes(stored: Kept[Any]) -> frozenset[str]:
     if stored.held is None:
         return frozenset()
     records = stored.records.values()
-    rows = sum((record.mark.rows - record.dropped) * record.times for record in records)
+    rows = stored.apart.rows + sum(
+        (record.mark.rows - record.dropped - count(record.gone)) * record.times
+        for record in records
+    )
     there: dict[str, int] = {}
     for feature, held in zip(stored.encoding.features, stored.held.tolist(), strict=True):
         there[feature.column] = there.get(feature.column, 0) + held

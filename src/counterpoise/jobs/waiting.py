@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
+from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.ids import ids_of, twice
 from counterpoise.jobs.store import Record, input_key
@@ -152,10 +153,11 @@ class Waiting:
         rows: int,
         stop: Callable[[], bool],
         check: Callable[[Chunk], None],
+        only: Callable[[Chunk], Flags] | None = None,
     ) -> int:
         """Store what is new in an input, by chunks of so many rows, and return the number of rows.
 
-        ``check`` raises if rows of a chunk could not be learned.
+        ``check`` raises if rows of a chunk could not be learned; ``only`` says which ones to store.
         """
         key = self._renamed(source, key)
         new = 0
@@ -163,6 +165,8 @@ class Waiting:
         for chunk in source.chunks(rows, record.mark, {}, _every):
             if stop():
                 break
+            if only is not None:
+                chunk = chunk.only(only(chunk))
             ids = ids_of(chunk, self.id)
             self._require_alike(chunk)
             check(chunk)
@@ -374,6 +378,17 @@ class Waiting:
                     base.execute("UPDATE batches SET data = ? WHERE n = ?", (data, n))
             self._sweep()
         return gone
+
+    def ids(self) -> list[str]:
+        """Return all ids that are known, of events that wait or were learned."""
+        return [one for (one,) in self._base.execute("SELECT id FROM events ORDER BY id")]
+
+    def erase(self, ids: Iterable[str]) -> None:
+        """Forget that learned events had these ids."""
+        with self._base as base:
+            base.executemany(
+                "DELETE FROM events WHERE id = ? AND batch IS NULL", [(one,) for one in ids]
+            )
 
     def joined(self, key: str) -> bool:
         """Return whether rows of an input of labels were ever joined with events."""

@@ -103,6 +103,19 @@ class Chunk:
             entries=None if self.entries is None else self.entries[:rows],
         )
 
+    def only(self, rows: Flags) -> Chunk:
+        """The rows that are meant, with the same mark."""
+        if rows.all():
+            return self
+        mask = pa.array(rows)
+        return replace(
+            self,
+            rows=int(rows.sum()),
+            columns={name: column.filter(mask) for name, column in self.columns.items()},
+            absent={name: flags[rows] for name, flags in self.absent.items()},
+            entries=None if self.entries is None else self.entries[rows],
+        )
+
     def error(self, row: int, problem: Words, *remedies: Remedy) -> DataError:
         """Error about the row at a position of this chunk, counted from 0."""
         where = f"{self.source}, row {self.first + row}: "

@@ -7,15 +7,24 @@ the anchor of the model, a row amid those that it has learned:
     f_k(x) = offset_k − ‖(φ(x) − anchor − mean_k) root_k‖²/2
 
 About the origin they would lose digits where features are far from zero, such as time stamps.
+
+Every export knows both probabilities: under balanced classes, by which the label is decided, and
+under the stream's own frequencies, by which costs are.
 """
 
 from __future__ import annotations
 
-from counterpoise.encoding.columns import Feature
+from dataclasses import replace
+
+import counterpoise
+from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
+from counterpoise.jobs.file import KINDS, of_contents
 from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored
+from counterpoise.modelfile import container
 from counterpoise.streams import DataError
 
 
@@ -47,6 +56,29 @@ def require_known(stored: Stored, kinds: tuple[str, ...], what: str) -> None:
             Remedy("learn dates as seconds", "time", [strange[0].column]),
             Remedy("export the coefficients with {} instead", "to", "json"),
         )
+
+
+def exportable(path: str) -> Stored:
+    """Load a model file, learned in a shell or saved from Python: then its features are columns.
+
+    Features without names are x0, x1 and so on.
+    """
+    contents = container.load(path)
+    if contents.stream is not None or contents.kind not in KINDS:
+        return of_contents(contents, path)
+    model = container.believed(
+        path, lambda: getattr(counterpoise, contents.kind).from_contents(contents)
+    )
+    names = [f"x{j}" for j in range(model.n_features_in_)]
+    names = [str(name) for name in getattr(model, "feature_names_in_", names)]
+    features = tuple(Feature(name, "number") for name in names)
+    encoding = Encoding(Columns(""), dict.fromkeys(names, "number"), features)
+    return Stored(model, encoding, {}, 1)
+
+
+def unmapped(scores: Scores) -> Scores:
+    """Return scores as a function of the terms of the map, and their probabilities."""
+    return replace(scores, fixed=None)
 
 
 def deciding(stored: Stored) -> Scores:

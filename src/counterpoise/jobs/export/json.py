@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from counterpoise.exact.curve import FLAT
+from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear, Quadratic
 from counterpoise.jobs.export import blanks
 from counterpoise.jobs.models import answering
@@ -29,6 +31,7 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         quadratic model has ``quadratic`` in place of intercept and weights: an ``anchor``, and for
         each class that was seen its ``label``, ``mean``, ``root`` and ``offset``, so that its
         score is offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
+        ``probabilities`` says how scores become both kinds of them, see :func:`told`.
     """
     model = answering(stored)
     solution, fixed = model.scores_.solution, model.features_
@@ -62,12 +65,60 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         **found,
         "features": features,
         **mapped,
+        "probabilities": told(model.scores_),
         "columns": stored.encoding.kinds,
         "hashed": {
             "buckets": dict(stored.encoding.columns.hashed),
             "seed": stored.encoding.columns.seed,
         },
     }
+
+
+def told(scores: Scores) -> dict[str, Any]:
+    """How scores become probabilities, as JSON can hold it.
+
+    Parameters
+    ----------
+    scores : Scores
+        Scores of a model.
+
+    Returns
+    -------
+    dict
+        ``balanced`` and ``stream`` have a ``slope``, a ``shift`` and a ``base`` for each class.
+        With g the scores of the classes (of two, −f/2 and f/2), the probabilities are
+        (1 − silent) softmax(slope·g + shift) + silent·base. Those of the stream go on, where rows
+        were judged: ``curves`` has for each class the knots of a piecewise linear function of
+        l = log(p/(1 − p)), which has the slope ``flat`` beyond them. The logistic of its value is
+        the probability: of two classes that of the second, of more divided by the sum.
+    """
+    link, classes = scores.link, scores.classes
+    assert link is not None
+    seen = classes.seen
+    labels = classes.labels.tolist()
+    found: dict[str, Any] = {
+        "silent": link.silent,
+        "balanced": {
+            "slope": link.slopes[0],
+            "shift": [0.0 if one else None for one in seen.tolist()],
+            "base": (seen / seen.sum()).tolist(),
+        },
+        "stream": {
+            "slope": link.slopes[1],
+            "shift": [float(v) if one else None for v, one in zip(link.shift, seen, strict=True)],
+            "base": link.frequency.tolist(),
+        },
+    }
+    if scores.calibration is not None and scores.calibration.rows:
+        curves = scores.calibration.curves_of(classes.labels)
+        found["curves"] = [
+            None
+            if curve is None
+            else {"label": label, "at": curve.at.tolist(), "z": curve.z.tolist()}
+            for label, curve in zip(labels, curves, strict=True)
+        ]
+        found["flat"] = FLAT
+    return found
 
 
 def _densities(solution: Quadratic, labels: list[Any]) -> dict[str, Any]:

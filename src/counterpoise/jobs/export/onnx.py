@@ -32,6 +32,7 @@ from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPo
 from counterpoise.features.ranks import KNOTS, Ranks
 from counterpoise.features.union import Union
 from counterpoise.jobs.export import blanks, deciding, require_known
+from counterpoise.jobs.export.onnx_odds import probabilities
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
 from counterpoise.version import VERSION
@@ -54,8 +55,9 @@ def graph(stored: Stored) -> bytes:
     -------
     bytes
         The graph has one input a column, of shape (n, 1): doubles, NaN where missing, times in
-        seconds; or text, empty where missing. Its outputs are ``label`` of shape (n,) and
-        ``score`` of shape (n, 1) for two classes or (n, c). Metadata, as JSON: ``columns`` has the
+        seconds; or text, empty where missing. Its outputs are ``label`` of shape (n,), ``score`` of
+        shape (n, 1) for two classes or (n, c), and the probabilities ``balanced`` and ``stream`` of
+        shape (n, c). Metadata, as JSON: ``columns`` has the
         input of each column, ``classes`` the labels. A missing value that the model has not
         learned to deal with makes the scores of its row NaN.
     """
@@ -361,7 +363,7 @@ def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 
 
 def _decide(made: Graph, X: str, scores: Scores) -> None:
-    """Scores, and the label of the largest."""
+    """Scores, the label of the largest, and both probabilities."""
     classes, solution = scores.classes, scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
     near = made.node("Sub", X, made.constant(solution.anchor))
@@ -382,6 +384,7 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
     out = made.output("label", labels.dtype, ["n"])
     made.node("Gather", made.constant(labels), best, name=out)
+    probabilities(made, f, scores)
 
 
 def _quadratic(made: Graph, near: str, solution: Quadratic, out: str) -> str:

@@ -13,14 +13,33 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from counterpoise.arrays import Flags, Labels, Matrix
+from counterpoise.arrays import Labels, Matrix
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import flat, winners
-from counterpoise.exact.solution import Solution
+from counterpoise.exact.scores import Scores
 from counterpoise.features import FixedMap
-from counterpoise.jobs.export import deciding
+from counterpoise.jobs.export import deciding, unmapped
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
+
+
+class Exported(Pipeline):
+    """A pipeline that knows both probabilities."""
+
+    def stream_proba(self, X: Any) -> Matrix:
+        """Probabilities under the stream's own frequencies.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        p: Matrix = self[-1].stream_proba(self[:-1].transform(X))
+        return p
 
 
 class Scorer(ClassifierMixin, BaseEstimator):
@@ -28,23 +47,17 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    classes : ndarray of shape (c,)
-        The labels.
-    seen : ndarray of shape (c,)
-        Whether a label may be predicted.
-    solution : Linear or Quadratic
-        Scores as a function of the row.
+    scores : Scores
+        Scores as a function of the row, and their probabilities.
     """
 
-    def __init__(self, classes: Labels, seen: Flags, solution: Solution) -> None:
-        self.classes = classes
-        self.seen = seen
-        self.solution = solution
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
 
     @property
     def classes_(self) -> Labels:
         """The labels."""
-        return self.classes
+        return self.scores.classes.labels
 
     def fit(self, X: Any = None, y: Any = None) -> Scorer:
         """Do nothing: the scores are fixed.
@@ -86,11 +99,40 @@ class Scorer(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        labels: Labels = self.classes[winners(self._of(X), self.seen)]
+        classes = self.scores.classes
+        labels: Labels = classes.labels[winners(self._of(X), classes.seen)]
         return labels
 
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities under balanced classes, the largest of which is that of the label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.scores.probabilities(self._of(X), stream=False)
+
+    def stream_proba(self, X: Any) -> Matrix:
+        """Probabilities under the stream's own frequencies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.scores.probabilities(self._of(X), stream=True)
+
     def _of(self, X: Any) -> Matrix:
-        return self.solution.of(np.asarray(X, dtype=np.float64))
+        return self.scores.of(np.asarray(X, dtype=np.float64))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -150,6 +192,7 @@ def fitted(stored: Stored) -> Pipeline:
     Returns
     -------
     Pipeline
+        With ``predict``, ``decision_function``, ``predict_proba`` and ``stream_proba``.
     """
     try:
         import pandas as pd
@@ -178,5 +221,5 @@ def fitted(stored: Stored) -> Pipeline:
         order += at
     columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
-    scorer = Scorer(scores.classes.labels, scores.classes.seen, scores.solution)
-    return Pipeline([("columns", columns), ("map", step), ("classifier", scorer)])
+    scorer = Scorer(unmapped(scores))
+    return Exported([("columns", columns), ("map", step), ("classifier", scorer)])

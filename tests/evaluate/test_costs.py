@@ -1,0 +1,277 @@
+"""What decisions cost: thresholds, prices, alerts by price and by day, predictions as served."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterpoise import BalancedRidgeClassifier, RiskClassifier
+from counterpoise.evaluate.costs import cost_curve, pays
+from counterpoise.evaluate.reliability import reliability
+from counterpoise.jobs.alerts import Highest, PerDay
+
+LEARN = ["--label", "fraud", "--drop", "payment,when,price", "--model", "m"]
+
+
+def told(rows=200, seed=0, steps=20):
+    """Labels, probabilities with ties, and the price of each row."""
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, steps + 1, rows) / steps
+    return (rng.random(rows) < p).astype(int), p, rng.exponential(50.0, rows) + 1.0
+
+
+@given(st.integers(0, 1000), st.booleans(), st.sampled_from([1, 7, 200]))
+def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
+    y, p, price = told(rows, seed)
+    miss, alarm = (price if priced else 20.0), 3.0
+    curve = cost_curve(y, p, miss=miss, alarm=alarm)
+    assert curve.thresholds.tolist() == [np.inf, *sorted(set(p.tolist()), reverse=True)]
+    for t, cost, misses, alarms in zip(
+        curve.thresholds, curve.cost, curve.misses, curve.alarms, strict=True
+    ):
+        alert = p >= t
+        missed = (y == 1) & ~alert
+        assert (misses, alarms) == (missed.sum(), ((y == 0) & alert).sum())
+        bill = np.where(missed, miss, 0.0).sum() + alarm * alarms
+        assert cost == pytest.approx(bill, rel=1e-9, abs=1e-9)  # sums in another order
+        assert curve.at(float(t)) == cost
+    assert curve.least == curve.at(curve.best) == curve.cost.min()
+    assert curve.never == pytest.approx(np.where(y == 1, miss, 0.0).sum(), rel=1e-12)
+    assert curve.always == pytest.approx(alarm * (y == 0).sum(), abs=1e-9)
+
+
+def test_an_alert_pays_where_its_threshold_is_reached():
+    _, p, price = told(500)
+    for miss in (0.5, 20.0, price):
+        expected = p >= 2.0 / (2.0 + miss)
+        near = np.isclose(p, 2.0 / (2.0 + miss), rtol=1e-12)
+        np.testing.assert_array_equal(pays(p, miss, 2.0)[~near], expected[~near])
+
+
+def test_risk_classifiers_decide_as_alerts_do():
+    rng = np.random.default_rng(0)
+    y = (rng.random(3000) < 0.03).astype(int)
+    X = rng.standard_normal((3000, 2)) + 1.5 * y[:, None]
+    model = RiskClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: 20}).fit(X, y)
+    np.testing.assert_array_equal(
+        model.predict(X) == 1, pays(model.predict_proba(X)[:, 1], 20.0, 1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"miss": 0.0}, "miss must be a finite number above 0, but is 0"),
+        ({"miss": -1.0}, "miss must be a finite number above 0, but is -1"),
+        ({"miss": np.inf}, "miss must be a finite"),
+        ({"miss": 1.0, "alarm": 0.0}, "alarm must be a finite number above 0"),
+        ({"miss": [1.0, 2.0]}, "miss must be one number, or one of each of 3 rows"),
+        ({"miss": [1.0, -2.0, 1.0]}, "but is -2 in row 1"),
+        ({"miss": 1.0, "alarm": [1.0, 2.0, 3.0]}, "alarm must be one number"),
+    ],
+)
+def test_bad_prices(given, message):
+    with pytest.raises(ValueError, match=message):
+        cost_curve([0, 1, 0], [0.1, 0.2, 0.3], **given)
+
+
+def test_bad_probabilities():
+    with pytest.raises(ValueError, match="of one length"):
+        cost_curve([0, 1, 0], [0.1, 0.2], miss=1.0)
+    with pytest.raises(ValueError, match="row 1 is nan"):
+        cost_curve([0, 1], [0.1, np.nan], miss=1.0)
+
+
+def test_bins_of_reliability_hold_all_rows_and_their_shares():
+    rng = np.random.default_rng(0)
+    p = rng.random(5000) ** 4
+    mine = rng.random(5000) < p
+    found = reliability(mine, p)
+    assert found.rows.sum() == 5000
+    assert found.rows @ found.told == pytest.approx(p.sum())
+    assert found.rows @ found.share == pytest.approx(mine.sum())
+    assert (np.diff(found.told) > 0).all()
+    deviation = np.sqrt(found.told * (1 - found.told) / found.rows)
+    assert (np.abs(found.told - found.share) < 4 * deviation + 0.02).all()  # four standard errors
+
+
+def test_the_highest_are_a_share_of_the_recent():
+    values = np.random.default_rng(0).random(3000)
+    flags = Highest(0.1).among(values)
+    assert abs(flags[500:].mean() - 0.1) < 0.02
+    assert values[flags].min() > 0.7
+
+
+def test_alerts_per_day_never_exceed_and_are_nearly_all_spent():
+    rng = np.random.default_rng(0)
+    when = np.sort(rng.uniform(0, 30 * 86400.0, 20_000))
+    values = rng.random(20_000)
+    flags = PerDay(20, "when").among(values, when)
+    spent = np.bincount((when[flags] // 86400).astype(int), minlength=30)
+    assert spent.max() <= 20
+    assert spent[1:].mean() > 15  # those highest by the rate, less what days above it lose
+    assert values[flags].min() > 0.95
+
+
+# In a shell
+
+
+@pytest.fixture
+def payments(tmp_path):
+    """Payments with a price and a time."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    fraud = rng.random(n) < 0.05
+    frame = pd.DataFrame(
+        {
+            "payment": np.arange(n),
+            "amount": (rng.standard_normal(n) + 1.5 * fraud).round(4),
+            "price": rng.exponential(80.0, n).round(2) + 1,
+            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(n) * 600, unit="s"),
+            "fraud": np.where(fraud, "yes", "no"),
+        }
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return frame
+
+
+def test_alerts_by_price(run, payments):
+    run("learn", "t.csv", *LEARN)
+    run("predict", "m", "t.csv", "--cost-miss", 200, "--cost-alarm", 5, "-o", "a.csv")
+    found = pd.read_csv("a.csv")
+    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, 200.0, 5.0))
+    run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-alarm", 5, "-o", "b.csv")
+    found = pd.read_csv("b.csv")
+    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, payments.price, 5.0))
+    run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-miss", 9, "-o", "c.csv")
+    found = pd.read_csv("c.csv")
+    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, payments.price + 9, 1.0))
+    run("predict", "m", "t.csv", "--alerts-per-day", 4, "--time-column", "when", "-o", "d.csv")
+    spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
+    assert spent.max() == 4
+    assert spent.sum() > 30
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cost-miss", "0"], "must be a finite number above 0, not 0"),
+        (["--cost-miss", "-3"], "must be a finite number above 0, not -3"),
+        (["--cost-miss", "5", "--cost-alarm", "0"], "must be a finite number above 0, not 0"),
+        (["--cost-alarm", "5"], "say what a miss costs too"),
+        (["--cost-miss", "5", "--alert-rate", "0.1"], "cannot be combined"),
+        (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
+        (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' holds 'no', which is not"),
+        (["--alerts-per-day", "0"], "must be 1 or more"),
+        (["--alerts-per-day", "3"], "name the column of times with --time-column"),
+        (["--alerts-per-day", "3", "--time-column", "at"], "no column 'at', named by --time-col"),
+        (["--alerts-per-day", "3", "--time-column", "fraud"], "row 1: column 'fraud' holds 'no'"),
+        (["--time-column", "when"], "is for --alerts-per-day"),
+    ],
+)  # fmt: skip
+def test_bad_prices_in_a_shell(run, payments, tmp_path, options, message):
+    run("learn", "t.csv", *LEARN)
+    before = (tmp_path / "m").read_bytes()
+    assert message in run("predict", "m", "t.csv", *options, code=2).err
+    assert (tmp_path / "m").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("0", "a miss costs 0 by column 'price', and must cost a finite number above 0; correct"),
+        ("-5", "a miss costs -5 by column 'price'"),
+        ("", "no value in column 'price', named by --cost-miss-column"),
+        ("much", "column 'price' holds 'much', which is not a number"),
+    ],
+)  # fmt: skip
+def test_bad_cells_of_prices(run, payments, cell, message):
+    run("learn", "t.csv", *LEARN)
+    frame = payments.astype({"price": object})
+    frame.loc[16, "price"] = cell
+    frame.to_csv("bad.csv", index=False)
+    for command in (["predict", "m", "bad.csv"], ["evaluate", "m", "bad.csv"]):
+        told = run(*command, "--cost-miss-column", "price", code=2).err
+        assert "bad.csv, row 17: " in told
+        assert message in told
+
+
+def test_evaluate_says_what_decisions_have_cost(run, payments):
+    run("learn", "t.csv", *LEARN)
+    run("predict", "m", "t.csv", "-o", "p.csv")
+    p = pd.read_csv("p.csv").stream_yes.to_numpy()
+    for more, miss in (
+        (["--cost-miss", 200], 200.0),
+        (["--cost-miss-column", "price"], payments.price),
+    ):
+        costs = ["--cost-alarm", 5, *more]
+        found = json.loads(run("evaluate", "m", "t.csv", *costs, "--json").out)["costs"]
+        curve = cost_curve(payments.fraud, p, miss=miss, alarm=5.0, positive="yes")
+        alert, fraud = pays(p, miss, 5.0), payments.fraud == "yes"
+        bill = np.where(fraud & ~alert, miss, 0.0).sum() + 5.0 * (~fraud & alert).sum()
+        assert found["cost"] == pytest.approx(bill)
+        assert found["best"] == pytest.approx(curve.least)
+        assert found["never"] == pytest.approx(curve.never)
+    page = "r.html"
+    assert "cost by price" in run("evaluate", "m", "t.csv", *costs, "--report", page).out
+    text = open(page).read()  # noqa: SIM115
+    assert "What each threshold would have cost" in text
+    assert "Do the probabilities hold?" in text
+
+
+# Predictions as they were served
+
+
+@pytest.fixture
+def served(run, payments):
+    """Predictions with alerts, and labels of 1,500 of them, in another order."""
+    run("learn", "t.csv", *LEARN)
+    run("predict", "m", "t.csv", "--id", "payment,price", "--cost-miss", 100, "-o", "scored.csv")
+    labels = payments[["payment", "fraud"]].sample(1500, random_state=0)
+    labels.to_csv("labels.csv", index=False)
+    return labels
+
+
+SERVED = ["evaluate", "--predictions", "scored.csv", "--labels", "labels.csv", "--id", "payment"]
+
+
+def test_served_predictions_are_judged_as_they_were(run, served, payments):
+    told = run(*SERVED, "--json", "--cost-miss", 100)
+    assert "500 predictions have no label yet" in told.err
+    found = json.loads(told.out)
+    rows = served.sort_index().index
+    payments.loc[rows].to_csv("some.csv", index=False)
+    plain = run("evaluate", "m", "some.csv", "--json", "--cost-miss", 100).out
+    assert found == json.loads(plain)
+    # The model may change; what was served stays.
+    scored = pd.read_csv("scored.csv")
+    scored["alert"] = False
+    scored.to_csv("scored.csv", index=False)
+    costs = json.loads(run(*SERVED, "--json", "--cost-miss-column", "price").out)["costs"]
+    assert costs["cost"] == costs["never"] > 0
+    assert run(*SERVED, "--report", "r.html").err.count("report: r.html") == 1
+
+
+def test_bad_predictions_and_labels(run, served, tmp_path):
+    whole = (tmp_path / "labels.csv").read_text(), (tmp_path / "scored.csv").read_text()
+    first = whole[0].splitlines()[1]
+    bad = {
+        (0, whole[0] + first + "\n"): "is also that of labels.csv, row 1",
+        (0, whole[0].replace("payment", "number")): "no column 'payment', named by --id",
+        (0, whole[0].replace("fraud", "x,y").replace("no", "no,")): "name the one that holds",
+        (0, "payment,fraud\n-1,no\n"): "no prediction has a label",
+        (0, whole[0] + "1999999,\n"): "no label in column 'fraud'",
+        (1, whole[1] + whole[1].splitlines()[1] + "\n"): "is also that of scored.csv, row 1",
+        (1, whole[1].replace("stream_", "flow_")): "has no predictions",
+    }
+    for (which, text), message in bad.items():
+        for name, content in zip(("labels.csv", "scored.csv"), whole, strict=True):
+            (tmp_path / name).write_text(content)
+        (tmp_path / ("labels.csv", "scored.csv")[which]).write_text(text)
+        assert message in run(*SERVED, code=2).err
+    assert "name the file of the labels" in run(*SERVED[:3], code=2).err
+    assert "leave the model out" in run("evaluate", "m", *SERVED[1:], code=2).err
+    assert "name a model and files" in run("evaluate", code=2).err

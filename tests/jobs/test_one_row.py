@@ -1,0 +1,216 @@
+"""Some rows forgotten or relabelled, from files and pipes, and files checked without learning."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from late_labels import OPTIONS, of_day, write_days
+from samples import assert_close
+
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.gone import among, with_more
+from counterpoise.jobs.waiting import Waiting
+
+HEAD = "customer,payment,amount,country,fraud"
+LEARN = ["--label", "fraud", "--drop", "customer,payment"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Rows of a file, in pieces of which each customer has some, and one a country of their own."""
+    rng = np.random.default_rng(0)
+    fraud = rng.random(300) < 0.2
+    amount = rng.standard_normal(300) + fraud
+    lines = [
+        f"{i % 7},{i},{amount[i]:.4f},{'XDFU'[0 if i % 7 == 3 else 1 + i % 3]},{int(fraud[i])}"
+        for i in range(300)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join([HEAD, *lines]) + "\n")
+    return lines
+
+
+def write(path, lines):
+    path.write_text("\n".join([HEAD, *lines]) + "\n")
+
+
+def assert_alike(one, two):
+    """The same features and rows, and weights equal to rounding after removal."""
+    one, two = stored_model(str(one)), stored_model(str(two))
+    order = [one.encoding.features.index(f) for f in two.encoding.features]
+    assert len(order) == len(one.encoding.features)
+    assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
+    assert one.held[order].tolist() == two.held.tolist()
+    assert_close(one.model.coef_[:, order], two.model.coef_, 1e-9)  # removal of a seventh: DESIGN
+
+
+def test_rows_of_a_customer_are_forgotten_once_and_for_all(run, rows, tmp_path):
+    write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
+    run("learn", "others.csv", *LEARN, "--model", "never")
+    run("learn", "t.csv", *LEARN, "--model", "m")
+    assert "43 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=3").err
+    assert_alike("m", "never")
+    before = (tmp_path / "m").read_bytes()
+    assert "0 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=3").err
+    assert (tmp_path / "m").read_bytes() == before
+    assert "nothing new" in run("learn", "t.csv", "--model", "m").err
+    # A column that the remaining rows lack is still needed, and the rest goes as a whole.
+    write(tmp_path / "lacking.csv", rows)
+    text = (tmp_path / "lacking.csv").read_text().replace("country", "land")
+    (tmp_path / "lacking.csv").write_text(text)
+    assert "lacks column 'country'" in run("predict", "m", "lacking.csv", code=2).err
+    assert "257 rows forgotten" in run("forget", "m", "t.csv").err
+    assert not stored_model("m").model.__sklearn_is_fitted__()
+
+
+def test_rows_from_a_pipe_are_forgotten(run, rows, tmp_path, monkeypatch):
+    """Also of a model that learned from a pipe; the same rows twice are noticed."""
+
+    def pipe(lines):
+        read, write = os.pipe()
+        os.write(write, ("\n".join([HEAD, *lines]) + "\n").encode())
+        os.close(write)
+        os.dup2(read, 0)
+        os.close(read)
+
+    saved = os.dup(0)
+    try:
+        pipe(rows)
+        run("learn", "-", *LEARN, "--model", "m")
+        mine = [line for line in rows if line.startswith("3,")]
+        write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
+        run("learn", "others.csv", *LEARN, "--model", "never")
+        pipe(mine)
+        assert "43 rows forgotten" in run("forget", "m", "-").err
+        assert_alike("m", "never")
+        before = (tmp_path / "m").read_bytes()
+        pipe(mine)
+        assert "were forgotten before" in run("forget", "m", "-", code=2).err
+        pipe(["3,1,5.0,Mars,0"])
+        assert "was never learned" in run("forget", "m", "-", code=2).err
+        assert (tmp_path / "m").read_bytes() == before
+        pipe(rows)
+        run("learn", "-", *LEARN, "--model", "whole")
+        pipe(rows)
+        assert "300 rows forgotten" in run("forget", "whole", "-").err
+        assert not stored_model("whole").records
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+
+
+def test_a_row_gets_another_label(run, rows, tmp_path):
+    fields = [line.split(",") for line in rows]
+    right = [",".join([*f[:-1], "1" if f[1] in ("8", "9") else f[-1]]) for f in fields]
+    wrong = sum(1 for f in fields if f[1] in ("8", "9") and f[-1] == "0")
+    write(tmp_path / "right.csv", right)
+    run("learn", "right.csv", *LEARN, "--model", "right")
+    run("learn", "t.csv", *LEARN, "--model", "m")
+    told = [
+        run("relabel", "m", "t.csv", "--where", f"payment={k}", "--to", "1").err for k in (8, 9)
+    ]
+    assert sum("1 row relabelled" in text for text in told) == wrong > 0
+    assert_alike("m", "right")
+    before = (tmp_path / "m").read_bytes()
+    assert (
+        "0 rows relabelled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
+    )
+    assert (tmp_path / "m").read_bytes() == before
+    assert (
+        "is not one of"
+        in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "7", code=2).err
+    )
+    assert "--where" in run("relabel", "m", "t.csv", "--to", "1", code=2).err
+    # What was relabelled stays when the file goes.
+    run("forget", "m", "t.csv")
+    assert stored_model("m").model.class_count_.sum() == wrong
+
+
+def test_one_person_among_late_labels(run, tmp_path):
+    """Events that were learned are forgotten, and those that wait are dropped."""
+    write_days(tmp_path, 4, 100, 3)
+    for day in range(4):
+        run(*of_day(day))
+    shutil.copy("m", "before")
+    with Waiting("m") as waiting:
+        waited = len(waiting)
+    days = [f"day{day:02d}.csv" for day in range(4)]
+    labels = [part for day in range(1, 4) for part in ("--labels", f"labels{day:02d}.csv")]
+    assert "holds labels" in run("forget", "m", "labels01.csv", code=2).err
+    assert "holds events" in run("forget", "m", "day01.csv", code=2).err
+    told = run("forget", "m", "--where", "country=X", *days, *labels).err
+    texts = [(tmp_path / f"joined{day:02d}.csv").read_text() for day in range(1, 4)]
+    joined = [line for text in texts for line in text.splitlines()[1:]]
+    events = [line for name in days for line in (tmp_path / name).read_text().splitlines()[1:]]
+    mine = sum(",X," in line for line in joined)
+    assert f"{sum(',X,' in line for line in events) - mine:,} events that waited" in told
+    rest = [line for line in joined if ",X," not in line]
+    (tmp_path / "rest.csv").write_text(
+        "\n".join(["payment,amount,country,hour,fraud", *rest]) + "\n"
+    )
+    run("learn", "rest.csv", "--label", "fraud", "--drop", "payment", "--model", "never")
+    assert_alike("m", "never")
+    with Waiting("m") as waiting:
+        assert len(waiting) == waited - (sum(",X," in line for line in events) - mine)
+    assert b",X," not in (tmp_path / "m.waiting").read_bytes()
+    before = (tmp_path / "m").read_bytes()
+    run("forget", "m", "--where", "country=X", *days, *labels)
+    assert (tmp_path / "m").read_bytes() == before
+    run("learn", "--labels", "labels03.csv", *OPTIONS)  # it goes on
+
+
+def test_bad_conditions(run, rows):
+    run("learn", "t.csv", *LEARN, "--model", "m")
+    assert (
+        "no column 'client', named by --where"
+        in run("forget", "m", "t.csv", "--where", "client=3", code=2).err
+    )
+    assert "not COLUMN=VALUE" in run("forget", "m", "t.csv", "--where", "client", code=2).err
+    assert "name the files" in run("forget", "m", code=2).err
+    assert "no events wait" in run("forget", "m", "--where", "customer=3", code=2).err
+
+
+def test_rows_that_are_gone_are_ranges():
+    rng = np.random.default_rng(0)
+    places = set()
+    ranges = ()
+    for _ in range(50):
+        more = rng.integers(0, 60, 3).tolist()
+        places |= set(more)
+        ranges = with_more(ranges, more)
+        assert np.flatnonzero(among(ranges, np.arange(70))).tolist() == sorted(places)
+
+
+# Checking
+
+
+def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_path):
+    lines = [*rows]
+    lines[4] = "1,4,,D,0"
+    lines[10] = "1,10,0.5,D,"
+    lines[20] = "1,20,0.5,,1"
+    lines[30] = "1,30,zehn,D,1"
+    write(tmp_path / "bad.csv", lines)
+    before = sorted(tmp_path.iterdir())
+    found = run("check", "bad.csv", *LEARN, code=1)
+    told = found.out.splitlines()
+    assert [line.split(":")[0] for line in told] == [f"bad.csv, row {k}" for k in (5, 11, 21, 31)]
+    assert "'amount'" in told[0]
+    assert "'zehn', and numbers in most rows" in told[3]
+    assert "300 rows read, 4 problems found" in found.err
+    assert sorted(tmp_path.iterdir()) == before
+    assert run("check", "t.csv", *LEARN).out == ""
+    run("learn", "t.csv", *LEARN, "--model", "m")
+    known = run("check", "bad.csv", "--model", "m", code=1).out
+    assert "row 31: column 'amount' holds 'zehn', which is not a number" in known
+    assert known.count("\n") == 4
+    assert "more" in run("check", "bad.csv", "--model", "m", "--most", "2", code=1).err
+
+
+def test_problems_of_columns_are_told_once(run, tmp_path):
+    lines = [f"{k},{k},2026-01-{1 + k % 28:02d},c{k},{k % 2}" for k in range(1500)]
+    write(tmp_path / "t.csv", lines)
+    told = run("check", "t.csv", *LEARN, code=1).out.splitlines()
+    assert len(told) == 2, told
+    assert "column 'amount' holds dates" in told[0]
+    assert "column 'country' has more than 1,000 categories" in told[1]
