@@ -25,9 +25,11 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.params import read
 from counterpoise.exact.reasons import explained
+from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.state import Batch, Plan, State
+from counterpoise.exact.summary import ClassMoments, Summary, class_moments, summarised
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
@@ -114,6 +116,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Weights in the units of the input, or of the terms of the map.
     intercept_ : ndarray of shape (1,) or (c,)
         Scores at the origin of the input, or where all terms are 0.
+    mean_, scale_ : ndarray of shape (d,)
+        Mean and standard deviation of each feature, or term, over all rows.
+    moments_ : ClassMoments
+        Count, mean and scatter of each class seen, read-only.
     features_ : FixedMap or None
         The map as it is fixed so far.
     ridge_ : float
@@ -567,6 +573,55 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Weight of each class, not faded."""
         self._classes()
         return self.state_.class_count
+
+    def summary(self) -> Summary:
+        """Sum up what was found: standardised weights with 95 % intervals, means, class means.
+
+        Standard errors are there for least squares: two classes, or ``multi_class="ovr"``, without
+        map, ``pooling`` or ``half_life``. They assume independent rows whose features are normal
+        within each class; ``note`` says so, or why there are none.
+
+        Returns
+        -------
+        Summary
+            Printed, it is a table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from counterpoise import BalancedRidgeClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 500)
+        >>> found = BalancedRidgeClassifier().fit(rng.standard_normal((500, 2)) + y[:, None], y)
+        >>> summary = found.summary()
+        >>> bool((summary.low < summary.weights).all())
+        True
+        """
+        self._require_fitted()
+        scores, names = self._scores(), [f"x{j}" for j in range(self.n_features_in_)]
+        names = [str(name) for name in getattr(self, "feature_names_in_", names)]
+        if scores.fixed is not None:
+            names = scores.fixed.names(names)
+        return summarised(scores, self.state_.moments, self.options_, names)
+
+    @property
+    def moments_(self) -> ClassMoments:
+        """Count, mean and scatter of each class seen, read-only; of the terms of a map."""
+        self._require_fitted()
+        return class_moments(self.state_.moments, self.state_.classes)
+
+    @property
+    def mean_(self) -> Vector:
+        """Mean of each feature, or term of the map, over all rows."""
+        self._require_fitted()
+        moments = self.state_.moments
+        return moments.anchor + affine(moments, "standard")[0]
+
+    @property
+    def scale_(self) -> Vector:
+        """Standard deviation of each feature, or term, over all rows; 1 if it never varies."""
+        self._require_fitted()
+        return affine(self.state_.moments, "standard")[1]
 
     @property
     def features_(self) -> FixedMap | None:

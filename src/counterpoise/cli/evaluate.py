@@ -11,6 +11,8 @@ from counterpoise.cli import options as opt
 from counterpoise.cli import prices
 from counterpoise.cli.table import Json, show, show_json
 
+EXPLAINED = 1000  # rows whose reasons a report sums up
+
 if TYPE_CHECKING:
     from counterpoise.jobs.verdict import Verdict
 
@@ -76,7 +78,9 @@ def evaluate(
     else:
         assert model is not None
         assert files is not None
-        verdict, classes, usual = _judged(model, files, rule, ignore_unknown, reading)
+        verdict, classes, usual = _judged(
+            model, files, rule, ignore_unknown, reading, EXPLAINED if report else 0
+        )
         title = f"{model} on {', '.join(files)}"
     seen = [one for one in classes if (verdict.y == one).any()]
     rows_of = [float((verdict.y == one).sum()) for one in seen]
@@ -87,9 +91,8 @@ def evaluate(
         from counterpoise.atomic import writing
 
         names = verdict.result.terms or []
-        text = evaluation(
-            title, verdict.result, verdict.y, names, chosen, _told(verdict, chosen, position)
-        )
+        decided = _told(verdict, chosen, position)
+        text = evaluation(title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons)
         with writing(report, "the report") as file:
             file.write(text.encode())
         say(f"report: {report}")
@@ -119,7 +122,12 @@ def _require_one(
 
 
 def _judged(
-    model: str, files: list[str], rule: Any, ignore_unknown: bool, reading: dict[str, Any]
+    model: str,
+    files: list[str],
+    rule: Any,
+    ignore_unknown: bool,
+    reading: dict[str, Any],
+    explain: int,
 ) -> tuple[Verdict, list[Any], Any]:
     """Verdict on a model, its classes, and the class of interest."""
     from counterpoise import streams
@@ -135,7 +143,7 @@ def _judged(
         rule.decimal = stored.encoding.columns.decimal
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
     with Progress() as progress:
-        verdict = judged(stored, sources, progress, ignore_unknown, rule)
+        verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)
     for name in verdict.lacking:
         say(ABSENT.format(name))
     if verdict.skipped:

@@ -64,6 +64,13 @@ def predict(
             metavar="COLUMN",
         ),
     ] = None,
+    explain: Annotated[
+        int | None,
+        typer.Option(
+            help="Name the N columns that contribute most to the score, and their shares.",
+            metavar="N",
+        ),
+    ] = None,
     ignore_unknown: opt.IgnoreUnknown = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
@@ -75,6 +82,10 @@ def predict(
     classes and under the stream's own frequencies. Rows from standard input come out as they come.
 
     Example: counterpoise predict fraud.safetensors today.csv --id payment > scored.csv
+
+    With --explain 3 there are the columns reason_1, share_1 and so on: a share is what the column
+    contributes, relative to all contributions. One above 0 speaks for the class of the score, of
+    several classes for the predicted one.
 
     Alerts where they pay: counterpoise predict fraud.safetensors today.csv --cost-miss 200
     """
@@ -97,6 +108,8 @@ def predict(
         raise opt.bad("--alerts-per-day", "must be 1 or more")
     if time_column is not None and alerts_per_day is None:
         raise opt.bad("--time-column", "is for --alerts-per-day")
+    if explain is not None and not 1 <= explain <= 100:
+        raise opt.bad("--explain", "must be from 1 to 100")
     if output is None and kind == "parquet" and sys.stdout.isatty():
         raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
 
@@ -130,7 +143,7 @@ def predict(
             raise opt.bad("--alerts-per-day", "name the column of times with --time-column")
         written = columns.time_format if time in columns.time else None
         rule = alerts.PerDay(alerts_per_day, time, late, written)
-    predictor = Predictor(stored, chosen, rule, carry, ignore_unknown)
+    predictor = Predictor(stored, chosen, rule, carry, ignore_unknown, explain or 0)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")

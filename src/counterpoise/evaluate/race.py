@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.exact.scaling import spread
 from counterpoise.exact.solution import Linear
 from counterpoise.exact.standing import against_rest, bounded
+from counterpoise.reasons import Reasons
 
 OURS = "BalancedRidgeClassifier"
 OWN = "own options"  # the exact model with the options of the user
@@ -46,6 +47,7 @@ RIVALS: dict[str, Callable[[], Any]] = {
     SLOW: online.IRRLS,
 }
 FIRST_ORDER = ("Perceptron", "PA")
+EXPLAINED = 1000  # rows whose reasons a report sums up
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,8 @@ class Result:
         Final weights, for features of standard deviation 1; None where scores are quadratic.
     terms : list of str, optional
         Names of the weights, if they are not those of the features.
+    reasons : Reasons, optional
+        Of the last rows, by the final model.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Result:
     microseconds: float
     weights: Matrix | None
     terms: list[str] | None = None
+    reasons: Reasons | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +265,13 @@ def _exact(
     ranks = bounded(f)
     if f.ndim == 2 and fitted.multi_class == "discriminant":
         ranks = against_rest(f)
-    return targets.result(name, f, took, weights, terms, ranks)
+    result = targets.result(name, f, took, weights, terms, ranks)
+    reasons = replace(
+        fitted.explain(X[-EXPLAINED:]),
+        names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
+        classes=targets.classes[targets.order],
+    )
+    return replace(result, reasons=reasons)
 
 
 def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:

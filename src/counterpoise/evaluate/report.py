@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.evaluate import drawing, plots, theme
+from counterpoise.evaluate import drawing, explained, plots, theme
 from counterpoise.evaluate.decided import Decided
 from counterpoise.evaluate.decided import figures as decided_figures
 from counterpoise.evaluate.race import OURS, Result, winner
 from counterpoise.printable import printable
+from counterpoise.reasons import Reasons
 
 COLUMNS = {
     "g_mean": "G-mean",
@@ -111,6 +112,9 @@ def page(
         "by the preceding rows. Times were measured on this machine."
     )
     figures = [*_figures(results, y, names, positive, best), _times(results)]
+    ours = next((r for r in (best, *results) if r.reasons is not None), None)
+    if ours is not None and ours.reasons is not None:
+        figures += explained.figures(ours.reasons, positive, _figure)
     return _page(title, summary, _table(results, positive, best), note, figures)
 
 
@@ -121,6 +125,7 @@ def evaluation(
     names: list[str],
     positive: Any,
     decided: Decided | None = None,
+    reasons: Reasons | None = None,
 ) -> str:
     """Make the page about one model and rows that it has not learned.
 
@@ -138,6 +143,8 @@ def evaluation(
         The class of interest.
     decided : Decided, optional
         What decisions about it go by, and what they have cost.
+    reasons : Reasons, optional
+        Of some of the rows.
 
     Returns
     -------
@@ -147,14 +154,16 @@ def evaluation(
     summary = (
         f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
     )
-    reasons = [f"{name} is undefined: {why}" for name, why in result.metrics.undefined.items()]
+    lacking = [f"{name} is undefined: {why}" for name, why in result.metrics.undefined.items()]
     note = ". ".join(
-        [f"Recall, precision and what follows them are of the class {positive}", *reasons]
+        [f"Recall, precision and what follows them are of the class {positive}", *lacking]
     )
     table = _table([result], positive, result, timed=False)
     figures = _figures([result], y, names, positive, result)
     if decided is not None and decided.mine.any() and not decided.mine.all():
         figures += decided_figures(decided, positive, _figure)
+    if reasons is not None and len(reasons):
+        figures += explained.figures(reasons, positive, _figure)
     return _page(title, summary, table, f"{note}.", figures)
 
 

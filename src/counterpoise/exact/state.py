@@ -37,6 +37,7 @@ from counterpoise.exact.mapped import moments_of, terms_of
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
+from counterpoise.exact.unseen import named, warn_of_unseen
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.validate import LARGEST
 
@@ -131,6 +132,8 @@ class State:
         Counts changes.
     room : Room
         Storage in which the scatters grow.
+    warned : bool
+        Whether it was told which labels that have a weight never occurred.
     """
 
     plan: Plan
@@ -144,6 +147,7 @@ class State:
     fill: Fill | None = None
     version: int = 0
     room: shapes.Room = field(default_factory=shapes.Room, repr=False)
+    warned: bool = field(default=False, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
     _filled: tuple[int, Filled] | None = field(default=None, repr=False)
     _open: Open | None = field(default=None, repr=False)
@@ -452,6 +456,7 @@ class State:
         """
         key, cached = (self.version, options), self._scores
         if cached is None or cached[0] != key:
+            self.watch(options)
             found = self._solved(classes or self.classes, options, link)
             cached = self._scores = key, replace(found, fixed=self.fixed)
         if link and cached[1].link is None:
@@ -461,6 +466,11 @@ class State:
         if link and options.calibrate and cached[1].calibration is not self.calibration:
             cached = self._scores = key, replace(cached[1], calibration=self.calibration)
         return cached[1]
+
+    def watch(self, options: Options) -> None:
+        """Warn once, when there are rows enough, of labels that have a weight and never occur."""
+        if not self.warned and named(options):
+            self.warned = warn_of_unseen(self.moments, options, stacklevel=5)
 
     def _solved(
         self, classes: Classes, options: Options, link: bool, known: Scores | None = None
@@ -537,6 +547,7 @@ class State:
                 return None
             found = opened(self.moments, classes or self.classes, options, names, self.version)
             self._open = found
+        self.watch(options)
         if found is not None and found.version != self.version:
             found.events.changed()
             found.version = self.version

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
+from counterpoise.arrays import Matrix, Rows
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
@@ -15,8 +17,11 @@ from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.models import answering
 from counterpoise.jobs.ranks import standing
+from counterpoise.jobs.reasons import reasons_of
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.jobs.verdict import Verdict
+from counterpoise.modelfile.learned import Learned
+from counterpoise.reasons import Reasons
 from counterpoise.streams import DataError, Mark, Source
 
 
@@ -34,17 +39,19 @@ def judged(
     watch: Watcher,
     ignore_unknown: bool = False,
     prices: ByCost | None = None,
+    explain: int = 0,
 ) -> Verdict:
     """Compare predictions with labels.
 
     With ``ignore_unknown``, columns that the model does not know are left out, and so are rows that
-    have none of its own. ``prices`` say what mistakes cost.
+    have none of its own. ``prices`` say what mistakes cost. The first rows, ``explain`` of them,
+    are explained.
     """
     encoding, model, optional = stored.encoding, stored.model, sometimes(stored)
     true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
     risks, costs, needed = [], [], () if prices is None else prices.columns
     apart = None if ignore_unknown else needed
-    behind = model.scores_
+    behind, why = model.scores_, _First(explain)
     for source in sources:
         kinds = encoding.columns.read(encoding.kinds)
 
@@ -62,6 +69,7 @@ def judged(
                 scores.append(standing(f, behind))
                 p = behind.probabilities(f, stream=True)
                 risks.append(p[:, 1:] if p.shape[1] == 2 else p)
+                why.take(encoded.X)
                 if prices is not None:
                     price = prices.price(chunk, encoded.kept)
                     costs.append(np.broadcast_to(price, len(encoded.y)))
@@ -85,5 +93,30 @@ def judged(
         price = prices.miss if prices.column is None else np.concatenate(costs)
         alarm = prices.alarm
     return Verdict(
-        result, y, np.vstack(risks), price, alarm, skipped=skipped, lacking=tuple(lacking)
-    )
+        result, y, np.vstack(risks), price, alarm,
+        skipped=skipped, lacking=tuple(lacking), reasons=why.reasons(stored),
+    )  # fmt: skip
+
+
+class _First:
+    """The first encoded rows, of which there are to be so many."""
+
+    def __init__(self, rows: int) -> None:
+        self._left, self._kept = rows, list[Matrix]()
+
+    def take(self, X: Rows) -> None:
+        """Keep rows, if more are wanted."""
+        if self._left > 0:
+            part = X[: self._left]
+            self._kept.append(part.toarray() if sp.issparse(part) else part.copy())
+            self._left -= part.shape[0]
+
+    def reasons(self, stored: Stored) -> Reasons | None:
+        """Reasons by column, if there are rows."""
+        if not self._kept:
+            return None
+        model = answering(stored)
+        learned = Learned(model.state_, model.options_, model.state_)
+        d = model.n_features_in_  # more than the first rows had, if some came later
+        X = np.vstack([np.pad(part, ((0, 0), (0, d - part.shape[1]))) for part in self._kept])
+        return reasons_of(learned, stored.encoding, X)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
+from counterpoise.jobs import reasons
 from counterpoise.jobs.alerts import Alerts, Told
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.ranks import of_class, standing
@@ -35,6 +36,8 @@ class Predictor:
         Columns of the input that come first; None for all of them.
     ignore_unknown : bool, default=False
         Leave out columns that the model does not know, and rows that have none of its own.
+    explain : int, default=0
+        How many reasons to give for each row.
 
     Attributes
     ----------
@@ -63,6 +66,7 @@ class Predictor:
         alerts: Alerts | None = None,
         carry: Sequence[str] | None = (),
         ignore_unknown: bool = False,
+        explain: int = 0,
     ) -> None:
         self.learned, self.encoding = stored.model, stored.encoding
         self.alerts, self.carry = alerts, carry
@@ -77,7 +81,9 @@ class Predictor:
         self._positive = self._classes.index(positive)
         self.outlying = Outlying()
         alert = [] if alerts is None else ["alert"]
-        self._outputs = ["predicted", *self._score_names(), *self._probability_names(), *alert]
+        self._explain = explain
+        told = [*self._score_names(), *self._probability_names(), *alert]
+        self._outputs = ["predicted", *told, *reasons.names_of(explain)]
 
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
@@ -116,6 +122,11 @@ class Predictor:
             k = self._positive
             told = Told(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
             found.append(self.alerts.judge(chunk, told))
+        if self._explain and kept.any():
+            why = reasons.reasons_of(self.learned, self.encoding, encoded.X)
+            found += reasons.columns_of(why, self._explain)
+        elif self._explain:
+            found += [pa.array([], kind) for kind in (pa.string(), pa.float64())] * self._explain
         for name, values in zip(self._outputs, found, strict=True):
             columns[name] = _spread(values, kept)
         return pa.table(columns)
@@ -123,7 +134,9 @@ class Predictor:
     def nothing(self) -> pa.Table:
         """Return a table without rows, for inputs without rows."""
         empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
+        text = [name for name in self._outputs if name.startswith("reason_")]
         outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
+        outputs |= dict.fromkeys(text, pa.array([], pa.string()))
         labels = pa.array(self._labels[:0])
         return pa.table({**empty, **outputs, "predicted": labels})
 

@@ -10,6 +10,7 @@ import numpy as np
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.evaluate.costs import CostCurve, cost_curve, pays
 from counterpoise.evaluate.race import Result
+from counterpoise.reasons import Reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Verdict:
         Rows left out because values are missing.
     lacking : list of str
         Columns that tables did not have, which were 0 as in some of the learned rows.
+    reasons : Reasons, optional
+        Of the first rows, by column.
     """
 
     result: Result
@@ -44,6 +47,7 @@ class Verdict:
     alerts: Flags | None = None
     skipped: int = 0
     lacking: tuple[str, ...] = ()
+    reasons: Reasons | None = None
 
     def risk(self, position: int) -> Vector | None:
         """Return the stream's probability of the class at a position, (n,), if it was told."""

@@ -15,6 +15,7 @@ from counterpoise.exact.events import Open
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
+from counterpoise.exact.unseen import named
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
@@ -116,6 +117,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self.features = features
         self._options = Options.of(self)
         self._options.check()
+        self._named = named(self._options)
         validate.positive(self, "memory_limit")
         the_map = map_in(features)
         if isinstance(features, FixedMap):
@@ -299,6 +301,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if type(x) is not dict:
             x = dict(x)
         found, state = self._open, self._state
+        if self._named and not state.warned:
+            state.watch(self._options)
         if found is not None:
             if found.version != state.version:
                 found.events.changed()

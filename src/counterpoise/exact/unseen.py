@@ -1,0 +1,42 @@
+"""Labels that were given a weight and never occurred: mostly they are misspelt."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.options import Options
+
+ENOUGH = 1000.0  # rows among which a label should have occurred
+
+
+def named(options: Options) -> bool:
+    """Whether labels were given a weight at all."""
+    return bool(options.costs) or isinstance(options.class_weight, Mapping)
+
+
+def warn_of_unseen(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
+    """Warn of labels that never occurred, if there are rows enough; returns whether there are."""
+    if float(moments.N.sum()) < ENOUGH:
+        return False
+    seen = moments.labels[moments.N > 0].tolist()
+    for option in ("costs", "class_weight"):
+        given = getattr(options, option)
+        absent = [label for label in given if label not in seen] if _by_label(given) else []
+        if absent:
+            rows = f"{np.floor(moments.N.sum()):,.0f}"
+            some = ", ".join(repr(label) for label in seen[:5]) + (", ..." if seen[5:] else "")
+            warnings.warn(
+                f"{option} names the label {absent[0]!r}, which never occurred in {rows} rows; "
+                f"those that did are {some}. Correct it, or leave it out",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+    return True
+
+
+def _by_label(given: object) -> bool:
+    return isinstance(given, Mapping)

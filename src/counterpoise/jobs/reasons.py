@@ -1,0 +1,43 @@
+"""Reasons by the columns of the input: what is made of one column counts together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.arrays import Matrix, Rows
+from counterpoise.encoding.encoding import Encoding
+from counterpoise.exact.reasons import explained
+from counterpoise.modelfile.learned import Learned
+from counterpoise.reasons import Reasons
+
+
+def reasons_of(learned: Learned, encoding: Encoding, X: Rows) -> Reasons:
+    """Reasons of encoded rows by column, a category's features together."""
+    state, columns = learned.state, [feature.column for feature in encoding.features]
+    found = explained(learned.scores, state.moments, learned.options, X, columns)
+    return found.grouped(columns)
+
+
+def names_of(k: int) -> list[str]:
+    """Names of the output columns of k reasons."""
+    return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
+
+
+def columns_of(reasons: Reasons, k: int) -> list[Any]:
+    """The k main reasons of each row and their shares, one array of shape (n,) each.
+
+    A share is the contribution over the sum of the sizes of all: positive speaks for the class
+    whose score it is, that of the second of two classes, or of the predicted one of several.
+    """
+    names, values = reasons.top(k)
+    size = np.abs(reasons.decisive).sum(axis=1, keepdims=True)
+    shares: Matrix = np.divide(values, size, out=np.zeros_like(values), where=size > 0)
+    found: list[Any] = []
+    for i in range(k):
+        there = i < names.shape[1]
+        found.append(pa.array(names[:, i] if there else [None] * len(size), pa.string()))
+        found.append(pa.array(shares[:, i] if there else [None] * len(size), pa.float64()))
+    return found

@@ -1,0 +1,115 @@
+"""Reasons by command line: by column of the input, in predictions and in reports."""
+
+import base64
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from counterpoise import BalancedRidgeClassifier
+
+
+def payments(rows=600, seed=0, classes=2):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    return pd.DataFrame(
+        {
+            "id": [f"p{i}" for i in range(rows)],
+            "amount": (rng.exponential(20.0, rows) * (1 + 3 * y)).round(3),
+            "country": rng.choice(["DE", "FR", "KP"], rows),
+            "night": (rng.random(rows) < 0.2 + 0.3 * (y > 0)).astype(int),
+            "label": np.array(["ok", "fraud", "error"])[y],
+        }
+    )
+
+
+@pytest.fixture
+def learned(run):
+    def learn(classes=2, *more):
+        payments(classes=classes).to_csv("day.csv", index=False)
+        run("learn", "day.csv", "--label", "label", "--drop", "id", "-m", "m.st", *more)
+
+    return learn
+
+
+def read(run, *more):
+    return pd.read_csv(io.StringIO(run("predict", "m.st", "day.csv", *more).out))
+
+
+@pytest.mark.parametrize("more", [(), ("--pooling", "10"), ("--features", "rm2")])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
+    learned(classes, *more)
+    plain, found = read(run), read(run, "--explain", "3")
+    names = ["reason_1", "share_1", "reason_2", "share_2", "reason_3", "share_3"]
+    assert found.columns.tolist() == [*plain.columns, *names]
+    pd.testing.assert_frame_equal(found[plain.columns], plain)
+    model = BalancedRidgeClassifier.load("m.st")
+    table = payments(classes=classes)
+    X = np.zeros((len(table), len(model.feature_names_in_)))
+    columns = []
+    for j, name in enumerate(model.feature_names_in_.tolist()):
+        column, _, value = name.partition("=")
+        columns.append(column)
+        X[:, j] = (table[column] == value) if value else table[column]
+    expected = model.explain(pd.DataFrame(X, columns=model.feature_names_in_)).grouped(columns)
+    top, values = expected.top(3)
+    # Three columns, so that all shares are there and their sizes add up to 1.
+    assert found[["reason_1", "reason_2", "reason_3"]].to_numpy().tolist() == top.tolist()
+    shares = found[["share_1", "share_2", "share_3"]].to_numpy()
+    size = np.abs(values).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shares, values / size, atol=1e-9)
+    np.testing.assert_allclose(np.abs(shares).sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_more_reasons_than_columns_rows_without_one_and_no_rows(run, learned):
+    learned()
+    run("predict", "m.st", "day.csv", "--explain", "5", "-o", "scored.parquet")
+    found = pq.read_table("scored.parquet")
+    assert found["reason_5"].null_count == len(found) == found["share_5"].null_count
+    assert str(found.schema.field("reason_5").type) == "string"
+    Path("none.csv").write_text("amount,country,night\n")
+    out = run("predict", "m.st", "none.csv", "--explain", "1").out
+    assert out.strip().endswith("reason_1,share_1")
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "101"])
+def test_a_number_of_reasons_that_cannot_be_is_refused(run, learned, wrong):
+    learned()
+    done = run("predict", "m.st", "day.csv", "--explain", wrong, code=2)
+    assert "must be from 1 to 100" in " ".join(done.err.split())
+
+
+def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
+    learned()
+    payments().rename(columns={"id": "reason_1"}).to_csv("clash.csv", index=False)
+    done = run("predict", "m.st", "clash.csv", "--explain", "1", "--id", "reason_1", code=2)
+    assert "has the name of a column of the predictions" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes):
+    pytest.importorskip("matplotlib")
+    learned(classes)
+    run("evaluate", "m.st", "day.csv", "--report", "page.html", "--positive", "fraud")
+    page = Path("page.html").read_text()
+    assert "What scores depend on" in page
+    assert "Why one row looks most like fraud" in page
+    assert "Largest: amount" in page
+    images = re.findall(
+        r'alt="What scores depend on" src="data:image/svg\+xml;base64,([^"]+)"', page
+    )
+    assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
+
+
+def test_a_race_shows_what_scores_depend_on(run, learned):
+    pytest.importorskip("matplotlib")
+    payments(300).to_csv("day.csv", index=False)
+    run("race", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",
+        "--report", "race.html", "--only", "RLS")  # fmt: skip
+    page = Path("race.html").read_text()
+    assert "Why one row looks most like fraud" in page
