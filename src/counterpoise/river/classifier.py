@@ -13,12 +13,14 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.weighting import ClassWeight, Costs
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
+from counterpoise.river import gaps
 from counterpoise.river.frames import (
     bad_weight,
     grouped,
@@ -70,6 +72,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400", or
         an object of `counterpoise.features`. Features are standardised for it by the first 256
         events; until then by all so far, which are kept.
+    absent
+        What a feature means that an event lacks: "zero", as for words and one-hot features, or
+        "missing": it is then filled by the mean of all values seen so far, and that it is missing
+        is a feature. That takes a millisecond or so an event.
 
     Examples
     --------
@@ -96,6 +102,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         calibrate: bool = False,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
+        absent: str = "zero",
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
@@ -109,6 +116,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self.calibrate = calibrate
         self.memory_limit = memory_limit
         self.features = features
+        self.absent = absent
+        validate.one_of(self, "absent", ("zero", "missing"))
         self._options = Options.of(self)
         self._options.check()
         validate.positive(self, "memory_limit")
@@ -173,7 +182,11 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
             Their weights, or one for all.
         """
         rows, names = matrix_of(X)
-        self._learn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
+        weight, fill = validate.weights(numbers_of(w), len(rows)), None
+        if self.absent == "missing":
+            events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
+            rows, names, fill = gaps.entering(self._state, events)
+        self._learn_rows(rows, names, labels_of(y), weight, fill)
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
@@ -220,7 +233,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         left = state.forget(chunk, self._options, lambda j: f"feature {names[j]}")
         if not left.begun:
             left = State.empty(state.plan, 1, [])  # nothing is left, not even a name
-        elif left.fixed is None and left.names:
+        elif left.fixed is None and left.names and self.absent == "zero":
             held = left.moments.away[:, 0].max(axis=0) > 0.0
             if not held.any():  # a row has at least one feature, if without a name
                 left = replace(left.only(np.zeros(1, np.intp)), names=[])
@@ -350,8 +363,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """Learn an event that brings something new, or one that must wait for its solver."""
         names = list(x)
         values = [validate.number(name, value) for name, value in x.items()]
-        row = np.array(values, dtype=np.float64).reshape(1, len(x))
-        self._learn_rows(row, names, [y], np.array([float(w)]))
+        row, fill = np.array(values, dtype=np.float64).reshape(1, len(x)), None
+        if self.absent == "missing":
+            row, names, fill = gaps.entering(self._state, [x])
+        self._learn_rows(row, names, [y], np.array([float(w)]), fill)
 
     def _mapped(self, x: dict[Any, Any]) -> Vector:
         """Terms of one event, by a map that is fixed."""
@@ -360,7 +375,12 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         return mapped
 
     def _learn_rows(
-        self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
+        self,
+        rows: Matrix,
+        names: list[Any],
+        labels: list[Any],
+        weight: Vector | None,
+        fill: Fill | None = None,
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
@@ -385,6 +405,7 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         self._open = None  # whenever a signal comes, nothing of before is left open
         if not state.begun:
             state = State.empty(state.plan, wide.shape[1], everything)
+        state = state.filling(fill)
         batch = self._batch(wide, labels, weight)
         wider = everything if more else None
         judging = self._options if self.calibrate else None
@@ -403,7 +424,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         """Open the State to single events, where the compiled solver will do."""
         state = self._state
         self._columns = {name: j for j, name in enumerate(state.names or [])}
-        self._open = state.open(self._options, Classes.as_arrived(state.moments))
+        if self.absent == "zero":  # as the compiled loops have it
+            self._open = state.open(self._options, Classes.as_arrived(state.moments))
 
     def _refresh(self) -> None:
         """Bind what is not bound, as after a signal in the middle of a change."""
@@ -431,6 +453,8 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
+        if self.absent == "missing":
+            return gaps.row_of(self._state, x)
         row = np.zeros(self._state.inputs)
         for name, value in x.items():
             number = validate.number(name, value)
@@ -443,6 +467,10 @@ class BalancedRidgeClassifier(base.MiniBatchClassifier):
         rows, names = matrix_of(X)
         require_numbers(rows, names)
         wide = np.zeros((len(rows), self._state.inputs))
+        if self.absent == "missing":
+            for i, row in enumerate(rows.tolist()):
+                wide[i] = self._row(dict(zip(names, row, strict=True)))
+            return wide
         for j, name in enumerate(names):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]
