@@ -167,7 +167,7 @@ def rebased(moments: Moments, fill: Fill, base: Vector) -> Moments:
     result = moments.copy()
     for p in np.flatnonzero(shift).tolist():
         at, by, one = int(fill.at[p]), int(fill.by[p]), shift[p]
-        missing = np.rint(moments.n * (moments.anchor[by] + moments.mean[:, by]))
+        missing = moments.n * (moments.anchor[by] + moments.mean[:, by])
         result.anchor[at] += one * moments.anchor[by]
         result.mean[:, at] += one * moments.mean[:, by]
         result.C[:, at, :] += one * result.C[:, by, :]
@@ -187,8 +187,9 @@ def _mark_anew(moments: Moments, at: int, missing: Vector, values: Vector) -> No
             moments.away[k, value, at] += moved * count
         # Rows of weight 1 leave their number; of others nobody knows what is theirs.
         if int(moments.marks[k, 0, 0]) == round(float(moments.n[k])) and moments.lightest[k] == 1.0:
+            rows = np.uint64(round(count))
             with np.errstate(over="ignore"):
-                moments.marks[k, 0, 1 + at] += np.uint64(count) * (bits[1] - bits[0])
-                moments.marks[k, 1, 1 + at] += np.uint64(count) * (folded[1] - folded[0])
+                moments.marks[k, 0, 1 + at] += rows * (bits[1] - bits[0])
+                moments.marks[k, 1, 1 + at] += rows * (folded[1] - folded[0])
         elif count:
             moments.marks[k, :, 1 + at] = UNKNOWN

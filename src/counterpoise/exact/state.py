@@ -302,7 +302,11 @@ class State:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
             rows = before.followed(X, labels[n:], weight)
-        seen = rows if self.fill is None else replace(rows, X=self.fill.rows(rows.X, rows.weight))
+        seen = rows
+        if self.fill is not None:  # by the mean of the rows that fix the map
+            first = slice(self.plan.rows)
+            X, weight = rows.X[first], rows.weight[first]
+            seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
         fixed = seen.fixed(self.plan.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
             fixed = fixed.blanked(self.fill.at, self.fill.by, self.fill.present)

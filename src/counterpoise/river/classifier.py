@@ -12,6 +12,7 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
@@ -21,6 +22,7 @@ from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.saved import Saved
+from counterpoise.river import gaps
 from counterpoise.river.files import contents_of, learned_of
 from counterpoise.river.frames import (
     bad_weight,
@@ -76,6 +78,10 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400", or
         an object of `counterpoise.features`. Features are standardised for it by the first 256
         events; until then by all so far, which are kept.
+    absent
+        What a feature means that an event lacks: "zero", as for words and one-hot features, or
+        "missing": it is then filled by the mean of all values seen so far, and that it is missing
+        is a feature. That takes a millisecond or so an event.
 
     Examples
     --------
@@ -102,6 +108,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         calibrate: bool = False,
         memory_limit: float = 2e9,
         features: str | Map | FixedMap | None = None,
+        absent: str = "zero",
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
@@ -115,6 +122,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self.calibrate = calibrate
         self.memory_limit = memory_limit
         self.features = features
+        self.absent = absent
+        validate.one_of(self, "absent", ("zero", "missing"))
         self._options = Options.of(self)
         self._options.check()
         self._named = named(self._options)
@@ -180,7 +189,11 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             Their weights, or one for all.
         """
         rows, names = matrix_of(X)
-        self._learn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
+        weight, fill = validate.weights(numbers_of(w), len(rows)), None
+        if self.absent == "missing":
+            events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
+            rows, names, fill = gaps.entering(self._state, events)
+        self._learn_rows(rows, names, labels_of(y), weight, fill)
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
@@ -250,6 +263,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """
         if not isinstance(other, BalancedRidgeClassifier):
             raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
+        for model in (self, other):
+            model._require_zeros("merged")
         require_same_options(self._options, other._options)
         result: BalancedRidgeClassifier = self.clone()
         result._become(joined(self._state, other._state, self.memory_limit))
@@ -264,6 +279,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         -------
         Contents of a model file.
         """
+        self._require_zeros("saved")
         return contents_of(self._parameters(), self._state)
 
     @classmethod
@@ -429,7 +445,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _parameters(self) -> dict[str, Any]:
         params: dict[str, Any] = self._get_params()
-        return {name: getattr(self, name) for name in params}
+        return {name: getattr(self, name) for name in params if name != "absent"}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": None}
@@ -445,8 +461,10 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """Learn an event that brings something new, or one that must wait for its solver."""
         names = list(x)
         values = [validate.number(name, value) for name, value in x.items()]
-        row = np.array(values, dtype=np.float64).reshape(1, len(x))
-        self._learn_rows(row, names, [y], np.array([float(w)]))
+        row, fill = np.array(values, dtype=np.float64).reshape(1, len(x)), None
+        if self.absent == "missing":
+            row, names, fill = gaps.entering(self._state, [x])
+        self._learn_rows(row, names, [y], np.array([float(w)]), fill)
 
     def _mapped(self, x: dict[Any, Any]) -> Vector:
         """Terms of one event, by a map that is fixed."""
@@ -455,7 +473,12 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         return mapped
 
     def _learn_rows(
-        self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
+        self,
+        rows: Matrix,
+        names: list[Any],
+        labels: list[Any],
+        weight: Vector | None,
+        fill: Fill | None = None,
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
@@ -480,6 +503,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self._open = None  # whenever a signal comes, nothing of before is left open
         if not state.begun:
             state = State.empty(state.plan, wide.shape[1], everything)
+        state = state.filling(fill)
         batch = self._batch(wide, labels, weight)
         wider = everything if more else None
         judging = self._options if self.calibrate else None
@@ -503,6 +527,13 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
         return Batch(rows, objects_of(labels), weight, grouped)
 
+    def _require_zeros(self, what: str) -> None:
+        if self.absent != "zero":
+            raise ValueError(
+                f"a model of events with absent={self.absent!r} cannot be {what}; use "
+                "counterpoise.TableClassifier, which fills missing numbers in the same way"
+            )
+
     def _become(self, state: State) -> None:
         """Let a State take the place of this one."""
         self._open = None
@@ -513,7 +544,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """Open the State to single events, where the compiled solver will do."""
         state = self._state
         self._columns = {name: j for j, name in enumerate(state.names or [])}
-        self._open = state.open(self._options, Classes.as_arrived(state.moments))
+        if self.absent == "zero":  # as the compiled loops have it
+            self._open = state.open(self._options, Classes.as_arrived(state.moments))
 
     def _refresh(self) -> None:
         """Bind what is not bound, as after a signal in the middle of a change."""
@@ -563,6 +595,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""
+        if self.absent == "missing":
+            return gaps.row_of(self._state, x)
         row = np.zeros(self._state.inputs)
         for name, value in x.items():
             number = validate.number(name, value)
@@ -579,6 +613,10 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     def _placed(self, rows: Matrix, names: list[Any]) -> Matrix:
         """Rows in the order of the columns; absent is 0, unknown is left out."""
         wide = np.zeros((len(rows), self._state.inputs))
+        if self.absent == "missing":
+            for i, row in enumerate(rows.tolist()):
+                wide[i] = self._row(dict(zip(names, row, strict=True)))
+            return wide
         for j, name in enumerate(names):
             if name in self._columns:
                 wide[:, self._columns[name]] = rows[:, j]

@@ -1,0 +1,129 @@
+"""Events that lack features, where an absent feature is missing and not 0.
+
+A feature of the first event has an indicator from the first event on that lacks it: 1 where it is
+missing, and 0 in all events before. One that appears later was missing in all events before, so
+its indicator is 1 where it is present. Both were 0 until then, and are filled by the mean of what
+was seen, see :mod:`counterpoise.exact.filling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise import validate
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.exact.filling import Fill
+from counterpoise.exact.state import State
+
+
+class Gap(NamedTuple):
+    """How rows say whether a feature is there: its indicator, its constant, and what 1 means."""
+
+    flag: Any
+    base: float
+    present: bool
+
+
+class Entering(NamedTuple):
+    """Events as rows (n, d), the names of their features, and which of them may be missing."""
+
+    rows: Matrix
+    names: list[Any]
+    fill: Fill | None
+
+
+def known(state: State) -> dict[Any, Gap]:
+    """Features that may be missing, by name."""
+    fill, names = state.fill, state.names or []
+    if fill is None:
+        return {}
+    parts = zip(
+        *(part.tolist() for part in (fill.at, fill.by, fill.base, fill.present)), strict=True
+    )
+    return {names[at]: Gap(names[by], base, there) for at, by, base, there in parts}
+
+
+def entering(state: State, events: Iterable[dict[Any, Any]]) -> Entering:
+    """Events that are to be learned, with the features and indicators that they bring."""
+    names, gaps = list(state.names or []) if state.begun else [], known(state)
+    flags = {gap.flag for gap in gaps.values()}
+    usual = dict(zip(names, state.mean.tolist(), strict=True)) if names else {}
+    first, found = not state.begun, []
+    for event in events:
+        values = {name: validate.number(name, value) for name, value in event.items()}
+        for name, value in values.items():
+            if name in flags:
+                raise ValueError(f"feature {name!r} has the name of an indicator; rename it")
+            if name in usual:
+                continue
+            usual[name] = value
+            names.append(name)
+            if not first:  # a map knows values as they are
+                base = value if state.plan.text is None else 0.0
+                gaps[name] = Gap(_unused(name, "present", names), base, True)
+                names.append(gaps[name].flag)
+                flags.add(gaps[name].flag)
+        for name in usual:
+            if name not in values and name not in gaps and name not in flags:
+                gaps[name] = Gap(_unused(name, "missing", names), usual[name], False)
+                names.append(gaps[name].flag)
+                flags.add(gaps[name].flag)
+        found.append(_told(values, gaps))
+        first = False
+    place = {name: j for j, name in enumerate(names)}
+    rows = np.zeros((len(found), len(names)))
+    for i, event in enumerate(found):
+        for name, value in event.items():
+            rows[i, place[name]] = value
+    return Entering(rows, names, _fill(gaps, place))
+
+
+def filling(state: State) -> Fill | None:
+    """Which features may be missing, at their places as they are now."""
+    return _fill(known(state), {name: j for j, name in enumerate(state.names or [])})
+
+
+def row_of(state: State, event: dict[Any, Any]) -> Vector:
+    """One event that is to be predicted, as the model knows its features, of shape (d,)."""
+    values = {name: validate.number(name, value) for name, value in event.items()}
+    gaps, row = known(state), np.zeros(state.inputs)
+    flags = {gap.flag for gap in gaps.values()}
+    told = _told(values, gaps)
+    for j, name in enumerate(state.names or []):
+        if name in told:
+            row[j] = told[name]
+        elif name not in gaps and name not in flags:  # it was never missing: the mean
+            row[j] = state.mean[j]
+    return row
+
+
+def _told(values: dict[Any, float], gaps: dict[Any, Gap]) -> dict[Any, float]:
+    """Values of one event, and what its indicators say."""
+    result = dict(values)
+    for name, gap in gaps.items():
+        if gap.present and name in values:
+            result[name], result[gap.flag] = values[name] - gap.base, 1.0
+        elif not gap.present and name not in values:
+            result[name], result[gap.flag] = gap.base, 1.0
+    return result
+
+
+def _unused(name: Any, what: str, names: list[Any]) -> Any:
+    """A name for an indicator that no feature has."""
+    flag: Any = f"{name} is {what}" if isinstance(name, str) else (name, what)
+    while flag in names:
+        flag = f"{flag}'" if isinstance(flag, str) else (*flag, "'")
+    return flag
+
+
+def _fill(gaps: dict[Any, Gap], place: dict[Any, int]) -> Fill | None:
+    there = {n: gap for n, gap in gaps.items() if n in place and gap.flag in place}
+    return Fill.of(
+        [place[name] for name in there],
+        [place[gap.flag] for gap in there.values()],
+        [gap.base for gap in there.values()],
+        [gap.present for gap in there.values()],
+    )

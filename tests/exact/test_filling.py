@@ -1,0 +1,158 @@
+"""Missing numbers filled after the fact: a batch imputer and a fresh fit, whatever happened before."""
+
+import numpy as np
+import pytest
+from samples import stream
+from sklearn.impute import SimpleImputer
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.exact.filling import Fill, rebased
+from counterpoise.exact.moments import Moments
+
+OPTIONS = [
+    {},
+    {"scale": None},
+    {"scale": "minmax"},
+    {"ridge": "gcv"},
+    {"pooling": 20.0},
+    {"multi_class": "ovr"},
+    {"half_life": 50.0},
+    {"penalize_intercept": False, "class_weight": None},
+]
+
+
+def gappy(n=400, classes=2, seed=0, base=None):
+    """Rows with gaps, far from zero; the same with constants and indicators; labels; the fill."""
+    X, y = stream(n, d=3, classes=classes, minority=0.3, seed=seed)
+    X = X * [5.0, 1.0, 1.0] + [2010.0, 1e6, 0.0]
+    gone = np.random.default_rng(seed + 1).random(X.shape) < [0.15, 0.05, 0.0]
+    gone[0] = False
+    base = X[0, :2] if base is None else base
+    rows = np.hstack([X, gone[:, :2]])
+    rows[:, :2] = np.where(gone[:, :2], base, X[:, :2])
+    return np.where(gone, np.nan, X), rows, y, Fill.of([0, 1], [3, 4], base)
+
+
+def filling(fill, **options):
+    model = BalancedRidgeClassifier(**options)
+    model.fill_in(fill)
+    return model
+
+
+def assert_imputed(model, rows, kept, gaps, y, options):
+    """The model is that of an imputer and a fresh fit on the rows that were kept."""
+    Z = SimpleImputer(add_indicator=True).fit(gaps[kept]).transform(gaps)
+    fresh = BalancedRidgeClassifier(**options).fit(Z[kept], y[kept])
+    f = fresh.decision_function(Z)
+    # Scores are of the size of 1; features are 1e6 away from 0, which costs some digits.
+    np.testing.assert_allclose(model.decision_function(rows), f, atol=1e-10 * np.abs(f).max())
+    np.testing.assert_allclose(model.stream_proba(rows), fresh.stream_proba(Z), atol=1e-9)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
+    gaps, rows, y, fill = gappy(classes=classes)
+    model = filling(fill, **options)
+    for part in np.array_split(np.arange(len(y)), 5):
+        model.partial_fit(rows[part], y[part])
+    if "half_life" in options:  # an imputer knows no fading: only what is shared by both
+        return
+    assert_imputed(model, rows, slice(None), gaps, y, options)
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": 20.0}], ids=str)
+def test_filling_in_any_order_merged_and_forgotten(options):
+    gaps, rows, y, fill = gappy()
+    order = np.random.default_rng(5).permutation(len(y))
+    one = filling(fill, **options).fit(rows[order[:150]], y[order[:150]])
+    two = filling(fill, **options).fit(rows[order[150:]], y[order[150:]])
+    both = one.merge(two)
+    assert_imputed(both, rows, slice(None), gaps, y, options)
+    left = np.sort(order[60:])
+    both.forget(rows[order[:60]], y[order[:60]])
+    assert_imputed(both, rows, left, gaps, y, options)
+
+
+def test_what_was_never_missing_is_the_mean():
+    gaps, rows, y, fill = gappy()
+    whole = ~np.isnan(gaps).any(axis=1)
+    model = filling(fill).fit(rows[whole], y[whole])
+    row, mean = rows[whole][:1].copy(), gaps[whole][:, 0].mean()
+    told, plain = row.copy(), row.copy()
+    told[0, [0, 3]], plain[0, 0] = (fill.base[0], 1.0), mean
+    np.testing.assert_allclose(
+        model.decision_function(told), model.decision_function(plain), rtol=1e-11
+    )
+    np.testing.assert_allclose(model.state_.mean[0], mean, rtol=1e-14)
+
+
+def test_progressive_scores_know_no_future():
+    gaps, rows, y, fill = gappy(60)
+    scores = filling(fill).progressive_scores(rows, y)
+    for i in (20, 40, 59):
+        past = filling(fill).fit(rows[:i], y[:i])
+        np.testing.assert_allclose(past.decision_function(rows[[i]])[0], scores[i], atol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["rff:20", "poly2"])
+def test_a_map_fills_by_the_mean_of_its_warm_up(features):
+    gaps, rows, y, fill = gappy()
+    model = filling(fill, features=features).fit(rows, y)
+    mean = np.nanmean(gaps[:256], axis=0)
+    np.testing.assert_allclose(model.features_.mean[:3], mean, rtol=1e-12)
+    filled = rows.copy()
+    filled[:, :3] = np.where(np.isnan(gaps), mean, gaps)
+    fresh = BalancedRidgeClassifier(features=model.features_.blanked([], [], [])).fit(filled, y)
+    # Values are 1e6 away from 0: their own rounding is 1e-10 of a deviation, and terms are collinear.
+    np.testing.assert_allclose(
+        model.decision_function(rows), fresh.decision_function(filled), atol=1e-7
+    )
+
+
+def test_a_file_keeps_it(tmp_path):
+    gaps, rows, y, fill = gappy()
+    for model in (
+        filling(fill).fit(rows, y),
+        filling(fill, features="rff:20").fit(rows, y),
+        filling(fill, features="rff:20").fit(rows[:100], y[:100]),
+    ):
+        model.save(tmp_path / "m")
+        again = BalancedRidgeClassifier.load(tmp_path / "m")
+        for one in (model, again):
+            one.partial_fit(rows[:50], y[:50])
+        np.testing.assert_array_equal(model.decision_function(rows), again.decision_function(rows))
+
+
+def test_one_that_chooses(tmp_path):
+    gaps, rows, y, fill = gappy(700)
+    model = ChoosingClassifier(candidates=("linear", "pooling=10", "rff:20"))
+    model.fill_in(fill)
+    model.partial_fit(rows, y)
+    options = {"ridge": model.best_.ridge_, "pooling": model.best_.pooling}
+    if model.best_.features_ is None:
+        assert_imputed(model, rows, slice(None), gaps, y, options)
+    model.save(tmp_path / "m")
+    again = ChoosingClassifier.load(tmp_path / "m").partial_fit(rows, y)
+    model.partial_fit(rows, y)
+    np.testing.assert_array_equal(model.decision_function(rows), again.decision_function(rows))
+
+
+@pytest.mark.parametrize("weight", [None, 0.3])
+def test_other_constants_for_what_is_missing(weight):
+    gaps, rows, y, fill = gappy()
+    base = np.array([1.0, 0.0])
+    other = gappy(base=base)[1]
+    weights = None if weight is None else np.full(len(y), weight)
+    moved = rebased(Moments.of(rows, y, weights), fill, base)
+    direct = Moments.of(other, y, weights)
+    np.testing.assert_allclose(moved.mean + moved.anchor, direct.mean + direct.anchor, rtol=1e-11)
+    scale = np.sqrt(np.einsum("kjj->kj", direct.C))
+    np.testing.assert_allclose(
+        moved.C / scale[:, :, None] / scale[:, None],
+        direct.C / scale[:, :, None] / scale[:, None],
+        atol=1e-7,  # a constant of 0, where values are 1e6 away, costs digits by itself
+    )
+    np.testing.assert_allclose(moved.away, direct.away)
+    if weight is None:
+        np.testing.assert_array_equal(moved.marks, direct.marks)

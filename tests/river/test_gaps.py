@@ -1,0 +1,131 @@
+"""river's face, where an absent feature is missing: filled by the mean of what was seen."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+from river import metrics
+from sklearn.impute import SimpleImputer
+
+import counterpoise
+from counterpoise.river import BalancedRidgeClassifier
+
+
+def films(n, seed=0, gone=0.0):
+    """Events with a year, far from zero, which some of them lack; every event has a rating."""
+    rng = np.random.default_rng(seed)
+    year, rating = rng.normal(2005.0, 6.0, n), rng.normal(size=n)
+    y = year - 2005.0 + 4.0 * rating + 3.0 * rng.normal(size=n) > 11.0
+    lacks = rng.random(n) < gone
+    events = [
+        {"rating": r} if no and i else {"year": a, "rating": r}
+        for i, (a, r, no) in enumerate(zip(year, rating, lacks, strict=True))
+    ]
+    return events, y.tolist()
+
+
+def progressive(events, labels, model):
+    score = metrics.GeometricMean()
+    for x, y in zip(events, labels, strict=True):
+        found = model.predict_one(x)
+        if found is not None:
+            score.update(y, found)
+        model.learn_one(x, y)
+    return score.get()
+
+
+def imputed(events):
+    """Rows as a batch imputer makes them, and the indicator of what it filled."""
+    frame = pd.DataFrame(events)[["year", "rating"]]
+    return SimpleImputer(add_indicator=True).fit_transform(frame)
+
+
+@pytest.mark.parametrize("absent", ["zero", "missing"])
+def test_a_year_that_one_event_in_a_hundred_lacks(absent):
+    whole = progressive(*films(1500), BalancedRidgeClassifier())
+    found = progressive(*films(1500, gone=0.01), BalancedRidgeClassifier(absent=absent))
+    if absent == "missing":
+        assert found > whole - 0.01  # the example of the guide
+    else:
+        assert found < whole - 0.1  # a year of 0 is two thousand years away
+
+
+def test_every_step_is_that_of_a_batch_imputer():
+    events, labels = films(120, gone=0.2)
+    model = BalancedRidgeClassifier(absent="missing")
+    for i, (x, y) in enumerate(zip(events, labels, strict=True)):
+        model.learn_one(x, y)
+        if i in (5, 30, 119) and len(set(labels[: i + 1])) > 1:
+            Z = imputed(events[: i + 1])
+            batch = counterpoise.BalancedRidgeClassifier().fit(Z, labels[: i + 1])
+            p = batch.predict_proba(Z)[:, 1]
+            found = [model.predict_proba_one(e)[True] for e in events[: i + 1]]
+            np.testing.assert_allclose(found, p, atol=1e-10)
+
+
+def test_order_batches_and_unlearning():
+    events, labels = films(150, gone=0.2)
+    one = BalancedRidgeClassifier(absent="missing")
+    for x, y in zip(events, labels, strict=True):
+        one.learn_one(x, y)
+    other = BalancedRidgeClassifier(absent="missing")
+    for x, y in list(zip(events, labels, strict=True))[::-1]:
+        other.learn_one(x, y)
+    strangers, theirs = films(20, seed=1, gone=0.3)
+    for x, y in zip(strangers, theirs, strict=True):
+        other.learn_one(x, y)
+    for x, y in zip(strangers, theirs, strict=True):
+        other.unlearn_one(x, y)
+    many = BalancedRidgeClassifier(absent="missing")
+    there = [i for i, x in enumerate(events) if "year" in x]
+    rest = [i for i, x in enumerate(events) if "year" not in x]
+    for at in (there, rest):
+        frame = pd.DataFrame([events[i] for i in at])
+        many.learn_many(frame, pd.Series([labels[i] for i in at]))
+    for x in events[:40]:
+        p = one.predict_proba_one(x)[True]
+        assert abs(other.predict_proba_one(x)[True] - p) < 1e-9
+        assert abs(many.predict_proba_one(x)[True] - p) < 1e-10
+
+
+def test_a_feature_that_appears_late_was_missing_before():
+    events, labels = films(100)
+    late = [{"rating": x["rating"]} for x in events[:40]] + events[40:]
+    model = BalancedRidgeClassifier(absent="missing")
+    for x, y in zip(late, labels, strict=True):
+        model.learn_one(x, y)
+    Z = imputed(late)
+    p = counterpoise.BalancedRidgeClassifier().fit(Z, labels).predict_proba(Z)[:, 1]
+    found = [model.predict_proba_one(x)[True] for x in late]
+    np.testing.assert_allclose(found, p, atol=1e-10)
+
+
+def test_what_was_never_missing_is_the_mean_when_it_is():
+    events, labels = films(200)
+    model = BalancedRidgeClassifier(absent="missing")
+    for x, y in zip(events, labels, strict=True):
+        model.learn_one(x, y)
+    mean = float(np.mean([x["year"] for x in events]))
+    lacking, filled = {"rating": 0.5}, {"rating": 0.5, "year": mean}
+    p, q = (model.predict_proba_one(x)[True] for x in (lacking, filled))
+    assert abs(p - q) < 1e-12
+    again = copy.deepcopy(model)
+    assert again.predict_proba_one(lacking) == model.predict_proba_one(lacking)
+    with pytest.raises(ValueError, match="absent='never' is not known"):
+        BalancedRidgeClassifier(absent="never")
+
+
+@pytest.mark.parametrize("features", ["rff:20", "rm2"])
+def test_a_map_fills_by_the_mean_of_its_warm_up(features):
+    events, labels = films(400, gone=0.2)
+    model = BalancedRidgeClassifier(absent="missing", features=features)
+    for x, y in zip(events, labels, strict=True):
+        model.learn_one(x, y)
+    fixed = model._state.fixed
+    seen = [x["year"] for x in events[:256] if "year" in x]
+    np.testing.assert_allclose(fixed.mean[0], np.mean(seen), rtol=1e-12)
+    lacking, filled = {"rating": 0.5}, {"rating": 0.5, "year": float(np.mean(seen))}
+    rows = [model._row(x) for x in (lacking, filled)]
+    rows[1][2] = 1.0  # that it is missing is told, too
+    np.testing.assert_allclose(*(fixed.transform(row[None]) for row in rows), atol=1e-12)
