@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
-from counterpoise.features.maps import WARMUP, Map
+from counterpoise.features.maps import Map
 from counterpoise.features.names import map_of
 
 FAR = 10.0  # standard deviations at which values are clipped

@@ -97,7 +97,7 @@ class Map:
         return np.empty((0, inputs))
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
-        """Numbers that a map finds in rows, with their labels and weights, in place of drawn ones."""
+        """Numbers that a map finds in rows, with labels and weights, in place of drawn ones."""
         return drawn
 
     def draw_late(self, name: str, inputs: int) -> Matrix:

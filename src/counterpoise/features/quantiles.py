@@ -21,7 +21,7 @@ def quantiles(X: Matrix, weight: Vector, shares: Vector) -> Matrix:
 
 
 def steps(column: Vector, weight: Vector) -> tuple[Vector, Vector]:
-    """Distinct values of a feature, sorted, and the share of the weight up to the middle of each."""
+    """Distinct values of a feature, sorted, and the share of weight up to the middle of each."""
     values, place = np.unique(column, return_inverse=True)
     mass = np.bincount(place, weight, len(values))
     middle: Vector = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
