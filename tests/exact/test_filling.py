@@ -1,4 +1,4 @@
-"""Missing numbers filled after the fact: a batch imputer and a fresh fit, whatever happened before."""
+"""Missing numbers filled after the fact: a batch imputer and a fresh fit, always."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def test_what_was_never_missing_is_the_mean():
 
 
 def test_progressive_scores_know_no_future():
-    gaps, rows, y, fill = gappy(60)
+    _, rows, y, fill = gappy(60)
     scores = filling(fill).progressive_scores(rows, y)
     for i in (20, 40, 59):
         past = filling(fill).fit(rows[:i], y[:i])
@@ -104,14 +104,14 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     filled = rows.copy()
     filled[:, :3] = np.where(np.isnan(gaps), mean, gaps)
     fresh = BalancedRidgeClassifier(features=model.features_.blanked([], [], [])).fit(filled, y)
-    # Values are 1e6 away from 0: their own rounding is 1e-10 of a deviation, and terms are collinear.
+    # Values are 1e6 away from 0: rounding is 1e-10 of a deviation, and terms are collinear.
     np.testing.assert_allclose(
         model.decision_function(rows), fresh.decision_function(filled), atol=1e-7
     )
 
 
 def test_a_file_keeps_it(tmp_path):
-    gaps, rows, y, fill = gappy()
+    _, rows, y, fill = gappy()
     for model in (
         filling(fill).fit(rows, y),
         filling(fill, features="rff:20").fit(rows, y),
@@ -140,7 +140,7 @@ def test_one_that_chooses(tmp_path):
 
 @pytest.mark.parametrize("weight", [None, 0.3])
 def test_other_constants_for_what_is_missing(weight):
-    gaps, rows, y, fill = gappy()
+    _, rows, y, fill = gappy()
     base = np.array([1.0, 0.0])
     other = gappy(base=base)[1]
     weights = None if weight is None else np.full(len(y), weight)

@@ -50,8 +50,8 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     if found is None:
         raise ValueError(
             f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
-            "hinges, ranks, landmarks:256, rff:400, rff:400,width=0.5, several joined by a plus, or "
-            "a map of counterpoise.features"
+            "hinges, ranks, landmarks:256, rff:400, rff:400,width=0.5, several joined by a plus, "
+            "or a map of counterpoise.features"
         )
     found.check()
     return found
