@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli.words import counted
 
 WhereOption = Annotated[
     list[str] | None,
@@ -57,7 +58,7 @@ def forget(
                 rows = job.forget(learner, source, key, progress.chunk)
             else:
                 rows = job.forget_where(learner, source, key, meant, progress.chunk)
-            told.append(f"{source.name}: {opt.counted(rows, 'row')} forgotten")
+            told.append(f"{source.name}: {counted(rows, 'row')} forgotten")
         if meant is not None:
             told += _drop_waiting(model, meant)
         if not told:
@@ -203,4 +204,4 @@ def _drop_waiting(model: str, meant: Any) -> list[str]:
                 {name: table[name] for name in table.column_names}, table.num_rows
             )
         )
-    return [f"{opt.counted(gone, 'event')} that waited for labels dropped"]
+    return [f"{counted(gone, 'event')} that waited for labels dropped"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from counterpoise.cli import options as opt
+from counterpoise.cli.words import counted
 
 
 def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
@@ -119,7 +120,7 @@ def opened(
         key = events_key(path, learner.path, stdin_name)
         new = waiting.take(source, key, learner.chunk_rows, stop, check)
         say(
-            f"{source.name}: {opt.counted(new, 'new event')}"
+            f"{source.name}: {counted(new, 'new event')}"
             if new
             else f"{source.name}: no new events"
         )

@@ -356,23 +356,6 @@ def columns(
     return result
 
 
-def counted(count: int, what: str) -> str:
-    """So many things, in words.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    what : str
-        What one of them is called.
-
-    Returns
-    -------
-    str
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def chosen(
     positive: str | None, classes: list[Any], counts: list[float], stored: Any = None
 ) -> Any:

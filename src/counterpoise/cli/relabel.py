@@ -8,6 +8,7 @@ import typer
 
 from counterpoise.cli import options as opt
 from counterpoise.cli.forget import WhereOption, changed, sources_of, where_of
+from counterpoise.cli.words import counted
 
 
 def relabel(
@@ -46,7 +47,7 @@ def relabel(
         told, total = [], 0
         for source, key in sources_of(learner, files, labels, id, meant, reading):
             rows = forget_where(learner, source, key, meant, progress.chunk, known[to])
-            told.append(f"{source.name}: {opt.counted(rows, 'row')} relabelled")
+            told.append(f"{source.name}: {counted(rows, 'row')} relabelled")
             total += rows
         if not told:
             raise DataError("no rows were named")

@@ -80,6 +80,23 @@ def tell(text: str) -> None:
     print(f"counterpoise: {printable(text)}", file=sys.stderr)
 
 
+def counted(count: int, what: str) -> str:
+    """So many things, in words.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    what : str
+        What one of them is called.
+
+    Returns
+    -------
+    str
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def quietable(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the option --quiet.
 

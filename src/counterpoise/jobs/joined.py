@@ -18,7 +18,8 @@ from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Words
 from counterpoise.jobs.ids import column_of, ids_of
-from counterpoise.jobs.waiting import ABSENT, Waiting
+from counterpoise.jobs.packed import ABSENT
+from counterpoise.jobs.waiting import Waiting
 from counterpoise.streams import Chunk, Mark, Source
 
 

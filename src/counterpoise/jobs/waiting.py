@@ -11,7 +11,6 @@ The database remembers the ids of learned events, so that none is learned twice.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sqlite3
@@ -22,32 +21,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.ipc
 
 from counterpoise.arrays import Flags
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.ids import ids_of, twice
+from counterpoise.jobs.packed import blanked, bytes_of, packed, shape_of, unpacked
 from counterpoise.jobs.store import Record, input_key
+from counterpoise.jobs.waiting_tables import TABLES
 from counterpoise.streams import Chunk, Mark, Source
 
 ENDING = ".waiting"
-ABSENT = "\x00absent\x00"  # before the name of a column: rows that do not have it
 VERSION = "1"
-TABLES = """
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS inputs (
-    key TEXT PRIMARY KEY, rows INTEGER, size INTEGER, hash TEXT, cut INTEGER, starts TEXT
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batches (
-    n INTEGER PRIMARY KEY, source TEXT NOT NULL, first INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS events (
-    id TEXT PRIMARY KEY, batch INTEGER, place INTEGER, claim TEXT, at INTEGER
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_batch ON events (batch) WHERE batch IS NOT NULL;
-CREATE INDEX IF NOT EXISTS by_claim ON events (claim) WHERE claim IS NOT NULL;
-"""
 
 
 def waiting_path(model: str) -> str:
@@ -200,7 +184,7 @@ class Waiting:
             raise twice(chunk, place[one], self.id, one, before)
         made = base.execute(
             "INSERT INTO batches (source, first, data) VALUES (?, ?, ?)",
-            (chunk.source, chunk.first, _packed(chunk)),
+            (chunk.source, chunk.first, packed(chunk)),
         )
         base.executemany(
             "INSERT INTO events VALUES (?, ?, ?, NULL, NULL)",
@@ -226,30 +210,11 @@ class Waiting:
 
     def _require_alike(self, chunk: Chunk) -> None:
         """Raise if events have other columns than those that wait, or come in another format."""
-        if chunk.entries is not None:
-            raise DataError(f"{chunk.source} is LIBSVM, whose rows have no ids to be joined by")
-        mine = {"cells": chunk.cells, "table": chunk.table}
         known = self._meta().get("shape")
-        theirs: dict[str, Any] = dict(mine) if known is None else json.loads(known)
-        if {k: theirs[k] for k in mine} != mine:
-            raise DataError(
-                f"{chunk.source} is not in the format of the events that wait; give all events as "
-                "CSV, all as JSON lines, or all as Parquet or Arrow"
-            )
-        if chunk.table and known is not None:
-            for names, others, verb in (
-                (chunk.offered, theirs["offered"], "has"),
-                (theirs["offered"], chunk.offered, "lacks"),
-            ):
-                odd = [name for name in names if name not in others]
-                if odd:
-                    raise DataError(
-                        f"{chunk.source} {verb} column {odd[0]!r}, unlike the events that came "
-                        "before it; give all events the same columns"
-                    )
+        shape = shape_of(chunk, None if known is None else json.loads(known))
         if known is None:
             with self._base:
-                self._note(shape=json.dumps({**mine, "offered": list(chunk.offered)}))
+                self._note(shape=json.dumps(shape))
 
     # Events out
 
@@ -317,7 +282,7 @@ class Waiting:
                 "SELECT source, first, data FROM batches WHERE n = ?", (batch,)
             ).fetchone()
             mine = sorted({place for b, place in places if b == batch})
-            tables.append(_unpacked(data).take(pa.array(mine, pa.int64())))
+            tables.append(unpacked(data).take(pa.array(mine, pa.int64())))
             start |= {(batch, place): offset + k for k, place in enumerate(mine)}
             names |= {(batch, place): f"{source}, row {first + place}" for place in mine}
             offset += len(mine)
@@ -365,7 +330,7 @@ class Waiting:
         gone = 0
         with self._base as base:
             for n, data in base.execute("SELECT n, data FROM batches").fetchall():
-                table = _unpacked(data)
+                table = unpacked(data)
                 at = np.flatnonzero(matches(table))
                 for place in at.tolist():
                     gone += base.execute(
@@ -373,8 +338,8 @@ class Waiting:
                     ).rowcount
                 if len(at):  # the row itself must go too, not only the way to it
                     kept = pa.array(~np.isin(np.arange(table.num_rows), at))
-                    blank = [_blanked(column, kept) for column in table.columns]
-                    data = _bytes(pa.table(blank, names=table.column_names))
+                    blank = [blanked(column, kept) for column in table.columns]
+                    data = bytes_of(pa.table(blank, names=table.column_names))
                     base.execute("UPDATE batches SET data = ? WHERE n = ?", (data, n))
             self._sweep()
         return gone
@@ -421,31 +386,5 @@ def events_key(path: str, model: str, stdin_name: str | None) -> str:
     return input_key(path, model)
 
 
-def _blanked(column: pa.ChunkedArray, kept: pa.Array) -> pa.Array:
-    """Return a column with nulls in all rows but those that are kept."""
-    blank = pc.if_else(kept, column, pa.scalar(None, column.type))
-    return blank.combine_chunks() if isinstance(blank, pa.ChunkedArray) else blank
-
-
 def _every(_: str) -> bool:
     return True
-
-
-def _packed(chunk: Chunk) -> bytes:
-    """Columns of a chunk, and where rows do not have them, as bytes."""
-    columns = dict(chunk.columns)
-    columns |= {f"{ABSENT}{name}": pa.array(flags) for name, flags in chunk.absent.items()}
-    return _bytes(pa.table(columns))
-
-
-def _bytes(table: pa.Table) -> bytes:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(
-        out, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
-    ) as writer:
-        writer.write_table(table)
-    return out.getvalue()
-
-
-def _unpacked(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
