@@ -212,6 +212,16 @@ def test_risks():
     assert risky.predict(frame).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("estimator", [None, ChoosingClassifier(candidates=("linear", "rm2"))])
+def test_reasons_are_those_of_columns(estimator):
+    frame = payments()
+    model = made(estimator=estimator).fit(frame, "fraud")
+    found = model.explain(frame[:50])
+    assert sorted(found.names) == sorted(set(frame) - {"fraud"})
+    total = found.values.sum(axis=1) + found.base
+    np.testing.assert_allclose(total, model.decision_function(frame[:50]), atol=1e-9)
+
+
 def test_the_tools_of_scikit_learn():
     frame = payments()
     labels = frame.pop("fraud")

@@ -28,6 +28,7 @@ from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.models import Model
 from counterpoise.jobs.store import sometimes, undecided
+from counterpoise.reasons import Reasons
 from counterpoise.risk import RiskClassifier
 from counterpoise.streams import Mark
 from counterpoise.streams.frames import FrameSource
@@ -398,6 +399,27 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             rows = X_part if isinstance(X_part, np.ndarray) else X_part.toarray()
             parts.append(state.inputs_filled(rows))
         return np.vstack(parts)
+
+    def explain(self, X: Any) -> Reasons:
+        """Say what each column contributes to the scores of rows.
+
+        The features of a column, such as its categories and whether it is missing, count together.
+        The contributions add up to the score minus the score at the balanced centre.
+
+        Parameters
+        ----------
+        X : frame
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            Contributions ``values`` of shape (n, columns) for two classes, (n, c, columns) for
+            several; with ``base``, ``top(k)`` and ``plot(row)``.
+        """
+        parts = self._encoded(X)
+        rows = np.vstack([one if isinstance(one, np.ndarray) else one.toarray() for one in parts])
+        return self.estimator_.explain(rows).grouped(self.feature_columns_)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the encoded features.
