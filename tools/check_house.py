@@ -20,7 +20,6 @@ MOST = 400  # lines of a file
 LONG = {
     "choosing/classifier.py": "one public class, half of it docstrings",
     "classifier.py": "one public class, more than half of it docstrings",
-    "cli/options.py": "every option of the command line, one entry each, with its help",
     "exact/_moments.pyx": "the kernels of one object, which share their helpers",
     "exact/_scorer.pyx": "one compiled class: linear, discriminant and quadratic scores of a row",
     "exact/_walk.pyx": "one compiled class: the steps of a block, one derivation",
@@ -29,7 +28,6 @@ LONG = {
     "exact/state.py": "one object: all that a model has learned",
     "jobs/export/onnx.py": "one graph: a node for each map and each kind of column",
     "jobs/learn.py": "one object: a model, and what it has learned from where",
-    "jobs/waiting.py": "one file format: events that wait, and the log that keeps them",
     "ledger/ledger.py": "one public class, more than half of it docstrings",
     "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
