@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import counterpoise
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
@@ -26,6 +27,8 @@ from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored
 from counterpoise.modelfile import container
 from counterpoise.streams import DataError
+
+FACES = {face.__name__: face for face in (BalancedRidgeClassifier, ChoosingClassifier)}
 
 
 def blanks(stored: Stored) -> dict[str, float]:
@@ -66,9 +69,7 @@ def exportable(path: str) -> Stored:
     contents = container.load(path)
     if contents.stream is not None or contents.kind not in KINDS:
         return of_contents(contents, path)
-    model = container.believed(
-        path, lambda: getattr(counterpoise, contents.kind).from_contents(contents)
-    )
+    model = container.believed(path, lambda: FACES[contents.kind].from_contents(contents))
     names = [f"x{j}" for j in range(model.n_features_in_)]
     names = [str(name) for name in getattr(model, "feature_names_in_", names)]
     features = tuple(Feature(name, "number") for name in names)
