@@ -173,6 +173,8 @@ def test_merged_and_forgotten():
         merged.decision_function(other), alone.decision_function(other), atol=1e-11
     )
     assert merged.get_feature_names_out().tolist() == alone.get_feature_names_out().tolist()
+    swapped = one.assign(fraud=one["fraud"].map({"yes": "no", "no": "yes"}))
+    assert made().fit(one, "fraud").merge(made().fit(swapped, "fraud")).class_count_.sum() == 1200
     with pytest.raises(ValueError, match="depends on the order of the rows"):
         TableClassifier(ChoosingClassifier()).fit(one, "fraud").forget(one, "fraud")
 

@@ -62,6 +62,6 @@ class Saved:
                 f"{contents.kind}.load"
             )
         result = container.believed(path, lambda: cls.from_contents(contents))
-        if contents.stream is not None:
+        if contents.stream is not None and "features" in contents.lists:
             result._learned_from = os.fspath(path)
         return result

@@ -267,12 +267,13 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise TypeError(f"can only merge with a TableClassifier, not {type(other)}")
         for one in (self, other):
             one._require_fitted()
+        mine = self.learner_.positive
         both = merge.merged(
             self.learner_.stored(),
             other.learner_.stored(),
             ("this model", "the other"),
             allow_overlap=True,
-            positive=self.positive,
+            positive=self.positive or (None if mine is None else str(mine)),
         )
         result = copy.deepcopy(self)
         result.learner_ = Course.of(both, result._guards())
