@@ -555,7 +555,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         >>> reasons = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
         >>> names, values = reasons.top(1)
         >>> names.item(), round(values.item(), 2)
-        ('x0', -0.5)
+        ('x0', -0.34)
         """
         self._require_fitted()
         rows = validate.rows(self, X)

@@ -269,7 +269,7 @@ def test_a_model_has_a_report_too(run):
     done = run("evaluate", "m.st", "b.csv", "--report", "r.html")
     assert "report: r.html" in done.err
     text = Path("r.html").read_text()
-    assert len([tag for tag, _ in _Page(text).found if tag == "img"]) == 6
+    assert len([tag for tag, _ in _Page(text).found if tag == "img"]) == 10
     g_mean = float(re.search(r"G-mean\t(\S+)", done.out).group(1))
     assert f"G-mean: {g_mean:.4f}." in text
     run("evaluate", "m.st", "b.csv", "--report", "no/r.html", code=2)
@@ -300,12 +300,12 @@ def report():
 def test_the_report_needs_nothing_else(report):
     tags = _Page(report).found
     images = [a for tag, a in tags if tag == "img"]
-    assert len(images) == 7
+    assert len(images) == 9
     assert all(a["src"].startswith("data:image/svg+xml;base64,") for a in images)
     assert all(a["alt"] for a in images)
-    assert sum(tag == "figcaption" for tag, _ in tags) == 7
+    assert sum(tag == "figcaption" for tag, _ in tags) == 9
     dark = [a for tag, a in tags if tag == "source"]
-    assert len(dark) == 7
+    assert len(dark) == 9
     assert all(a["media"] == "(prefers-color-scheme: dark)" for a in dark)
     assert not {a["srcset"] for a in dark} & {a["src"] for a in images}
     assert not [tag for tag, _ in tags if tag == "script"]
@@ -348,7 +348,7 @@ def test_the_report_in_a_browser(report, tmp_path, width):
     assert "CONSOLE" not in done.stderr
     seen = json.loads(re.search(r'<pre id="out">(.*?)</pre>', done.stdout).group(1))
     assert seen["wide"] <= width
-    assert len(seen["figures"]) == 7
+    assert len(seen["figures"]) == 9
     for drawn, across in seen["figures"]:
         assert drawn
         assert across > 0.85 * min(width, 480)

@@ -30,7 +30,7 @@ from counterpoise.modelfile.container import ModelFileError, from_bytes, to_byte
 
 MAPS = [
     "poly2", "poly3", "interactions", "rm2", "rm3", "rff:40", "rff:42,width=0.5/1.0/2.0,seed=3",
-    "rm2+rff:20", "hinges", "hinges5", "ranks", "landmarks:30", "landmarks:40,width=0.5/2.0",
+    "rm2+rff:20", "hinges", "hinges5", "ranks", "landmarks:30", "landmarks:20,width=0.5/2.0",
     "hinges+landmarks:20",
 ]  # fmt: skip
 OPTIONS = [{}, {"scale": "minmax"}, {"scale": None}, {"class_weight": None}]

@@ -500,7 +500,8 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     path = str(tmp_path / "model.safetensors")
     table = some_files(tmp_path / "in", 1)
     table.to_csv(tmp_path / "rows.csv", index=False)
-    run("learn", "rows.csv", "--label", "y", "--model", path, "--hash", "word=8", "--seed", "5")
+    options = ["--hash", "word=8", "--seed", "5", "--missing", "error"]
+    run("learn", "rows.csv", "--label", "y", "--model", path, *options)
     words = spark.createDataFrame(table).select(*(col(c).cast("string") for c in table.columns))
     sink = ModelSink(path, "y", hashed={"word": 8})
     sink(words, 0)  # text, as of a CSV that Spark has read
@@ -628,7 +629,7 @@ def test_missing_categories_and_weights(spark):
     model = fit(frame.drop("w"), "y", missing="indicate", categories=given)
     assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
     lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
-    with pytest.raises(DataError, match="a missing weight cannot be indicated"):
+    with pytest.raises(DataError, match="a missing weight cannot be filled in"):
         fit(lacking, "y", weight="w", missing="indicate")
 
 
