@@ -261,7 +261,10 @@ def test_bad_predictions_and_labels(run, served, tmp_path):
     bad = {
         (0, whole[0] + first + "\n"): "is also that of labels.csv, row 1",
         (0, whole[0].replace("payment", "number")): "no column 'payment', named by --id",
-        (0, whole[0].replace("fraud", "x,y").replace("no", "no,").replace("yes", "yes,")): "name the one that holds",
+        (
+            0,
+            whole[0].replace("fraud", "x,y").replace("no", "no,").replace("yes", "yes,"),
+        ): "name the one that holds",
         (0, "payment,fraud\n-1,no\n"): "no prediction has a label",
         (0, whole[0] + "1999999,\n"): "no label in column 'fraud'",
         (1, whole[1] + whole[1].splitlines()[1] + "\n"): "is also that of scored.csv, row 1",

@@ -81,7 +81,7 @@ def check(
         for path in paths:
             source, mine = streams.source(path, **reading), 0
             for problem in checker.problems(source):
-                print(printable(problem.message.spelled(words.in_shell)))
+                print(printable(problem.message.spelled(words.in_shell)), flush=True)
                 mine += 1
                 progress.chunk(source, 0)
             found += mine

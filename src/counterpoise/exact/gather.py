@@ -58,7 +58,7 @@ def fill(
     """
     if result.low.size:
         _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
-    weight = np.ones(X.shape[0]) if given is None else given
+    weight = _ones(X.shape[0]) if given is None else given
     even = given is None and half_life is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
     lasting = half_life is None and not result.low.size  # else rows cannot be removed
@@ -232,6 +232,12 @@ def _filled_pays(X: Any) -> bool:
     m, d = X.shape
     pairs = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
     return bool(DENSE * m * d**2 < PAIR * pairs + PASSES * d**2 + CALLS)
+
+
+def _ones(n: int) -> Vector:
+    result = np.empty(n)
+    result.fill(1.0)
+    return result
 
 
 def _extremes(X: Rows, rows: NDArray[np.intp], result: Moments) -> None:
