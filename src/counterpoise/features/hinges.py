@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.special as special
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.features.maps import Map, whole
@@ -88,7 +88,7 @@ class Hinges(Map):
 
     def draw(self, inputs: int) -> Matrix:
         """Knots where no rows are known: quantiles of a normal feature."""
-        return np.repeat(ndtri(self._shares())[:, None], inputs, axis=1)
+        return np.repeat(special.ndtri(self._shares())[:, None], inputs, axis=1)
 
     def draw_from(self, drawn: Matrix, X: Matrix, y: Labels | None, weight: Vector) -> Matrix:
         """Knots at the quantiles of rows, of shape (K, l)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.special as special
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.features.maps import Map
@@ -100,7 +100,7 @@ class Ranks(Map):
                 values, middle = values[some], middle[some]
             # The last knot fills what is left: a constant from there on.
             fill = np.minimum(np.arange(KNOTS), len(values) - 1)
-            result[:KNOTS, j], result[KNOTS:, j] = values[fill], ndtri(middle)[fill]
+            result[:KNOTS, j], result[KNOTS:, j] = values[fill], special.ndtri(middle)[fill]
         return result
 
     def draw_late(self, name: str, inputs: int) -> Matrix:
@@ -110,7 +110,7 @@ class Ranks(Map):
 
 def _straight() -> Vector:
     """Knots that are their own scores, 0 among them, and the scores."""
-    half = ndtri(0.5 + np.arange(1, KNOTS // 2) / KNOTS)
+    half = special.ndtri(0.5 + np.arange(1, KNOTS // 2) / KNOTS)
     knots = np.concatenate([-half[::-1], [0.0], half])
     knots = np.append(knots, knots[-1])
     return np.concatenate([knots, knots])
