@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise.cli import join
 from counterpoise.cli import options as opt
+from counterpoise.cli.stopping import asked
 
 Names = list[str]
 MOST_ROWS = 10_000_000  # of a chunk
@@ -163,7 +161,7 @@ def learn(
 
     paths = streams.expanded(files or [])
     columns = streams.with_label(columns, paths, format)
-    with _signals() as stopped, locked(model):
+    with asked() as stopped, locked(model):
         if late:
             columns = join.without_ids(columns, id, model)
         learner = Learner(model, columns, parameters, chunk_rows, positive, new_class, new_columns)
@@ -212,21 +210,6 @@ def learn(
     if stopped:
         say("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop, instead of obeying at once."""
-    stopped: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: stopped.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Watch:

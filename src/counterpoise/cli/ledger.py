@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ import typer
 from counterpoise.cli import options as opt
 from counterpoise.cli import words
 from counterpoise.cli.questions import Names, Path, backtest, compare, drift, model, opened
+from counterpoise.cli.stopping import asked
 from counterpoise.cli.table import Json, show, show_json
 
 ledger = typer.Typer(no_args_is_help=True)
@@ -105,7 +104,7 @@ def learn(
     columns = streams.with_label(columns, paths, format)
     named = opt.names(by) or None
     with (
-        _signals() as stopped,
+        asked() as stopped,
         Ledger.open(
             into, time=time, every=every, by=named, most=most, wait=wait, **columns
         ) as book,
@@ -244,18 +243,3 @@ def demo(
         with writing(name, "the payments") as file:
             pyarrow.csv.write_csv(table, file)
         say(f"{name}: {table.num_rows:,} rows")
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop, instead of obeying at once."""
-    stopped: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: stopped.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

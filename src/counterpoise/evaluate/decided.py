@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from counterpoise.arrays import Flags, Vector
 from counterpoise.evaluate import decisions
 from counterpoise.evaluate.decisions import Priced
+from counterpoise.evaluate.figures import figure
 from counterpoise.evaluate.reliability import reliability
 
 __all__ = ["Decided", "Priced", "figures"]
@@ -31,10 +32,8 @@ class Decided(NamedTuple):
     priced: Sequence[Priced]
 
 
-def figures(
-    found: Decided, positive: Any, figure: Callable[[Callable[[], Any], str, str], str]
-) -> list[str]:
-    """Return two figures of a page, made by ``figure`` of a plot, a title and a caption."""
+def figures(found: Decided, positive: Any) -> list[str]:
+    """Return two figures of a page."""
     held = reliability(found.mine, found.risk)
     told, came = float(found.risk.mean()), float(found.mine.mean())
     words = []

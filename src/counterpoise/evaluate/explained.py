@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from counterpoise.evaluate.figures import figure
 from counterpoise.reasons import Reasons
 from counterpoise.reasons.drawing import overview, waterfall
 
 
-def figures(
-    reasons: Reasons, positive: Any, figure: Callable[[Callable[[], Any], str, str], str]
-) -> list[str]:
-    """Return two figures of a page, made by ``figure`` of a plot, a title and a caption."""
+def figures(reasons: Reasons, positive: Any) -> list[str]:
+    """Return two figures of a page."""
     why = reasons.of(positive)
     if not np.isfinite(why.base):  # there is only one class, or never was this one
         return []

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import html
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.evaluate import drawing, explained, plots, theme
+from counterpoise.evaluate import explained, plots
 from counterpoise.evaluate.decided import Decided
 from counterpoise.evaluate.decided import figures as decided_figures
+from counterpoise.evaluate.figures import figure, text
 from counterpoise.evaluate.race import OURS, Result, winner
-from counterpoise.printable import printable
 from counterpoise.reasons import Reasons
 
 COLUMNS = {
@@ -114,7 +111,7 @@ def page(
     figures = [*_figures(results, y, names, positive, best), _times(results)]
     ours = next((r for r in (best, *results) if r.reasons is not None), None)
     if ours is not None and ours.reasons is not None:
-        figures += explained.figures(ours.reasons, positive, _figure)
+        figures += explained.figures(ours.reasons, positive)
     return _page(title, summary, _table(results, positive, best), note, figures)
 
 
@@ -161,18 +158,18 @@ def evaluation(
     table = _table([result], positive, result, timed=False)
     figures = _figures([result], y, names, positive, result)
     if decided is not None and decided.mine.any() and not decided.mine.all():
-        figures += decided_figures(decided, positive, _figure)
+        figures += decided_figures(decided, positive)
     if reasons is not None and len(reasons):
-        figures += explained.figures(reasons, positive, _figure)
+        figures += explained.figures(reasons, positive)
     return _page(title, summary, table, f"{note}.", figures)
 
 
 def _page(title: str, summary: str, table: str, note: str, figures: list[str]) -> str:
     return PAGE.format(
-        title=_text(title),
-        summary=_text(summary),
+        title=text(title),
+        summary=text(summary),
         table=table,
-        note=_text(note),
+        note=text(note),
         figures="\n".join(figures),
     )
 
@@ -193,7 +190,7 @@ def _table(results: list[Result], positive: Any, best: Result, timed: bool = Tru
     rows = []
     for result in results:
         found = result.metrics.of(positive)
-        cells = [_text(result.name), *(_number(found[key]) for key in COLUMNS)]
+        cells = [text(result.name), *(_number(found[key]) for key in COLUMNS)]
         if timed:
             cells.append(f"{result.microseconds:.3g}")
         kind = ' class="winner"' if result is best and len(results) > 1 else ""
@@ -224,24 +221,24 @@ def _figures(
     )
     leads = "leads with" if len(results) > 1 else "has"
     figures = [
-        _figure(
+        figure(
             lambda: plots.g_mean_over_stream(results, y),
             "G-mean over the stream",
             f"The geometric mean of the recalls of all classes, over all rows so far. At the end "
             f"{best.name} {leads} {_number(best.metrics.confusion.g_mean())}.",
         ),
-        _figure(
+        figure(
             lambda: plots.g_mean_over_stream(results, y, window),
             "Recent G-mean",
             f"The same over the last {window:,} rows, so a drop shows immediately.{sank}",
         ),
-        _figure(
+        figure(
             lambda: plots.class_shares(y),
             "Class shares over the stream",
             f"{positive} makes up {100 * share:.3g} % of all rows, {100 * first:.3g} % of the "
             f"first tenth and {100 * last:.3g} % of the last.",
         ),
-        _figure(
+        figure(
             lambda: plots.precision_recall(results, y, positive, k),
             "Precision and recall",
             f"The share of alerts that are right against the share of {positive} that is found, "
@@ -249,7 +246,7 @@ def _figures(
             f"that of {by_precision.name}, "
             f"{_number(by_precision.metrics.of(positive)['average_precision'])}.",
         ),
-        _figure(
+        figure(
             lambda: plots.confusion_matrix(best),
             f"Confusion matrix of {best.name}",
             "Rows of each true class by what was predicted: "
@@ -268,7 +265,7 @@ def _weights(every: Matrix, best: Result, names: list[str], positive: Any, k: in
     weights = every[k] if len(every) > 1 else every[0] if k else -every[0]
     names = best.terms or names
     top = int(np.abs(weights).argmax())
-    return _figure(
+    return figure(
         lambda: plots.largest_weights(weights, names, best.name),
         f"Largest weights of {best.name}",
         f"Evidence for {positive} (positive) and against it (negative) at the end of the "
@@ -280,32 +277,13 @@ def _weights(every: Matrix, best: Result, names: list[str], positive: Any, k: in
 def _times(results: list[Result]) -> str:
     fast = min(results, key=lambda r: r.microseconds)
     ours = next(r for r in results if r.name == OURS)
-    return _figure(
+    return figure(
         lambda: plots.time_per_row(results),
         "Time per row",
         f"To predict and to learn one row, on a logarithmic scale. Fastest is {fast.name} with "
         f"{fast.microseconds:.3g} µs; {OURS}, exact after every row, takes "
         f"{ours.microseconds:.3g} µs.",
     )
-
-
-def _figure(draw: Callable[[], Any], title: str, says: str) -> str:
-    """A figure, drawn for light pages and for dark ones."""
-    light = _image(draw)
-    with theme.dark():
-        dark = _image(draw)
-    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-    image = f'<picture>{source}<img alt="{_text(title)}" src="{light}"></picture>'
-    caption = f"<figcaption>{_text(says)}</figcaption>"
-    return f"<figure><h2>{_text(title)}</h2>{image}{caption}</figure>"
-
-
-def _image(draw: Callable[[], Any]) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(draw()).encode()).decode()}"
-
-
-def _text(words: str) -> str:
-    return html.escape(printable(words))
 
 
 def _number(value: float | None) -> str:

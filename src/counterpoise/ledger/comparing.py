@@ -56,7 +56,7 @@ class Comparison:
         0) and of b (column 1). It is exact.
     g_mean : ndarray of shape (2, 2)
         The same for the G-mean, which is an estimate by the mean and the variance of the scores of
-        each class: 0.026 off on average over the paper's 31 sets.
+        each class, as if these were normal.
     """
 
     a: str

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import html
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from counterpoise.evaluate import drawing, theme
+from counterpoise.evaluate.figures import figure, text
 from counterpoise.evaluate.report import PAGE
 from counterpoise.ledger import buckets
 from counterpoise.ledger.backtesting import Backtest
 from counterpoise.ledger.drifting import Drift
 from counterpoise.ledger.jackknife import Weights
-from counterpoise.printable import printable
 
 MOST = 30  # features in the heat map
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -55,25 +52,25 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
     )
     worst = _worst(drift)
     figures = [
-        _figure(
+        figure(
             lambda: loss_by_bucket(drift),
             "Loss and G-mean by bucket",
             "Balanced squared loss of the model of the buckets before, with its upper limit, and "
             "the estimated G-mean. Dots are alarms of the loss.",
         ),
-        _figure(
+        figure(
             lambda: heat_map(drift),
             "Shift of the features",
             "Mean of each feature and class minus that of all rows before, in standard "
             f"deviations. {worst}",
         ),
-        _figure(
+        figure(
             lambda: weights_over_time(weights),
             "Weights over time",
             "Weights of the models of one stretch of buckets after the other, for features of "
             "standard deviation 1, with two standard errors.",
         ),
-        _figure(
+        figure(
             lambda: grid(backtest),
             "Backtest",
             f"Balanced loss of each setting over {len(backtest.start):,} tests; less is better. "
@@ -81,10 +78,10 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
         ),
     ]
     return PAGE.format(
-        title=_text(title),
-        summary=_text(summary),
+        title=text(title),
+        summary=text(summary),
         table=_table(drift, alarms),
-        note=_text(note),
+        note=text(note),
         figures="\n".join(figures),
     )
 
@@ -165,7 +162,7 @@ def _table(drift: Drift, alarms: Any) -> str:
         said = moved or "the loss"
         when = buckets.text(drift.start[g]).replace("-", "\u2011")  # which is not folded
         cells = (when, f"{drift.loss[g]:.4f}", f"{drift.limit[g]:.4f}")
-        rows.append("".join(f"<td>{_text(cell)}</td>" for cell in (*cells, said)))
+        rows.append("".join(f"<td>{text(cell)}</td>" for cell in (*cells, said)))
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
 
@@ -198,22 +195,3 @@ def _by_date(axes: Any) -> None:
     locator = dates.AutoDateLocator(minticks=3, maxticks=7)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-
-
-def _figure(draw: Callable[[], Any], title: str, says: str) -> str:
-    """A figure, drawn for light pages and for dark ones."""
-    light = _image(draw)
-    with theme.dark():
-        dark = _image(draw)
-    source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-    image = f'<picture>{source}<img alt="{_text(title)}" src="{light}"></picture>'
-    caption = f"<figcaption>{_text(says)}</figcaption>"
-    return f"<figure><h2>{_text(title)}</h2>{image}{caption}</figure>"
-
-
-def _image(draw: Callable[[], Any]) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(draw()).encode()).decode()}"
-
-
-def _text(words: str) -> str:
-    return html.escape(printable(words))
