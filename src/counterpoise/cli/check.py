@@ -22,12 +22,8 @@ def check(
             metavar="FILE",
         ),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
-    ] = None,
+    label: opt.Label = None,
+    weight: opt.Weight = None,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,

@@ -22,18 +22,14 @@ def learn(
         typer.Option("--model", "-m", help="Model file to create or to continue.", metavar="FILE"),
     ],
     files: opt.SomeFiles = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
-    ] = None,
+    label: opt.Label = None,
     labels: opt.Labels = None,
     id: opt.Id = None,  # noqa: A002
     skip_unknown_ids: Annotated[
         bool,
         typer.Option("--skip-unknown-ids", help="Leave out labels of events that never came."),
     ] = False,
-    weight: Annotated[
-        str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
-    ] = None,
+    weight: opt.Weight = None,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,

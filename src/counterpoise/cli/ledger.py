@@ -34,9 +34,7 @@ def options() -> None:
 def learn(
     files: opt.Files,
     into: Into,
-    label: Annotated[
-        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
-    ] = None,
+    label: opt.Label = None,
     time: Annotated[
         str | None, typer.Option(help="Column that holds the time.", metavar="COLUMN")
     ] = None,
@@ -54,9 +52,7 @@ def learn(
         int | None,
         typer.Option(help="Values that such a column may have; 1000 by default.", metavar="N"),
     ] = None,
-    weight: Annotated[
-        str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
-    ] = None,
+    weight: opt.Weight = None,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,

@@ -47,6 +47,10 @@ NoHeader = Annotated[
         "--no-header", help="CSV without names: columns are 'column 1', 'column 2' and so on."
     ),
 ]
+Label = Annotated[str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")]
+Weight = Annotated[
+    str | None, typer.Option(help="Column that holds weights of rows.", metavar="COLUMN")
+]
 Drop = Annotated[list[str] | None, typer.Option(help="Columns to leave out.", metavar="COLUMNS")]
 Keep = Annotated[
     list[str] | None, typer.Option(help="The only columns to learn from.", metavar="COLUMNS")

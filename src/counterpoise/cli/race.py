@@ -16,9 +16,7 @@ def race(
         list[str] | None,
         typer.Argument(metavar="FILES", help="As for learn; all rows must fit into memory."),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column that holds the class.", metavar="COLUMN")
-    ] = None,
+    label: opt.Label = None,
     demo: Annotated[bool, typer.Option("--demo", help="Race on a generated stream.")] = False,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
