@@ -1,7 +1,8 @@
 """Check the documents: links, the map of the house, and numpydoc of all that users call.
 
 The examples in them are run by pytest. What users do not call needs one good sentence, which ruff
-demands; here every parameter and every result of the public surface must have its own.
+demands; here every parameter and every result of the public surface must have its own, and every
+public name an example. The site makes a page of each.
 """
 
 import inspect
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "counterpoise": None,
     "counterpoise.datasets": None,
+    "counterpoise.errors": ["DataError", "Remedy"],
     "counterpoise.evaluate.confusion": ["Confusion"],
     "counterpoise.evaluate.metrics": ["Metrics", "measure"],
     "counterpoise.evaluate.plots": [
@@ -26,27 +28,32 @@ PUBLIC = {
     "counterpoise.evaluate.race": ["Result", "race", "winner"],
     "counterpoise.evaluate.ranks": ["Comparison", "against", "compare", "paired"],
     "counterpoise.evaluate.report": ["evaluation", "page"],
-    "counterpoise.features": [
-        "FixedMap", "Interactions", "Polynomial", "RandomFourier", "ReducedPolynomial", "Union",
-        "fixed", "fixed_by", "map_of", "terms",
-    ],
+    "counterpoise.features": None,
+    "counterpoise.ledger.backtesting": ["Backtest", "Way"],
+    "counterpoise.ledger.comparing": ["Comparison"],
+    "counterpoise.ledger.drifting": ["Drift"],
+    "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
     "counterpoise.online": None,
     "counterpoise.reasons": None,
     "counterpoise.reasons.drawing": ["overview", "waterfall"],
-    "counterpoise.river": ["BalancedRidgeClassifier"],
+    "counterpoise.river": None,
     "counterpoise.spark": None,
-    "counterpoise.streams": ["source"],
+    "counterpoise.streams": ["Chunk", "Mark", "source"],
 }  # fmt: skip
 # Of these only some methods are for users, the others for the classifiers.
 TRANSFORMER = {"fit", "transform", "get_feature_names_out"}
 METHODS = {
     "Moments": {"of"},
     "FixedMap": {"transform"},
+    "Hinges": TRANSFORMER,
     "Interactions": TRANSFORMER,
+    "Landmarks": TRANSFORMER,
     "Polynomial": TRANSFORMER,
     "RandomFourier": TRANSFORMER,
+    "Ranks": TRANSFORMER,
     "ReducedPolynomial": TRANSFORMER,
     "Union": TRANSFORMER,
+    "Chunk": set(),
 }
 
 
@@ -82,21 +89,36 @@ def wrong_map():
             yield f"CONTRIBUTING.md has no line about {room}"
 
 
-def surface():
-    """Name, callable and docstring of everything that users call."""
+def public():
+    """Module, name and thing of all that is public."""
     for module_name, names in PUBLIC.items():
         module = import_module(module_name)
         for name in names or module.__all__:
-            thing, label = getattr(module, name), f"{module_name}.{name}"
-            if inspect.isfunction(thing):
-                yield label, thing, thing.__doc__
-            elif inspect.isclass(thing):
-                if name not in METHODS or "of" not in METHODS[name]:  # not made by its class method
-                    yield label, thing.__init__, thing.__doc__
-                for method, made in inspect.getmembers(thing, inspect.isroutine):
-                    ours = (getattr(made, "__module__", None) or "").startswith("counterpoise")
-                    if ours and method in METHODS.get(name, {method}) and method[0] != "_":
-                        yield f"{label}.{method}", made, inspect.getdoc(made)
+            yield module, name, getattr(module, name)
+
+
+def unshown():
+    """Public names without an example: of a value, the example is in the docstring of its module."""
+    for module, name, thing in public():
+        value = not (inspect.isroutine(thing) or inspect.isclass(thing))
+        shown = re.findall(r"^ *>>> .*", (module if value else thing).__doc__ or "", re.M)
+        if not any(name in line for line in shown) if value else not shown:
+            yield f"{module.__name__}.{name}: has no example"
+
+
+def surface():
+    """Name, callable and docstring of everything that users call."""
+    for module, name, thing in public():
+        label = f"{module.__name__}.{name}"
+        if inspect.isfunction(thing):
+            yield label, thing, thing.__doc__
+        elif inspect.isclass(thing):
+            if name not in METHODS or "of" not in METHODS[name]:  # not made by its class method
+                yield label, thing.__init__, thing.__doc__
+            for method, made in inspect.getmembers(thing, inspect.isroutine):
+                ours = (getattr(made, "__module__", None) or "").startswith("counterpoise")
+                if ours and method in METHODS.get(name, {method}) and method[0] != "_":
+                    yield f"{label}.{method}", made, inspect.getdoc(made)
 
 
 def undocumented():
@@ -129,6 +151,6 @@ def documented(text, section):
 
 
 if __name__ == "__main__":
-    problems = [*broken_links(), *wrong_map(), *undocumented()]
-    print("\n".join(problems) or "documents: links, the map and parameters are in order")
+    problems = [*broken_links(), *wrong_map(), *undocumented(), *unshown()]
+    print("\n".join(problems) or "documents: links, the map, parameters and examples are in order")
     sys.exit(bool(problems))

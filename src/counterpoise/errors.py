@@ -45,6 +45,14 @@ class Remedy:
         Its value.
     also : tuple of Setting
         What must be set besides.
+
+    Examples
+    --------
+    >>> from counterpoise.errors import DataError, Remedy
+    >>> raise DataError("no value in column 'age'", Remedy("leave it out", "drop", ["age"]))
+    Traceback (most recent call last):
+        ...
+    counterpoise.errors.DataError: no value in column 'age'; leave it out with drop=["age"]
     """
 
     words: str
@@ -132,6 +140,18 @@ class DataError(ValueError):
     ----------
     message : Message
         Both.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from counterpoise import TableClassifier
+    >>> from counterpoise.errors import DataError
+    >>> table = pa.table({"amount": [1.0, None], "fraud": ["no", "yes"]})
+    >>> try:
+    ...     TableClassifier(missing="error").fit(table, "fraud")
+    ... except DataError as error:
+    ...     print(error)
+    the frame, row 2: no value in column 'amount'; fill it by the mean with missing="mean", ...
     """
 
     def __init__(self, problem: Words, *remedies: Remedy) -> None:

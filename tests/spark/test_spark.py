@@ -2,12 +2,14 @@
 
 # ruff: noqa: E402  (whether to skip is decided before anything of Spark is imported)
 
+import doctest
 import io
 import os
 import re
 import shutil
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -732,3 +734,13 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
         fit(frame, "label", feature_map="cubic")
     with pytest.raises(ValueError, match="by its name"):
         BalancedRidge(options={"features": model.features_})
+
+
+@pytest.mark.parametrize("name", ["fit", "pipeline", "predict", "streaming"])
+def test_examples_in_docstrings_are_real(spark, name):
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    done = doctest.testmod(
+        import_module(f"counterpoise.spark.{name}"), extraglobs={"spark": spark}, optionflags=flags
+    )
+    assert done.attempted
+    assert not done.failed

@@ -3,6 +3,12 @@
 A prepared file is ``name.csv.gz``: a header, the features in their original units, and last the
 label, −1 or 1. It is in the folder named by COUNTERPOISE_DATA, or in the cache folder.
 Nothing is downloaded; :mod:`counterpoise.datasets.prepare` makes such files from public raw ones.
+
+Examples
+--------
+>>> from counterpoise.datasets import SETS
+>>> len(SETS), [name for name, one in SETS.items() if one.size > 100_000]
+(31, ['ijcnn1', 'skin-nonskin'])
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Matrix
 from counterpoise.datasets.registry import SETS, DataSet, Raw
 
-__all__ = ["SETS", "VARIABLE", "DataSet", "Raw", "find", "folders", "known", "load", "verify"]
+__all__ = ["SETS", "DataSet", "Raw", "find", "folders", "known", "load", "verify"]
 VARIABLE = "COUNTERPOISE_DATA"
 
 
@@ -48,7 +54,14 @@ def known(name: str) -> DataSet:
 
 
 def folders() -> list[Path]:
-    """Folders that are searched for prepared files; new ones are written into the first."""
+    """Folders that are searched for prepared files; new ones are written into the first.
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import folders
+    >>> folders()[-1].name
+    'counterpoise'
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = os.environ.get(VARIABLE)
     return [*([Path(named).expanduser()] if named else []), Path(cache) / "counterpoise"]
@@ -65,6 +78,13 @@ def find(name: str) -> Path | None:
     Returns
     -------
     Path or None
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import find
+    >>> path = find("ijcnn1")  # None: it is in none of the folders
+    >>> path is None or path.name == "ijcnn1.csv.gz"
+    True
     """
     file = f"{known(name).name}.csv.gz"
     return next((folder / file for folder in folders() if (folder / file).is_file()), None)
@@ -83,6 +103,13 @@ def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
         −1 or 1.
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import find, load
+    >>> if find("wpbc"):
+    ...     X, y = load("wpbc")
+    ...     assert X.shape == (len(y), 33)
     """
     one, path = known(name), find(name)
     if path is None:
@@ -132,6 +159,15 @@ def verify(one: DataSet, table: Matrix) -> None:
         The set.
     table : ndarray of shape (n, d + 1)
         Features, then labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.datasets import known, verify
+    >>> verify(known("wdbc"), np.zeros((10, 31)))
+    Traceback (most recent call last):
+        ...
+    ValueError: 10 rows of 30 features, but wdbc has 569 rows of 30
     """
     if table.shape != (one.size, one.dimension + 1):
         raise ValueError(

@@ -30,6 +30,13 @@ class Raw:
         Numbers that stand for what the fields say; empty if they are numbers.
     categories : tuple of int
         Fields whose codes become 0, 1, ... in the order of the alphabet.
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import known
+    >>> raw = known("ijcnn1").raw
+    >>> raw.files, raw.separator
+    (('ijcnn1', 'ijcnn1.t'), 'libsvm')
     """
 
     files: tuple[str, ...]
@@ -71,6 +78,13 @@ class DataSet:
     sha256 : str
         Of the rows as little-endian doubles, features then label, which does not depend on how a
         file is compressed or its columns are called.
+
+    Examples
+    --------
+    >>> from counterpoise.datasets import known
+    >>> one = known("ijcnn1")
+    >>> one.dimension, one.positives, one.negatives, round(one.ratio, 2)
+    (22, 13565, 128126, 0.11)
     """
 
     number: int
@@ -325,4 +339,5 @@ _ALL = (
     ),
 )
 # fmt: on
+#: All sets by name, as :class:`DataSet`.
 SETS = {one.name: one for one in _ALL}

@@ -28,6 +28,15 @@ class Metrics:
         against all other classes; None where undefined.
     undefined : dict of str to str
         Why a metric is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.metrics import measure
+    >>> true, said, scores = np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([-1.0, 0.2, 0.9])
+    >>> found = measure(true, said, scores, classes=np.array([0, 1]))
+    >>> found.of(1)["recall"], found.of(1)["precision"], found.undefined
+    (1.0, 0.5, {})
     """
 
     confusion: Confusion

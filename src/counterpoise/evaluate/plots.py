@@ -34,6 +34,19 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.plots import g_mean_over_stream
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> results = list(race(X, y, rivals=["PA"]))
+    >>> figure = g_mean_over_stream(results, y, window=100)
+    >>> figure.axes[0].get_ylabel()
+    'G-mean of the last 100 rows'
     """
     made, axes = figure(3.8)
     for result in results:
@@ -93,6 +106,14 @@ def class_shares(y: Labels) -> Figure:
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.plots import class_shares
+    >>> figure = class_shares(np.repeat(["ok", "fraud", "ok"], [90, 10, 100]))
+    >>> figure.axes[0].get_ylabel()
+    'share of rows'
     """
     made, axes = figure(2.9)
     labels, counts = np.unique(y, return_counts=True)
@@ -132,6 +153,19 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.plots import precision_recall
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> results = list(race(X, y, rivals=["PA"]))
+    >>> figure = precision_recall(results, y, positive=1, k=1)
+    >>> figure.axes[0].get_xlabel()
+    'recall of 1'
     """
     from sklearn.metrics import precision_recall_curve  # takes long to import
 
@@ -172,6 +206,19 @@ def confusion_matrix(result: Result) -> Figure:
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.plots import confusion_matrix
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> (result,) = race(X, y, rivals=[])
+    >>> figure = confusion_matrix(result)
+    >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+    ('predicted', 'true')
     """
     counts = result.metrics.confusion.counts
     labels = result.metrics.confusion.labels[:12]
@@ -208,6 +255,14 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.plots import largest_weights
+    >>> figure = largest_weights(np.array([0.2, -1.5]), ["amount", "age"], "my model")
+    >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    ['amount', 'age']
     """
     order = np.argsort(-np.abs(weights))[:most][::-1]
     made, axes = figure(1.0 + 0.24 * len(order))
@@ -233,6 +288,16 @@ def critical_difference(found: Comparison, title: str = "") -> Figure:
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.plots import critical_difference
+    >>> from counterpoise.evaluate.ranks import compare
+    >>> G = np.array([[0.9, 0.8, 0.1], [0.8, 0.8, 0.2], [0.9, 0.7, 0.3], [0.7, 0.6, 0.5]])
+    >>> figure = critical_difference(compare(G, ["a", "b", "c"], "high"), "four sets")
+    >>> figure.axes[0].get_title().splitlines()[0]
+    'four sets'
     """
     average = found.average
     names, k = list(average), len(average)
@@ -283,6 +348,18 @@ def time_per_row(results: list[Result]) -> Figure:
     Returns
     -------
     Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.plots import time_per_row
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> figure = time_per_row(list(race(X, y, rivals=["PA"])))
+    >>> sorted(tick.get_text() for tick in figure.axes[0].get_yticklabels())
+    ['BalancedRidgeClassifier', 'PA']
     """
     order = sorted(results, key=lambda result: result.microseconds)[::-1]
     made, axes = figure(1.0 + 0.24 * len(order))

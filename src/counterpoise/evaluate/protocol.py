@@ -35,6 +35,14 @@ class Fold:
     X_test : ndarray of shape (m, d)
     y_test : ndarray of shape (m,)
         The other half.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.protocol import fold
+    >>> one = fold(np.arange(10.0)[:, None], np.repeat([-1, 1], 5), run=3, half=1)
+    >>> one.run, one.half, one.X.shape, one.X_test.shape
+    (3, 1, (5, 1), (5, 1))
     """
 
     run: int
@@ -63,6 +71,14 @@ def halves(
     -------
     ndarray, ndarray
         Indices of the rows, the first half the longer by one where one must be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.protocol import halves
+    >>> one, two = halves(np.array([-1, 1, 1, -1, 1]), run=0)
+    >>> len(one), len(two), sorted([*one.tolist(), *two.tolist()])
+    (3, 2, [0, 1, 2, 3, 4])
     """
     order = np.random.default_rng(run).permutation(len(y))
     first, seen = np.zeros(len(y), dtype=bool), 0
@@ -146,6 +162,14 @@ def folds(
     Yields
     ------
     Fold
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.protocol import folds
+    >>> X, y = np.arange(10.0)[:, None], np.repeat([-1, 1], 5)
+    >>> [(one.run, one.half) for one in folds(X, y, runs=2)]
+    [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     for run in range(runs):
         for half in (0, 1):
@@ -196,6 +220,13 @@ def g_mean(y: Labels, scores: Matrix) -> Vector:
     -------
     ndarray of shape () or (models,)
         NaN where a class is absent or a score is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.protocol import g_mean
+    >>> float(g_mean(np.array([-1, -1, 1, 1]), np.array([-2.0, -0.5, 0.3, -0.1])).round(3))
+    0.707
     """
     if not np.isin(y, (-1, 1)).all():
         raise ValueError("labels must be -1 and 1")

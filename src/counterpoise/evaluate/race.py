@@ -74,6 +74,17 @@ class Result:
         Names of the weights, if they are not those of the features.
     reasons : Reasons, optional
         Of the last rows, by the final model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> (result,) = race(X, y, rivals=[])
+    >>> result.name, result.predicted.shape, round(result.metrics.of(1)["g_mean"], 2)
+    ('BalancedRidgeClassifier', (300,), 0.94)
     """
 
     name: str
@@ -174,6 +185,16 @@ def race(
     Yields
     ------
     Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in race(X, y, rivals=["PA"])}
+    {'BalancedRidgeClassifier': 0.94, 'PA': 0.81}
     """
     if delay and isinstance(own, ChoosingClassifier):
         raise ValueError("ChoosingClassifier does not support delayed labels; use delay=0")
@@ -299,5 +320,15 @@ def winner(results: list[Result]) -> Result:
     Returns
     -------
     Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race, winner
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> winner(list(race(X, y, rivals=["PA", "AROW"]))).name
+    'BalancedRidgeClassifier'
     """
     return max(results, key=lambda result: result.metrics.confusion.g_mean() or 0.0)

@@ -33,6 +33,15 @@ class Comparison:
         Nemenyi's critical difference of average ranks.
     alpha : float
         The level of significance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.ranks import compare
+    >>> G = np.array([[0.9, 0.8, 0.1], [0.8, 0.8, 0.2], [0.9, 0.7, 0.3], [0.7, 0.6, 0.5]])
+    >>> found = compare(G, ["a", "b", "c"], "high")
+    >>> found.average, found.groups, round(found.p, 3)
+    ({'a': 1.125, 'b': 1.875, 'c': 3.0}, [['a', 'b'], ['b', 'c']], 0.022)
     """
 
     names: list[str]
@@ -156,6 +165,14 @@ def paired(one: Vector, other: Vector) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.ranks import paired
+    >>> one = np.array([0.9, 0.8, 0.7, 0.9, 0.8, 0.6])
+    >>> paired(one, one - [0.1, 0.2, 0.1, 0.3, 0.2, 0.4]), paired(one, one)
+    (0.03125, 1.0)
     """
     if not np.any(one != other):
         return 1.0

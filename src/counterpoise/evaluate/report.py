@@ -92,6 +92,18 @@ def page(
     -------
     str
         Self-contained HTML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.report import page
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> results = list(race(X, y, rivals=["PA"]))
+    >>> with open("race.html", "w") as file:  # doctest: +SKIP
+    ...     file.write(page("a stream", results, y, ["amount", "age"], positive=1, delay=0))
     """
     best = winner(results)
     late = f" Labels arrived {delay:,} rows late." if delay else ""
@@ -147,6 +159,18 @@ def evaluation(
     -------
     str
         Self-contained HTML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.report import evaluation
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> (result,) = race(X, y, rivals=[])
+    >>> with open("model.html", "w") as file:  # doctest: +SKIP
+    ...     file.write(evaluation("a model", result, y, ["amount", "age"], positive=1))
     """
     summary = (
         f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."

@@ -34,7 +34,20 @@ DOUBTFUL = 1e-9
 
 
 class PrecisionWarning(UserWarning):
-    """Forgetting has cost digits that may be missed."""
+    """Forgetting has cost digits that may be missed.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from counterpoise import BalancedRidgeClassifier, PrecisionWarning
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [1e5]], [0, 1, 0, 1, 1]
+    >>> model = BalancedRidgeClassifier().fit(X, y)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always", PrecisionWarning)
+    ...     model = model.forget(X[4:], y[4:])
+    >>> print(told[0].message)
+    feature 0 keeps about 6 correct digits: what was forgotten varied or weighed so much more ...
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -205,6 +205,15 @@ def fixed(map: Map | str, mean: ArrayLike, deviation: ArrayLike) -> FixedMap:  #
     Returns
     -------
     FixedMap
+
+    Examples
+    --------
+    >>> from counterpoise.features import fixed
+    >>> half = fixed("poly2", mean=[10.0], deviation=[2.0])
+    >>> half
+    <poly2 of 1 features, scaled>
+    >>> half.transform([[14.0], [8.0]]).tolist()
+    [[2.0, 4.0], [-1.0, 1.0]]
     """
     text = map_of(map).text
     m, s = (np.array(v, dtype=np.float64, ndmin=1) for v in (mean, deviation))

@@ -33,6 +33,12 @@ class Way:
         The ridge.
     features : str
         Name of the subset of the features.
+
+    Examples
+    --------
+    >>> from counterpoise.ledger.backtesting import Way
+    >>> Way(train=30, half_life=7.0, ridge="shrinking", features="all").name
+    'last 30, half-life 7d'
     """
 
     train: int | None
@@ -67,6 +73,18 @@ class Backtest:
         Exact balanced loss and estimated G-mean of each test; NaN where a class has no rows.
     total : ndarray of shape (settings, 2)
         Both of the rows of all tests together.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import Ledger
+    >>> from counterpoise.ledger.demo import payments
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> rows = ledger.learn(payments(days=40, rows=30)[0])
+    >>> found = ledger.backtest(train=[5, 20])
+    >>> found.best.name, found.loss.shape
+    ('last 20', (2, 20))
     """
 
     settings: list[Way]

@@ -57,6 +57,18 @@ class Comparison:
     g_mean : ndarray of shape (2, 2)
         The same for the G-mean, which is an estimate by the mean and the variance of the scores of
         each class, as if these were normal.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import Ledger
+    >>> from counterpoise.ledger.demo import payments
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> rows = ledger.learn(payments(days=40, rows=30)[0])
+    >>> found = ledger.compare({"until": "2024-01-20"}, {"since": "2024-01-20"})
+    >>> found.a, found.b, found.count.sum(axis=1).tolist()
+    ('until 2024-01-20', 'since 2024-01-20', [698.0, 729.0])
     """
 
     a: str
@@ -74,7 +86,18 @@ class Comparison:
     g_mean: Matrix
 
     def moved(self, most: int = 10) -> list[tuple[Any, str, float, float, float, float]]:
-        """Features that moved most: class, feature, shift, its p, spread and its p."""
+        """Features that moved most.
+
+        Parameters
+        ----------
+        most : int, default=10
+            How many.
+
+        Returns
+        -------
+        list of tuple
+            Class, feature, shift, its p, spread and its p.
+        """
         size = np.nan_to_num(np.abs(self.shift)) + np.abs(
             np.log(np.where(self.spread > 0, np.nan_to_num(self.spread, nan=1.0), 1.0))
         )

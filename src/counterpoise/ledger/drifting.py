@@ -63,6 +63,18 @@ class Drift:
         Whether a chart of the means has passed its limit.
     level : float
         Probability of any alarm in a bucket, if nothing changes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import Ledger
+    >>> from counterpoise.ledger.demo import payments
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> rows = ledger.learn(payments(days=40, rows=30)[0])
+    >>> found = ledger.drift(train=10)
+    >>> len(found.start), found.labels, found.z.shape == (40, 2, len(found.names))
+    (40, ['fraud', 'ok'], True)
     """
 
     start: Counts
@@ -86,7 +98,20 @@ class Drift:
         return found
 
     def moved(self, bucket: int, most: int = 3) -> list[tuple[Any, str, float]]:
-        """What moved most in a bucket that raised an alarm: class, feature, and z."""
+        """What moved most in a bucket that raised an alarm.
+
+        Parameters
+        ----------
+        bucket : int
+            Its number, from 0.
+        most : int, default=3
+            How many.
+
+        Returns
+        -------
+        list of tuple
+            Class, feature, and z.
+        """
         z = np.where(self.alarm[bucket], np.abs(self.z[bucket]), 0.0)
         order = np.argsort(-z, axis=None, kind="stable")[:most]
         found = []

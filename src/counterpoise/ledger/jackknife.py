@@ -36,6 +36,18 @@ class Uncertainty:
         The estimated G-mean on the rows of the model itself, and its standard error.
     buckets : int
         Number of buckets.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import Ledger
+    >>> from counterpoise.ledger.demo import payments
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> rows = ledger.learn(payments(days=40, rows=30)[0])
+    >>> found = ledger.uncertainty(ledger.model())
+    >>> found.buckets, round(found.g_mean, 2), round(found.g_mean_error, 2)
+    (40, 0.78, 0.02)
     """
 
     names: list[str]
@@ -96,6 +108,18 @@ class Weights:
     weight, error : ndarray of shape (m, d)
         Weights for features of standard deviation 1, and their standard errors; of the last class
         against the rest. NaN where a stretch has rows of one class.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import Ledger
+    >>> from counterpoise.ledger.demo import payments
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> rows = ledger.learn(payments(days=40, rows=30)[0])
+    >>> found = ledger.weights(size=10)
+    >>> len(found.start), found.weight.shape == found.error.shape
+    (4, True)
     """
 
     names: list[str]

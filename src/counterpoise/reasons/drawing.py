@@ -35,6 +35,16 @@ def waterfall(reasons: Reasons, row: int = 0, label: Any = None, most: int = 10)
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.reasons.drawing import waterfall
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], [0, 0, 0, 1]
+    >>> reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
+    >>> figure = waterfall(reasons, row=3)
+    >>> figure.axes[0].get_xlabel()
+    'score of 1: 0.141 at the centre, 0.707 here'
     """
     one = reasons[[row]]
     if label is None:
@@ -82,6 +92,16 @@ def overview(reasons: Reasons, most: int = 12) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.reasons.drawing import overview
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], [0, 0, 0, 1]
+    >>> reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
+    >>> figure = overview(reasons)
+    >>> figure.axes[0].get_xlabel()
+    'mean size of the contribution'
     """
     size = np.atleast_2d(reasons.mean_abs()) if len(reasons) else np.zeros((1, len(reasons.names)))
     order = np.argsort(-size.sum(axis=0), kind="stable")[:most]

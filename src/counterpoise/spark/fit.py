@@ -87,6 +87,15 @@ def fit(
     -------
     BalancedRidgeClassifier
         An ordinary one; its ``encoding_`` says how columns became features.
+
+    Examples
+    --------
+    >>> from counterpoise.spark import fit
+    >>> rows = [(12.5, "DE", "no"), (980.0, "US", "yes"), (20.0, "DE", "no"), (700.0, "DE", "yes")]
+    >>> payments = spark.createDataFrame(rows, ["amount", "country", "fraud"])  # a SparkSession
+    >>> model = fit(payments, "fraud")
+    >>> model.class_count_.tolist(), model.feature_names_in_.tolist()
+    ([2.0, 2.0], ['amount', 'country=DE', 'country=US'])
     """
     columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
     template = BalancedRidgeClassifier(**options, features=feature_map)

@@ -68,6 +68,18 @@ class BalancedRidge(
         What becomes of missing values; see :func:`counterpoise.spark.fit`.
     options : dict, optional
         Parameters of BalancedRidgeClassifier.
+
+    Examples
+    --------
+    >>> from pyspark.ml import Pipeline
+    >>> from pyspark.ml.feature import VectorAssembler
+    >>> from counterpoise.spark import BalancedRidge
+    >>> rows = [(12.5, 9.0, 0), (980.0, 2.0, 1), (20.0, 8.0, 0), (700.0, 3.0, 1)]
+    >>> payments = spark.createDataFrame(rows, ["amount", "hour", "fraud"])  # a SparkSession
+    >>> vectors = VectorAssembler(inputCols=["amount", "hour"], outputCol="features")
+    >>> fitted = Pipeline(stages=[vectors, BalancedRidge(labelCol="fraud")]).fit(payments)
+    >>> [row.prediction for row in fitted.transform(payments).collect()]
+    [0.0, 1.0, 0.0, 1.0]
     """
 
     missing: Param[str] = Param(
@@ -141,6 +153,17 @@ class BalancedRidgeModel(
     ----------
     model : BalancedRidgeClassifier
         The model, an ordinary one.
+
+    Examples
+    --------
+    >>> from counterpoise.spark import BalancedRidge
+    >>> rows = [(12.5, 9.0, 0), (980.0, 2.0, 1), (20.0, 8.0, 0), (700.0, 3.0, 1)]
+    >>> payments = spark.createDataFrame(rows, ["amount", "hour", "fraud"])  # a SparkSession
+    >>> fitted = BalancedRidge(inputCols=["amount", "hour"], labelCol="fraud").fit(payments)
+    >>> fitted.model.class_count_.tolist()
+    [2.0, 2.0]
+    >>> fitted.transform(payments).columns[-2:]
+    ['prediction', 'rawPrediction']
     """
 
     def __init__(self, model: BalancedRidgeClassifier | None = None) -> None:

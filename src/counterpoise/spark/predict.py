@@ -56,6 +56,15 @@ def predict(
     Returns
     -------
     DataFrame
+
+    Examples
+    --------
+    >>> from counterpoise.spark import fit, predict
+    >>> rows = [(12.5, "DE", "no"), (980.0, "US", "yes"), (20.0, "DE", "no"), (700.0, "DE", "yes")]
+    >>> payments = spark.createDataFrame(rows, ["amount", "country", "fraud"])  # a SparkSession
+    >>> scored = predict(payments, fit(payments, "fraud"))
+    >>> [row.prediction for row in scored.orderBy("amount").collect()]
+    ['no', 'no', 'yes', 'yes']
     """
     taken = [name for name in df.columns if name.lower() in (prediction.lower(), score.lower())]
     if taken:
@@ -99,6 +108,15 @@ def save(model: BalancedRidgeClassifier, path: str) -> None:
         The model.
     path : str
         Where to.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from counterpoise.spark import fit, save
+    >>> rows = [(12.5, "no"), (980.0, "yes"), (20.0, "no"), (700.0, "yes")]
+    >>> model = fit(spark.createDataFrame(rows, ["amount", "fraud"]), "fraud")  # a SparkSession
+    >>> path = os.path.join(tempfile.mkdtemp(), "fraud.safetensors")
+    >>> save(model, path)  # for predict, TableClassifier.load and the command line
     """
     save_stored(path, stored_of(model))
 

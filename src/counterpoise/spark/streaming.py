@@ -58,11 +58,18 @@ class ModelSink:
 
     Examples
     --------
-    ::
-
-        sink = ModelSink("fraud.safetensors", "fraud")
-        query = payments.writeStream.foreachBatch(sink).option("checkpointLocation", "check")
-        query.start()
+    >>> import os, tempfile
+    >>> from counterpoise import TableClassifier
+    >>> from counterpoise.spark import ModelSink
+    >>> folder = tempfile.mkdtemp()
+    >>> rows = spark.createDataFrame([(12.5, "no"), (980.0, "yes")], ["amount", "fraud"])
+    >>> rows.write.parquet(f"{folder}/payments")  # spark is a SparkSession
+    >>> payments = spark.readStream.schema(rows.schema).parquet(f"{folder}/payments")
+    >>> sink = ModelSink(f"{folder}/fraud.safetensors", "fraud")
+    >>> query = payments.writeStream.foreachBatch(sink).trigger(availableNow=True)
+    >>> query.option("checkpointLocation", f"{folder}/check").start().awaitTermination()
+    >>> TableClassifier.load(f"{folder}/fraud.safetensors").class_count_.tolist()
+    [1.0, 1.0]
     """
 
     def __init__(

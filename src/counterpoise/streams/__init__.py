@@ -125,6 +125,16 @@ def source(
     Returns
     -------
     Source
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise.streams import Mark, source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("amount,fraud\\n12.5,no\\n980,yes\\n")
+    >>> for chunk in source(str(path)).chunks(1000, Mark(), {}, lambda name: True):
+    ...     print({name: column.to_pylist() for name, column in chunk.columns.items()})
+    {'amount': ['12.5', '980'], 'fraud': ['no', 'yes']}
     """
     name = path
     if path == "-":

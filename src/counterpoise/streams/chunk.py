@@ -31,6 +31,12 @@ class Mark:
         XXH3 (128 bits) of these bytes, or of the values of the columns read so far.
     cut : bool
         Whether the last row had no line end; then the next byte must be one.
+
+    Examples
+    --------
+    >>> from counterpoise.streams import Mark
+    >>> Mark()  # the beginning of an input
+    Mark(rows=0, size=0, hash='', cut=False)
     """
 
     rows: int = 0
@@ -74,6 +80,16 @@ class Chunk:
         grows, an uninterrupted run cuts these rows differently.
     skipped : int
         Rows that the mark counts and that are not here.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise.streams import Mark, source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("amount,fraud\\n12.5,no\\n980,yes\\n")
+    >>> (chunk,) = source(str(path)).chunks(1000, Mark(), {}, lambda name: True)
+    >>> chunk.rows, chunk.offered, chunk.mark.size
+    (2, ('amount', 'fraud'), 29)
     """
 
     source: str
