@@ -9,9 +9,9 @@ import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+import matplotlib
 
-from figures import scraper
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "counterpoise"
 author = "The counterpoise developers"
@@ -28,6 +28,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "validation",
 ]
 root_doc = "docs/index"
 include_patterns = [
@@ -70,12 +71,13 @@ sphinx_gallery_conf = {
     "gallery_dirs": "docs/gallery",
     "backreferences_dir": "docs/gallery/uses",
     "doc_module": ("counterpoise",),
-    "image_scrapers": ("matplotlib", scraper),
+    "image_scrapers": ("matplotlib", "figures.scraper"),
     "filename_pattern": "/",
     "remove_config_comments": True,
     "show_memory": False,
-    "min_reported_time": 20,
+    "write_computation_times": False,  # into the root of the repository, with links outside
     "download_all_examples": False,
     "matplotlib_animations": True,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+matplotlib.rcParams["animation.writer"] = "pillow"  # for the small picture of a film

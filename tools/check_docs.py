@@ -19,6 +19,7 @@ PUBLIC = {
     "counterpoise.datasets": None,
     "counterpoise.errors": ["DataError", "Remedy"],
     "counterpoise.evaluate.confusion": ["Confusion"],
+    "counterpoise.evaluate.costs": ["CostCurve", "cost_curve", "pays"],
     "counterpoise.evaluate.metrics": ["Metrics", "measure"],
     "counterpoise.evaluate.plots": [
         "class_shares", "confusion_matrix", "critical_difference", "g_mean_over_stream",
@@ -31,6 +32,7 @@ PUBLIC = {
     "counterpoise.features": None,
     "counterpoise.ledger.backtesting": ["Backtest", "Way"],
     "counterpoise.ledger.comparing": ["Comparison"],
+    "counterpoise.ledger.demo": ["payments"],
     "counterpoise.ledger.drifting": ["Drift"],
     "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
     "counterpoise.online": None,
@@ -98,12 +100,26 @@ def public():
 
 
 def unshown():
-    """Public names without an example: of a value, the example is in the docstring of its module."""
+    """Public names without an example; that of a value is in the docstring of its module."""
     for module, name, thing in public():
         value = not (inspect.isroutine(thing) or inspect.isclass(thing))
         shown = re.findall(r"^ *>>> .*", (module if value else thing).__doc__ or "", re.M)
         if not any(name in line for line in shown) if value else not shown:
             yield f"{module.__name__}.{name}: has no example"
+
+
+def unlisted():
+    """What pages and examples import from the package and is not public."""
+    known = {f"{module.__name__}.{name}" for module, name, _ in public()} | set(PUBLIC)
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/start/*.md")]
+    for page in [*pages, *ROOT.glob("examples/**/*.py")]:
+        found = re.findall(
+            r"^(?:>>> )?from (counterpoise[\w.]*) import (.+)", page.read_text(), re.M
+        )
+        for module, names in found:
+            for name in re.sub(r" as \w+| *#.*", "", names).split(", "):
+                if f"{module}.{name}" not in known:
+                    yield f"{page.relative_to(ROOT)}: {module}.{name} is not public"
 
 
 def surface():
@@ -151,6 +167,6 @@ def documented(text, section):
 
 
 if __name__ == "__main__":
-    problems = [*broken_links(), *wrong_map(), *undocumented(), *unshown()]
+    problems = [*broken_links(), *wrong_map(), *undocumented(), *unshown(), *unlisted()]
     print("\n".join(problems) or "documents: links, the map, parameters and examples are in order")
     sys.exit(bool(problems))

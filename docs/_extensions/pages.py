@@ -51,11 +51,9 @@ def api():
         module = import_module(name)
         said = (inspect.getdoc(module) or "").split("\n\n")[0]
         parts.append(f"{name}\n{'-' * len(name)}\n\n{said}\n\n.. currentmodule:: {name}\n")
-        for template, wanted in (("class", True), ("other", False)):
+        for template in ("class", "function", "value"):
             found = [
-                one
-                for one in names or module.__all__
-                if inspect.isclass(getattr(module, one)) == wanted
+                one for one in names or module.__all__ if kind(getattr(module, one)) == template
             ]
             if found:
                 parts.append(
@@ -63,6 +61,11 @@ def api():
                 )
                 parts.append("\n".join(f"   {one}" for one in found) + "\n")
     return "\n".join(parts)
+
+
+def kind(thing):
+    """Which template makes the page of a public thing."""
+    return "class" if inspect.isclass(thing) else "function" if callable(thing) else "value"
 
 
 def benchmarks():

@@ -8,7 +8,7 @@ the new one. The result is the model of the labels as they are known now, to rou
 """
 
 # %%
-# Labels come after 0 to 2,000 payments. Half of the large payments that are innocent are reported
+# Labels come after 1 to 1,000 payments. Half of the large payments that are innocent are reported
 # all the same, which is revised 500 payments later.
 import heapq
 
@@ -18,14 +18,14 @@ import numpy as np
 from counterpoise import BalancedRidgeClassifier
 
 rng = np.random.default_rng(2)
-n, d = 8000, 6
+n, d = 5000, 6
 y = (rng.random(n) < 0.05).astype(int)
 X = rng.standard_normal((n, d)) + 0.8 * y[:, None]
 first = np.where((rng.random(n) < 0.5) & (y == 0) & (X[:, 0] > 1.2), 1, y)
 
 waiting = []
 for t in range(n):
-    told = t + int(rng.integers(1, 2000))
+    told = t + int(rng.integers(1, 1000))
     heapq.heappush(waiting, (told, t, "learn"))
     if first[t] != y[t]:
         heapq.heappush(waiting, (told + 500, t, "revise"))

@@ -31,6 +31,15 @@ class CostCurve:
         Of the misses and the false alarms.
     misses, alarms : ndarray of shape (m,)
         How many rows of the class got no alert, and how many alerts were false.
+
+    Examples
+    --------
+    >>> from counterpoise.evaluate.costs import cost_curve
+    >>> curve = cost_curve([0, 0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.9], miss=5.0)
+    >>> curve.thresholds.tolist(), curve.cost.tolist()
+    ([inf, 0.9, 0.4, 0.3, 0.2, 0.1], [10.0, 5.0, 6.0, 1.0, 2.0, 3.0])
+    >>> curve.at(0.35), curve.always
+    (6.0, 3.0)
     """
 
     thresholds: Vector
@@ -59,7 +68,17 @@ class CostCurve:
         return float(self.cost[-1])
 
     def at(self, threshold: float) -> float:
-        """Return what a threshold would have cost."""
+        """Return what a threshold would have cost.
+
+        Parameters
+        ----------
+        threshold : float
+            Alert where the probability is at least so high.
+
+        Returns
+        -------
+        float
+        """
         fewer = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         return float(self.cost[max(fewer - 1, 0)])
 

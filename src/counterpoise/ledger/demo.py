@@ -33,6 +33,13 @@ def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
     -------
     list of pyarrow.Table
         With the columns at, country, amount, age, night, retries (the second only) and fraud.
+
+    Examples
+    --------
+    >>> from counterpoise.ledger.demo import payments
+    >>> (table,) = payments(days=2, rows=10)
+    >>> table.column_names
+    ['at', 'country', 'amount', 'age', 'night', 'fraud']
     """
     rng = np.random.default_rng(seed)
     made = [_day(day, rows, rng) for day in range(days)]

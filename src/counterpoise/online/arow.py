@@ -21,7 +21,7 @@ class AROW(OnlineRule):
     Parameters
     ----------
     r : float, default=1.0
-        Larger is slower. (LIBOL calls it C, Jubatus uses 1/r.)
+        Larger is slower. LIBOL calls it C; Jubatus uses 1/r.
     covariance : "full", "diagonal" or "diagonal-drop", default="full"
         What is kept of Σ: all; the diagonal of Σ⁻¹; or the diagonal of the update of Σ, as in
         Jubatus.

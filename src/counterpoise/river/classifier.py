@@ -87,11 +87,9 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> from counterpoise.river import BalancedRidgeClassifier
-
     >>> model = BalancedRidgeClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.GeometricMean())
     GeometricMean: 89.70%
-
     """
 
     def __init__(

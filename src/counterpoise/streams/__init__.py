@@ -102,7 +102,7 @@ def source(
     stdin_name: str | None = None,
     last_line: bool = True,
 ) -> Source:
-    """Open one input for reading in chunks.
+    r"""Open one input for reading in chunks.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def source(
     >>> import pathlib, tempfile
     >>> from counterpoise.streams import Mark, source
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
-    >>> _ = path.write_text("amount,fraud\\n12.5,no\\n980,yes\\n")
+    >>> _ = path.write_text("amount,fraud\n12.5,no\n980,yes\n")
     >>> for chunk in source(str(path)).chunks(1000, Mark(), {}, lambda name: True):
     ...     print({name: column.to_pylist() for name, column in chunk.columns.items()})
     {'amount': ['12.5', '980'], 'fraud': ['no', 'yes']}

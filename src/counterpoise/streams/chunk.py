@@ -47,7 +47,7 @@ class Mark:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive rows of one input.
+    r"""Consecutive rows of one input.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Chunk:
     >>> import pathlib, tempfile
     >>> from counterpoise.streams import Mark, source
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
-    >>> _ = path.write_text("amount,fraud\\n12.5,no\\n980,yes\\n")
+    >>> _ = path.write_text("amount,fraud\n12.5,no\n980,yes\n")
     >>> (chunk,) = source(str(path)).chunks(1000, Mark(), {}, lambda name: True)
     >>> chunk.rows, chunk.offered, chunk.mark.size
     (2, ('amount', 'fraud'), 29)

@@ -1,0 +1,39 @@
+"""Every public name has a page with an example, and pages import nothing else."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def check_docs(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    return import_module("check_docs")
+
+
+def test_every_public_name_has_a_page(check_docs, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_extensions")
+    index = import_module("pages").api()
+    for module, name, _ in check_docs.public():
+        part = index.split(f".. currentmodule:: {module.__name__}\n")[1].split("currentmodule")[0]
+        assert f"\n   {name}\n" in part
+    for room in ("", ".datasets", ".features", ".online", ".reasons", ".river", ".spark"):
+        assert check_docs.PUBLIC[f"counterpoise{room}"] is None  # all that __all__ names
+
+
+def test_every_public_name_has_an_example(check_docs):
+    assert not list(check_docs.unshown())
+    assert not list(check_docs.unlisted())
+
+
+def test_a_name_without_an_example_is_found(check_docs, monkeypatch):
+    module = import_module("counterpoise.features.names")
+    bare = {"counterpoise.features.names": ["KINDS", "map_of"]}
+    monkeypatch.setattr(check_docs, "PUBLIC", bare)
+    assert [line.split(": ")[0] for line in check_docs.unshown()] == [
+        f"{module.__name__}.{name}" for name in ("KINDS", "map_of")
+    ]
+    assert any("README.md" in line for line in check_docs.unlisted())
