@@ -11,7 +11,12 @@ from pathlib import Path
 
 import matplotlib
 
-sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+sys.path[:0] = [
+    str(Path(__file__).parent / "_extensions"),
+    str(Path(__file__).parents[1] / "tools"),
+]
+
+from check_docs import called, public  # noqa: E402
 
 project = "counterpoise"
 author = "The counterpoise developers"
@@ -41,12 +46,19 @@ include_patterns = [
     "SECURITY.md",
 ]
 exclude_patterns = ["docs/_templates/**", "**/sg_execution_times.rst"]
-templates_path = ["_templates"]
+templates_path = [str(Path(__file__).parent / "_templates")]  # autosummary seeks from the root
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 numpydoc_show_class_members = False
 autosummary_generate = True
+autosummary_context = {
+    "called": {
+        f"{module.__name__}.{name}": list(called(name, thing))
+        for module, name, thing in public()
+        if isinstance(thing, type)
+    }
+}
 autodoc_typehints = "none"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -55,7 +67,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "counterpoise"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("quiet.js", {"priority": 50})]
 html_show_sourcelink = False
+html_show_search_summary = False  # pages opened from a folder may not read each other
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "counterpoise"},
     "navbar_align": "left",

@@ -122,6 +122,16 @@ def unlisted():
                     yield f"{page.relative_to(ROOT)}: {module}.{name} is not public"
 
 
+def called(name, thing):
+    """Methods and properties of a class that users call, those that it inherits from us too."""
+    for member, made in inspect.getmembers(thing):
+        code = getattr(inspect.getattr_static(thing, member), "fget", made)
+        ours = (getattr(code, "__module__", None) or "").startswith("counterpoise")
+        wanted = member[0] != "_" and member in METHODS.get(name, {member})
+        if ours and wanted and inspect.isroutine(code):
+            yield member
+
+
 def surface():
     """Name, callable and docstring of everything that users call."""
     for module, name, thing in public():
@@ -131,10 +141,10 @@ def surface():
         elif inspect.isclass(thing):
             if name not in METHODS or "of" not in METHODS[name]:  # not made by its class method
                 yield label, thing.__init__, thing.__doc__
-            for method, made in inspect.getmembers(thing, inspect.isroutine):
-                ours = (getattr(made, "__module__", None) or "").startswith("counterpoise")
-                if ours and method in METHODS.get(name, {method}) and method[0] != "_":
-                    yield f"{label}.{method}", made, inspect.getdoc(made)
+            for member in called(name, thing):
+                made = getattr(thing, member)
+                if inspect.isroutine(made):
+                    yield f"{label}.{member}", made, inspect.getdoc(made)
 
 
 def undocumented():

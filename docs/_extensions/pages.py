@@ -2,15 +2,14 @@
 
 import inspect
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 
+from check_docs import PUBLIC
+
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs" / "made"
-sys.path.insert(0, str(ROOT / "tools"))
 
-from check_docs import PUBLIC  # noqa: E402
 
 BENCHMARKS = """# Benchmarks
 
@@ -37,6 +36,13 @@ What `--help` says, of each command. [The command line](../cli.md) has examples 
 """
 
 
+HOME = """<!DOCTYPE html>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url=docs/index.html">
+<link rel="icon" href="data:,">
+<title>counterpoise</title>
+<h1><a href="docs/index.html">counterpoise</a></h1>
+"""
 API = """API
 ===
 
@@ -126,7 +132,22 @@ def write(*_):
             path.write_text(text)
 
 
+def without_fonts(app, name, source):
+    """Films bring their icons from outside; the theme has the same."""
+    source[0] = re.sub(
+        r'<link rel="stylesheet"\s+href="https:[^>]+font-awesome[^>]+>', "", source[0]
+    )
+
+
+def lead_home(app, error):
+    """Let the root of the site lead to its first page, which is a document of the repository."""
+    if error is None and app.builder.name == "html":
+        (Path(app.outdir) / "index.html").write_text(HOME)
+
+
 def setup(app):
     """Let Sphinx write the pages before it looks for any."""
     app.connect("config-inited", write)
+    app.connect("source-read", without_fonts)
+    app.connect("build-finished", lead_home)
     return {"parallel_read_safe": True}

@@ -2,7 +2,7 @@
 
 import inspect
 
-from check_docs import METHODS, public
+from check_docs import called, public
 from numpydoc.validate import validate
 from sphinx.util import logging
 
@@ -26,12 +26,7 @@ def names():
         full = f"{module.__name__}.{name}"
         if inspect.isclass(thing):
             yield full
-            for member, made in inspect.getmembers(thing):
-                code = getattr(inspect.getattr_static(thing, member), "fget", made)
-                ours = (getattr(code, "__module__", None) or "").startswith("counterpoise")
-                wanted = member[0] != "_" and member in METHODS.get(name, {member})
-                if ours and wanted and inspect.isroutine(code):
-                    yield f"{full}.{member}"
+            yield from (f"{full}.{member}" for member in called(name, thing))
         elif inspect.isroutine(thing):
             yield full
 

@@ -1,0 +1,167 @@
+"""Open every page of the site in Chromium: python tools/site_check.py [--pictures FOLDER]
+
+No page may write to the console, lack a resource, ask for anything outside the site, have a link
+that leads nowhere, or be wider than a telephone. Every public name must have a page with an
+example, and the search must find what users look for. It needs chromium and chromedriver.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from check_docs import public
+from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.support.ui import WebDriverWait
+
+SITE = Path(__file__).parents[1] / "build" / "site"
+SOUGHT = ("partial_fit", "half_life", "forget")
+LOOKED_AT = {
+    "home": "docs/index.html",
+    "guide": "docs/decisions.html",
+    "api": "docs/api/counterpoise.BalancedRidgeClassifier.html",
+    "gallery": "docs/gallery/plot_costs.html",
+    "search": "search.html?q=partial_fit",
+}
+SIZES = {"wide": (1280, 900), "mobile": (390, 844)}
+LINKS = """
+return {links: [...document.querySelectorAll('a[href]')].map(a => a.href),
+        ids: [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name),
+        title: document.querySelector('h1')?.innerText || '',
+        shown: [...document.querySelectorAll('.highlight')].some(e => e.innerText.includes('>>>')),
+        over: document.documentElement.scrollWidth - window.innerWidth}
+"""
+
+
+def browser():
+    """Chromium without a window, which keeps a record of its console and of its requests."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for word in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    return webdriver.Chrome(options=options, service=service)
+
+
+def seen(driver, root):
+    """What a page that was opened has done wrong."""
+    for entry in driver.get_log("browser"):
+        yield f"console: {entry['message']}"
+    for entry in driver.get_log("performance"):
+        event = json.loads(entry["message"])["message"]
+        if event["method"] == "Network.requestWillBeSent":
+            url = event["params"]["request"]["url"]
+            if not url.startswith((root, "data:", "blob:", "about:", "chrome:")):
+                yield f"asks for {url}"
+        elif event["method"] == "Network.loadingFailed" and not event["params"].get("canceled"):
+            yield f"a resource is missing: {event['params']['errorText']}"
+
+
+def sized(driver, width, height):
+    """Make the window as wide as a screen: windows themselves cannot be as narrow as telephones."""
+    measures = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", measures)
+
+
+def every_page(driver, root):
+    """Open each page at the width of a telephone, and yield what is wrong with it."""
+    pages, links = {}, {}
+    sized(driver, *SIZES["mobile"])
+    for path in sorted(SITE.rglob("*.html")):
+        name = path.relative_to(SITE).as_posix()
+        if "_static" in name or "_downloads" in name:
+            continue
+        driver.get(root + name)
+        yield from (f"{name}: {problem}" for problem in seen(driver, root))
+        found = driver.execute_script(LINKS)
+        name = urlsplit(driver.current_url[len(root) :]).path  # the root leads on to the home page
+        pages[name], links[name] = found, found["links"]
+        if not found["title"]:
+            yield f"{name}: has no title"
+        if found["over"] > 0:
+            yield f"{name}: is {found['over']} pixels wider than a telephone"
+    for name, targets in links.items():
+        for target in sorted(set(targets)):
+            if target.startswith(root):
+                yield from _leads_nowhere(name, target[len(root) :], pages)
+    for module, name, _ in public():
+        page = f"docs/api/{module.__name__}.{name}.html"
+        if page not in pages:
+            yield f"{module.__name__}.{name} has no page"
+        elif not pages[page]["shown"]:
+            yield f"{page}: has no example"
+    print(f"{len(pages)} pages, {sum(map(len, links.values())):,} links", file=sys.stderr)
+
+
+def _leads_nowhere(name, target, pages):
+    path, fragment = map(unquote, urldefrag(target.split("?")[0] if "#" not in target else target))
+    path = path.split("?")[0]
+    if path in pages:
+        if fragment and fragment not in pages[path]["ids"]:
+            yield f"{name}: {path} has no place {fragment!r}"
+    elif not (SITE / path).is_file():
+        yield f"{name}: {path} does not exist"
+
+
+def found(driver):
+    """How many pages the search lists, once it has ended."""
+    count = "return document.querySelectorAll('#search-results li').length"
+    ended = "return document.querySelector('#search-progress')?.innerText === ''"
+    with suppress(TimeoutException):
+        WebDriverWait(driver, 30).until(
+            lambda d: d.execute_script(count) and d.execute_script(ended)
+        )
+    return driver.execute_script(count)
+
+
+def searches(driver, root):
+    """Search for what users look for, and yield what is not found."""
+    for words in SOUGHT:
+        driver.get(f"{root}search.html?q={words}")
+        count = found(driver)
+        print(f"search: {words}: {count} pages", file=sys.stderr)
+        if not count:
+            yield f"search finds no {words}"
+        yield from (f"search for {words}: {problem}" for problem in seen(driver, root))
+
+
+def pictures(driver, root, folder):
+    """Save pages of each kind, wide and narrow, light and dark."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for size, (width, height) in SIZES.items():
+        sized(driver, width, height)
+        for mode in ("light", "dark"):
+            driver.get(f"{root}docs/index.html")
+            driver.execute_script(f"localStorage.setItem('mode', '{mode}')")
+            driver.execute_script(f"localStorage.setItem('theme', '{mode}')")
+            for name, page in LOOKED_AT.items():
+                driver.get(root + page)
+                if name == "search":
+                    found(driver)
+                driver.save_screenshot(str(folder / f"{name}-{size}-{mode}.png"))
+
+
+def main():
+    """Check the site, and say what is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", type=Path, help="a folder for pictures of some pages")
+    wanted = parser.parse_args()
+    root = SITE.resolve().as_uri() + "/"
+    driver = browser()
+    try:
+        problems = [*every_page(driver, root), *searches(driver, root)]
+        if wanted.pictures:
+            pictures(driver, root, wanted.pictures)
+    finally:
+        driver.quit()
+    print("\n".join(problems) or "site: every page opens, nothing is missing, the search finds")
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()
