@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test quick check docs sdist wheel lowest bench prove paper clean
+.PHONY: demo test quick check docs site-check sdist wheel sdist-test wheel-test lowest bench prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
@@ -33,11 +33,22 @@ docs: $(VENV)/installed-docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -c docs -b html . build/site
 	@echo "The site is in build/site/index.html"
 
+# Every page in Chromium: needs chromium and chromedriver.
+site-check: docs $(VENV)/installed-site
+	$(PY) tools/site_check.py --pictures build/pictures
+
 sdist: $(VENV)/installed-dist
 	$(PY) tools/dist.py
 
 wheel: $(VENV)/installed-dist
 	$(PY) tools/dist.py --wheel
+
+# Away from the repository: the sdist from itself alone, the wheel without a compiler.
+sdist-test: sdist
+	$(PY) tools/dist_test.py sdist
+
+wheel-test: wheel
+	$(PY) tools/dist_test.py wheel
 
 # The oldest versions that we promise to work with, in an environment of their own.
 lowest:

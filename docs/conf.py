@@ -60,6 +60,7 @@ autosummary_context = {
     }
 }
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

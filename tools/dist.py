@@ -60,17 +60,11 @@ def main():
     print(sdist.relative_to(ROOT))
     if "--wheel" in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
-            run(
-                sys.executable,
-                "-m",
-                "build",
-                "--wheel",
-                "--outdir",
-                folder,
-                _unpacked(sdist, folder),
-            )
+            tree = _unpacked(sdist, folder)
+            run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, tree)
             (wheel,) = Path(folder).glob("*.whl")
             run(sys.executable, "-m", "auditwheel", "repair", "-w", DIST, wheel)
+    run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir())
 
 
 def _unpacked(sdist, folder):

@@ -11,7 +11,7 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urldefrag
 
 from check_docs import public
 from selenium import webdriver
@@ -74,12 +74,11 @@ def every_page(driver, root):
     sized(driver, *SIZES["mobile"])
     for path in sorted(SITE.rglob("*.html")):
         name = path.relative_to(SITE).as_posix()
-        if "_static" in name or "_downloads" in name:
+        if "_static" in name or "_downloads" in name or name == "index.html":
             continue
         driver.get(root + name)
         yield from (f"{name}: {problem}" for problem in seen(driver, root))
         found = driver.execute_script(LINKS)
-        name = urlsplit(driver.current_url[len(root) :]).path  # the root leads on to the home page
         pages[name], links[name] = found, found["links"]
         if not found["title"]:
             yield f"{name}: has no title"
@@ -89,6 +88,12 @@ def every_page(driver, root):
         for target in sorted(set(targets)):
             if target.startswith(root):
                 yield from _leads_nowhere(name, target[len(root) :], pages)
+    driver.get(f"{root}index.html")
+    with suppress(TimeoutException):
+        WebDriverWait(driver, 30).until(lambda d: d.current_url == f"{root}docs/index.html")
+    if driver.current_url != f"{root}docs/index.html":
+        yield "index.html does not lead to the home page"
+    yield from (f"index.html: {problem}" for problem in seen(driver, root))
     for module, name, _ in public():
         page = f"docs/api/{module.__name__}.{name}.html"
         if page not in pages:
@@ -99,7 +104,7 @@ def every_page(driver, root):
 
 
 def _leads_nowhere(name, target, pages):
-    path, fragment = map(unquote, urldefrag(target.split("?")[0] if "#" not in target else target))
+    path, fragment = map(unquote, urldefrag(target))
     path = path.split("?")[0]
     if path in pages:
         if fragment and fragment not in pages[path]["ids"]:
