@@ -2,13 +2,13 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
-BIN := $(CURDIR)/$(VENV)/bin
+BIN := $(CURDIR)/$(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test quick check docs site-check sdist wheel sdist-test wheel-test lowest bench prove paper clean
+.PHONY: demo test quick check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
@@ -50,6 +50,16 @@ sdist-test: sdist
 wheel-test: wheel
 	$(PY) tools/dist_test.py wheel
 
+# Wheels for all systems, one system at a time. On Linux it needs Docker or Podman.
+wheels: $(VENV)/tools
+	$(PY) -m pip install -q "cibuildwheel>=3"
+	$(PY) -m cibuildwheel --output-dir dist
+
+# What must run where there is neither POSIX nor Spark.
+portable: $(VENV)/tools
+	$(PY) -m pip install -q --no-build-isolation ".[cli,river]" hypothesis pandas polars psutil pytest
+	$(PY) -m pytest -q -m "not slow" tests/exact tests/classifier tests/features tests/online tests/river
+
 # The oldest versions that we promise to work with, in an environment of their own.
 lowest:
 	$(PYTHON) -m venv build/lowest
@@ -60,6 +70,12 @@ lowest:
 
 bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) ledger.py
+
+# The six numbers that matter, for each of the last two commits, in environments of their own.
+asv: $(VENV)/installed-asv
+	cd benchmarks && $(BIN)/asv machine --yes
+	cd benchmarks && OPENBLAS_NUM_THREADS=1 $(BIN)/asv run --show-stderr HEAD~2..HEAD
+	cd benchmarks && $(BIN)/asv compare HEAD~1 HEAD
 
 prove: $(VENV)/installed-test
 	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py

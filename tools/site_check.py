@@ -40,7 +40,7 @@ return {links: [...document.querySelectorAll('a[href]')].map(a => a.href),
 def browser():
     """Chromium without a window, which keeps a record of its console and of its requests."""
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome")
     for word in ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
