@@ -37,12 +37,20 @@ _HOMES = {
     "TableClassifier": "table.classifier",
 }
 
+_OF_THE_SHELL = ("pyarrow", "xxhash")  # what reads tables, an extra
+
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: the command line must start at once."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"counterpoise.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"counterpoise.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _OF_THE_SHELL:
+            raise
+        said = f"{name} needs {error.name}: pip install 'counterpoise[cli]'"
+        raise ImportError(said, name=error.name) from error
 
 
 def __dir__() -> list[str]:

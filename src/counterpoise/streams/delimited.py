@@ -17,6 +17,7 @@ from counterpoise.streams.chunk import Chunk, require_different, require_few
 from counterpoise.streams.text import Piece
 
 MOST_FIELDS = 1_000_000  # of a record
+OTHERS = ";\t|,"  # delimiters that a file may have instead
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -29,10 +30,13 @@ class Delimited:
         One ASCII character.
     header : bool, default=True
         Whether the first record names the columns; if not, they are ``column 1``, ``column 2``, ...
+    sure : bool, default=True
+        Whether somebody has named the delimiter. If not, a header that seems to have another one
+        is refused.
     """
 
-    def __init__(self, delimiter: str = ",", header: bool = True) -> None:
-        self.delimiter, self.header = delimiter, header
+    def __init__(self, delimiter: str = ",", header: bool = True, sure: bool = True) -> None:
+        self.delimiter, self.header, self.sure = delimiter, header, sure
         self.names: list[str] = []
 
     def records(self) -> Cells:
@@ -48,6 +52,13 @@ class Delimited:
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)
+        other = [mark for mark in OTHERS if mark in self.names[0]] if len(self.names) == 1 else []
+        if other and not self.sure:
+            raise DataError(
+                f"{name}: the header is one column, {_shown(self.names[0])}",
+                Remedy("cut it", "delimiter", other[0]),
+                Remedy("keep it", "delimiter", self.delimiter),
+            )
 
     def check(self, records: Any, name: str, row: int) -> None:
         """Nothing can be wrong before parsing."""

@@ -1,0 +1,27 @@
+"""Without an extra, what needs it says which line installs it."""
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys
+sys.modules["pyarrow"] = None
+import counterpoise
+for name in ("TableClassifier", "Ledger"):
+    try:
+        getattr(counterpoise, name)
+    except ImportError as error:
+        print(error)
+counterpoise.BalancedRidgeClassifier().fit([[0.0], [1.0]], [0, 1])
+"""
+
+
+@pytest.mark.slow
+def test_tables_without_pyarrow_name_the_extra():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        f"{name} needs pyarrow: pip install 'counterpoise[cli]'"
+        for name in ("TableClassifier", "Ledger")
+    ]
