@@ -53,6 +53,8 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     apart = solution if classes.problems == 1 else solution.only(classes.seen)
     gap, v = _margins(pool, apart)
     evidence = moments.n[slot] / (moments.n[slot] + FEW)
+    # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
+    evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
     slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
     if classes.problems > 1:
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
