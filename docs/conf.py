@@ -4,12 +4,11 @@ The source is the whole repository, of which only pages are taken: so links betw
 the same on the site, in an editor and where the code is shown.
 """
 
+import logging
 import sys
 import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
-
-import matplotlib
 
 sys.path[:0] = [
     str(Path(__file__).parent / "_extensions"),
@@ -96,4 +95,4 @@ sphinx_gallery_conf = {
     "matplotlib_animations": True,
 }
 warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
-matplotlib.rcParams["animation.writer"] = "pillow"  # for the small picture of a film
+logging.getLogger("matplotlib.animation").setLevel(logging.ERROR)  # without ffmpeg it takes Pillow
