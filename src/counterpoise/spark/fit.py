@@ -12,10 +12,12 @@ from pyspark.sql import DataFrame, functions
 from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import cycles
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError, Remedy
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
@@ -28,7 +30,8 @@ from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planne
 FAN, LEVELS = 16, 2
 PART = "part long, error string, dropped long, model binary"
 FEATURE = "error string, kind string, column string, value string"
-ORDER = {"number": 0, "category": 1, "bucket": 2, "missing": 3}
+ORDER = {"number": 0, "cycle": 1, "category": 2, "bucket": 3, "missing": 4}
+BASE = "base"  # in the place of a kind: what stands for missing numbers of a column, as its value
 
 
 def fit(
@@ -41,6 +44,7 @@ def fit(
     numeric: Sequence[str] = (),
     categorical: Sequence[str] = (),
     time: Sequence[str] = (),
+    date: Sequence[str] = (),
     hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
@@ -67,15 +71,17 @@ def fit(
         Column of the weights of rows.
     drop : sequence of str
         Columns to leave out.
-    numeric, categorical, time : sequence of str
-        Columns that are numbers, categories, dates (learned as seconds) whatever their type.
+    numeric, categorical, time, date : sequence of str
+        Columns that are numbers, categories, times (learned as seconds) or dates (seconds, and
+        where they are in the day, the week and the year) whatever their type.
     hashed : mapping of str to int, optional
         Columns of text to be spread over so many buckets.
     categories : mapping of str to sequence of str, optional
         Categories of columns of text. Where they are given for all, the pass that finds them is
         not needed, and any other is an error.
-    missing : "error", "drop" or "indicate"
-        What becomes of rows with null or NaN: see the command line.
+    missing : "error", "drop", "indicate" or "mean"
+        What becomes of rows with null or NaN: see the command line, where "mean" is the default.
+        It fills numbers by the mean of all values of the frame, exactly.
     feature_map : str, Map or FixedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
@@ -88,7 +94,9 @@ def fit(
     BalancedRidgeClassifier
         An ordinary one; its ``encoding_`` says how columns became features.
     """
-    columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
+    columns = columns_of(
+        label, features, weight, drop, numeric, categorical, time, hashed, missing, date
+    )
     template = BalancedRidgeClassifier(**options, features=feature_map)
     template.check()
     plan = planned(df, columns)
@@ -125,9 +133,12 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
     model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
-    moments = model.state_.moments
+    moments, fill = model.state_.whole, model.state_.fill
     m, s = affine(moments, "standard")
-    return {**options, "features": fixed(wanted, moments.anchor + m, s)}
+    found = fixed(wanted, moments.anchor + m, s)
+    if fill is not None:
+        found = found.blanked(fill.at, fill.by, fill.present)
+    return {**options, "features": found}
 
 
 def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidgeClassifier:
@@ -167,16 +178,20 @@ def encoded(
         if kind == "time" and name not in columns.time and name not in before.kinds:
             raise DataError(
                 f"column {name!r} holds dates",
+                Remedy("learn their age and their place in day, week and year", "date", [name]),
                 Remedy("learn them as seconds", "time", [name]),
                 Remedy("as categories", "categorical", [name]),
                 Remedy("leave them out", "drop", [name]),
             )
-    certain = [Feature(n, "number") for n, kind in kinds.items() if kind in ("number", "time")]
+    numbers = [name for name, kind in kinds.items() if kind in ("number", "time", "date")]
+    certain = [Feature(name, "number") for name in numbers]
+    certain += [f for name in numbers if kinds[name] == "date" for f in cycles.features(name)]
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
     sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
     found: list[Feature] = []
-    if sought or columns.missing == "indicate":
-        found = _sought(plan, Encoding(columns, kinds))
+    bases: dict[str, float] = {}
+    if sought or columns.indicated:
+        found, bases = _sought(plan, Encoding(columns, kinds))
     told = columns.told.get(columns.label, plan.kinds[columns.label])
     labels = before.labels or ("int" if told == "number" else "text")
     place = {name: j for j, name in enumerate(kinds)}
@@ -193,15 +208,19 @@ def encoded(
                 Remedy("spread them over buckets", "hashed", {name: 256}),
                 Remedy("leave the column out", "drop", [name]),
             )
-    return Encoding(columns, {**kinds, **before.kinds}, everything, labels)
+    if columns.missing == "mean":
+        bases = {name: bases.get(name, 0.0) for name in numbers} | before.bases
+    return Encoding(columns, {**kinds, **before.kinds}, everything, labels, bases)
 
 
 def _natural(feature: Feature) -> tuple[int, str]:
+    if feature.kind == "cycle":
+        return cycles.VALUES.index(feature.value), ""
     return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
 
 
-def _sought(plan: Plan, start: Encoding) -> list[Feature]:
-    """Features that only the rows know of: one pass over them."""
+def _sought(plan: Plan, start: Encoding) -> tuple[list[Feature], dict[str, float]]:
+    """Features that only the rows know of, and values that numbers have: one pass over them."""
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
     large = large_types(plan.df)
 
@@ -213,11 +232,21 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
         except ValueError as error:
             yield _batch(FEATURE, [(_words(error), "", "", "")], large)
             return
-        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
+        told = [("", f.kind, f.column, f.value) for f in known.features]
+        told += [("", BASE, name, repr(value)) for name, value in known.bases.items()]
+        yield _batch(FEATURE, told, large)
 
     rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
     _raise_first(sorted(row["error"] for row in rows if row["error"]))
-    return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row["kind"] == BASE:
+            values.setdefault(row["column"], []).append(float(row["value"]))
+    # Any constant will do; one amid the values loses no digits. A partition without any says 0.
+    there = {name: sorted(filter(None, some)) or [0.0] for name, some in values.items()}
+    bases = {name: some[len(some) // 2] for name, some in there.items()}
+    features = [Feature(r["column"], r["kind"], r["value"]) for r in rows if r["kind"] != BASE]
+    return features, bases
 
 
 def learned(
@@ -284,6 +313,7 @@ def learned(
     if state is None:
         return None, dropped
     model = BalancedRidgeClassifier.with_state(state, **options)
+    model.fill_in(Fill.of(*encoding.fill))
     _require_few(model, encoding)
     return model, dropped
 

@@ -49,7 +49,7 @@ def predict(
         the executors run.
     prediction : str, default="prediction"
         Column for the label; null where a value is missing, unless the model has learned with
-        ``missing="indicate"``. Categories that were never learned count as none.
+        ``missing="indicate"`` or ``"mean"``. Categories that were never learned count as none.
     score : str, default="score"
         Column for the score of the second of two classes, or for the scores of all.
 
