@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -355,6 +356,20 @@ def test_bad_frames_have_one_message_and_change_nothing(tmp_path, case):
     assert model.partial_fit(frame, "fraud").class_count_.sum() == 2 * len(frame)
 
 
+def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
+    user = pc.binary_join_element_wise("u", pa.array(np.arange(1_000_000)).cast(pa.string()), "")
+    frame = pa.table({"user": user, "fraud": pa.array(np.arange(1_000_000) % 2)})
+    model = TableClassifier().fit(frame[:900], "fraud")
+    before = contents(model, tmp_path)
+    with pytest.raises(
+        ValueError, match=r"'user' has more than 1,000 categories.*hashed={\"user\""
+    ):
+        model.partial_fit(frame, "fraud")
+    assert_same(before, contents(model, tmp_path), but=())
+    hashed = TableClassifier(hashed={"user": 16}).fit(frame[:50_000], "fraud")
+    assert len(hashed.get_feature_names_out()) == 16
+
+
 def test_an_index_does_not_matter(tmp_path):
     frame = payments()
     one = contents(made().fit(frame, "fraud"), tmp_path)
@@ -369,6 +384,8 @@ def test_of_nothing_nothing_is_learned(tmp_path):
     nothing = made().partial_fit(frame[:0], "fraud")
     with pytest.raises(NotFittedError):
         nothing.predict(frame)
+    other = frame.rename(columns={"amount": "sum"})
+    assert "sum" in nothing.partial_fit(other, "fraud").get_feature_names_out()
     model = made().fit(frame, "fraud")
     before = contents(model, tmp_path)
     with warnings.catch_warnings():
@@ -376,6 +393,7 @@ def test_of_nothing_nothing_is_learned(tmp_path):
         model.partial_fit(frame[:0], "fraud")
         model.partial_fit(pa.Table.from_pandas(frame[:0]), "fraud")
         model.partial_fit(iter([]), "fraud")
+        model.partial_fit(pd.DataFrame(), [])
     assert_same(before, contents(model, tmp_path), but=())
 
 
