@@ -362,15 +362,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         w : float, default=1.0
             Its weight.
         """
-        found, row = self._open(), np.asarray(x)
-        slot = None if found is None else found.slots.get(y)
-        if (
-            found is None
-            or slot is None
-            or found.options.calibrate
-            or not 0.0 <= w <= validate.HEAVIEST
-            or not self.state_.learn_row(found, row, slot, w)
-        ):
+        found = self._open()
+        if found is None or found.options.calibrate or not self.state_.learn_row(found, x, y, w):
+            row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
                 draft.partial_fit(row[None], np.array([y]), sample_weight=[w])

@@ -39,7 +39,7 @@ from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
 from counterpoise.exact.unseen import named, warn_of_unseen
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
-from counterpoise.validate import LARGEST
+from counterpoise.validate import HEAVIEST, LARGEST
 
 NUMBER = np.dtype(np.float64)
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
@@ -551,6 +551,15 @@ class State:
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         found, names = self._open, self.names if self.fixed is None else None
+        if (  # as it was at the last event
+            found is not None
+            and found.options is options
+            and found.version == self.version
+            and found.moments is self.moments
+            and found.names is names
+            and not found.watched
+        ):
+            return found
         if (
             found is None
             or found.moments is not self.moments
@@ -572,13 +581,18 @@ class State:
         found.version = self.version = self.version + 1
         found.events.learn_array(row, slot, w)
 
-    def learn_row(self, found: Open, x: Any, slot: int, w: float) -> bool:
-        """One row more, as it comes; returns whether it is a row of numbers."""
-        plain = self.fixed is None and x.dtype is NUMBER
-        row = np.ascontiguousarray(x) if plain else self.row(x)
+    def learn_row(self, found: Open, x: Any, y: Any, w: float) -> bool:
+        """One row more, as it comes; returns whether it is one of numbers, of a known class."""
+        slot = found.slots.get(y)
+        if slot is None or not 0.0 <= w <= HEAVIEST:
+            return False
+        # Before, so that no old scores are left whenever a signal comes.
+        found.version = self.version = self.version + 1
+        if self.fixed is None and found.events.learn_plain(x, slot, w):
+            return True
+        row = self.row(np.asarray(x))
         if row is None:
             return False
-        found.version = self.version = self.version + 1
         found.events.learn_array(row, slot, w)
         return True
 
