@@ -351,13 +351,8 @@ def columns(
         if not time and not date:
             raise bad("--time-format", "name the columns of dates too, with --date or --time")
         result["time_format"] = time_format
-    told = [
-        *names(numeric),
-        *names(categorical),
-        *names(time),
-        *names(date),
-        *result.get("hashed", {}),
-    ]
+    told = [name for some in (numeric, categorical, time, date) for name in names(some)]
+    told += result.get("hashed", {})
     twice = [name for name in told if told.count(name) > 1]
     if twice:
         raise bad(

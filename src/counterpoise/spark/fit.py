@@ -7,31 +7,34 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding import cycles
-from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.encoding.limits import MOST
-from counterpoise.errors import DataError, Remedy
+from counterpoise.errors import DataError
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planned
+from counterpoise.spark.frames import Plan, chunks, columns_of, planned
+from counterpoise.spark.search import encoded
+from counterpoise.spark.tasks import (
+    batch_of,
+    large_types,
+    number,
+    partition,
+    raise_first,
+    words_of,
+)
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
 FAN, LEVELS = 16, 2
 PART = "part long, error string, dropped long, model binary"
-FEATURE = "error string, kind string, column string, value string"
-ORDER = {"number": 0, "cycle": 1, "category": 2, "bucket": 3, "missing": 4}
-BASE = "base"  # in the place of a kind: what stands for missing numbers of a column, as its value
 
 
 def fit(
@@ -148,107 +151,6 @@ def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidge
     return model
 
 
-def encoded(
-    plan: Plan, before: Encoding, categories: Mapping[str, Sequence[str]] | None = None
-) -> Encoding:
-    """How the columns of a frame become features, with what these rows add to what is known.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    before : Encoding
-        What is known.
-    categories : mapping of str to sequence of str, optional
-        Categories of columns of text.
-
-    Returns
-    -------
-    Encoding
-    """
-    columns, given = plan.columns, dict(categories or {})
-    for name in given:
-        if plan.kinds.get(name) != "text" or not columns.feature(name):
-            raise DataError(f"categories are given for {name!r}, which is not a column of text")
-    kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
-    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learned stays
-    if not kinds:
-        raise DataError("no column is left to learn from")
-    for name, kind in kinds.items():
-        if kind == "time" and name not in columns.time and name not in before.kinds:
-            raise DataError(
-                f"column {name!r} holds dates",
-                Remedy("learn their age and their place in day, week and year", "date", [name]),
-                Remedy("learn them as seconds", "time", [name]),
-                Remedy("as categories", "categorical", [name]),
-                Remedy("leave them out", "drop", [name]),
-            )
-    numbers = [name for name, kind in kinds.items() if kind in ("number", "time", "date")]
-    certain = [Feature(name, "number") for name in numbers]
-    certain += [f for name in numbers if kinds[name] == "date" for f in cycles.features(name)]
-    certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
-    sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
-    found: list[Feature] = []
-    bases: dict[str, float] = {}
-    if sought or columns.indicated:
-        found, bases = _sought(plan, Encoding(columns, kinds))
-    told = columns.told.get(columns.label, plan.kinds[columns.label])
-    labels = before.labels or ("int" if told == "number" else "text")
-    place = {name: j for j, name in enumerate(kinds)}
-    fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
-    ordered = sorted(
-        fresh - set(before.features), key=lambda f: (place[f.column], ORDER[f.kind], _natural(f))
-    )
-    everything = (*before.features, *ordered)
-    for name in sought:
-        count = sum(f.column == name and f.kind == "category" for f in everything)
-        if count > MOST:
-            raise DataError(
-                f"column {name!r} has more than {MOST:,} categories",
-                Remedy("spread them over buckets", "hashed", {name: 256}),
-                Remedy("leave the column out", "drop", [name]),
-            )
-    if columns.missing == "mean":
-        bases = {name: bases.get(name, 0.0) for name in numbers} | before.bases
-    return Encoding(columns, {**kinds, **before.kinds}, everything, labels, bases)
-
-
-def _natural(feature: Feature) -> tuple[int, str]:
-    if feature.kind == "cycle":
-        return cycles.VALUES.index(feature.value), ""
-    return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
-
-
-def _sought(plan: Plan, start: Encoding) -> tuple[list[Feature], dict[str, float]]:
-    """Features that only the rows know of, and values that numbers have: one pass over them."""
-    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
-    large = large_types(plan.df)
-
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = start
-        try:
-            for chunk in chunks(batches, _partition(), names, vectors, unread):
-                _, known = known.learn(chunk)
-        except ValueError as error:
-            yield _batch(FEATURE, [(_words(error), "", "", "")], large)
-            return
-        told = [("", f.kind, f.column, f.value) for f in known.features]
-        told += [("", BASE, name, repr(value)) for name, value in known.bases.items()]
-        yield _batch(FEATURE, told, large)
-
-    rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
-    _raise_first(sorted(row["error"] for row in rows if row["error"]))
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        if row["kind"] == BASE:
-            values.setdefault(row["column"], []).append(float(row["value"]))
-    # Any constant will do; one amid the values loses no digits. A partition without any says 0.
-    there = {name: sorted(filter(None, some)) or [0.0] for name, some in values.items()}
-    bases = {name: some[len(some) // 2] for name, some in there.items()}
-    features = [Feature(r["column"], r["kind"], r["value"]) for r in rows if r["kind"] != BASE]
-    return features, bases
-
-
 def learned(
     plan: Plan, encoding: Encoding, options: Mapping[str, Any], judge: Scores | None = None
 ) -> tuple[BalancedRidgeClassifier | None, int]:
@@ -276,10 +178,10 @@ def learned(
     large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, model, dropped = _number(), None, 0
+        part, model, dropped = number(), None, 0
         try:
             with threadpool_limits(1, user_api="blas"):
-                for chunk in chunks(batches, _partition(), names, vectors, unread):
+                for chunk in chunks(batches, partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
                         raise _unforeseen(encoding, after)
@@ -292,12 +194,12 @@ def learned(
                         model.learn_judged(one.X, one.y, one.weight, verdicts)
                         _require_few(model, encoding)
         except ValueError as error:
-            yield _batch(PART, [(part, _words(error), 0, b"")], large)
+            yield batch_of(PART, [(part, words_of(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
         data = model.state_.to_bytes() if model is not None and known else b""
         if data or dropped:
-            yield _batch(PART, [(part, "", dropped, data)], large)
+            yield batch_of(PART, [(part, "", dropped, data)], large)
 
     def merge(table: pa.Table) -> pa.Table:
         return _merged_group(table, large, limit)
@@ -307,7 +209,7 @@ def learned(
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
-    _raise_first([row["error"] for row in rows if row["error"]])
+    raise_first([row["error"] for row in rows if row["error"]])
     state = _merged([bytes(row["model"]) for row in rows], limit)
     dropped = sum(row["dropped"] for row in rows)
     if state is None:
@@ -326,22 +228,6 @@ def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:
         )
 
 
-def large_types(df: DataFrame) -> bool:
-    """Whether Spark wants text and bytes with long offsets.
-
-    Parameters
-    ----------
-    df : DataFrame
-        A frame of the session.
-
-    Returns
-    -------
-    bool
-    """
-    name = "spark.sql.execution.arrow.useLargeVarTypes"
-    return df.sparkSession.conf.get(name, "false") == "true"
-
-
 def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
     """Moments of neighbouring parts as those of one part; the first error, if there is one."""
     rows = sorted(table.to_pylist(), key=lambda row: row["part"])
@@ -352,7 +238,7 @@ def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
             state = _merged([row["model"] for row in rows], limit)
         data = b"" if state is None else state.to_bytes()
     group = rows[0]["part"] // FAN
-    return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
+    return pa.Table.from_batches([batch_of(PART, [(group, error, dropped, data)], large)])
 
 
 def _merged(parts: list[bytes], limit: float) -> State | None:
@@ -372,32 +258,3 @@ def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
         f"column {new[0].column!r} holds {new[0].value!r}, which is not among those given "
         "or found when the frame was read before; add it, and cache frames that change"
     )
-
-
-def _partition() -> str:
-    return f"partition {_number()}"
-
-
-def _number() -> int:
-    task = TaskContext.get()
-    return task.partitionId() if task else 0
-
-
-def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBatch:
-    """Rows as Spark wants them back."""
-    kinds = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
-    if large:
-        kinds |= {"string": pa.large_string(), "binary": pa.large_binary()}
-    fields = [field.split() for field in schema.split(", ")]
-    arrays = [pa.array([row[j] for row in rows], kinds[kind]) for j, (_, kind) in enumerate(fields)]
-    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
-
-
-def _raise_first(errors: list[str]) -> None:
-    if errors:
-        raise DataError(errors[0])
-
-
-def _words(error: ValueError) -> str:
-    """What a partition says of an error, to whoever has called from Python."""
-    return error.message.spelled(in_spark) if isinstance(error, DataError) else str(error)

@@ -25,8 +25,9 @@ from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.jobs.store import Record, Stored
 from counterpoise.modelfile import container as modelfile
-from counterpoise.spark.fit import encoded, learned, with_fixed_map
+from counterpoise.spark.fit import learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
+from counterpoise.spark.search import encoded
 from counterpoise.streams.chunk import Mark
 
 KEPT = ("seed", "classes", "decimal", "time_format")  # of which a sink has no option
