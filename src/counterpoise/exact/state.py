@@ -480,8 +480,7 @@ class State:
         self, classes: Classes, options: Options, link: bool, known: Scores | None = None
     ) -> Scores:
         """Scores as a function of rows as they are, with their link if it is asked for."""
-        filled = self.filled
-        moments = self.moments if filled is None else filled.moments
+        filled, moments = self.filled, self.whole
         found = known
         if found is None or filled is not None:
             found = scores_of(moments, classes, options)
@@ -506,6 +505,17 @@ class State:
             self._filled = self.version, self.fill.filled(self.moments)
         return self._filled[1]
 
+    @property
+    def whole(self) -> Moments:
+        """Moments of rows with missing values filled; as learned, where none can be missing."""
+        return self.moments if self.filled is None else self.filled.moments
+
+    def imputed(self, options: Options) -> Scores:
+        """Scores as a function of rows with missing values filled, to look at their weights."""
+        if self.filled is None:
+            return self.solve(None, options)
+        return scores_of(self.whole, self.classes, options)
+
     def inputs_filled(self, X: Matrix) -> Matrix:
         """Rows (n, l), before any map, with missing values filled by their mean so far."""
         if self.fill is None or not self.begun:
@@ -524,7 +534,7 @@ class State:
         """Mean of each input over everything seen, missing values left out; by a map its own."""
         if self.fixed is not None:
             return self.fixed.mean
-        moments = self.moments if self.filled is None else self.filled.moments
+        moments = self.whole
         total = max(float(moments.N.sum()), 1e-300)
         mean: Vector = moments.anchor + moments.N @ moments.mean / total
         return mean

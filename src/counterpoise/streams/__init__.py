@@ -143,8 +143,8 @@ def source(
     if kind in ("parquet", "arrow"):
         return ColumnarSource(path, name, kind == "parquet")
     dialects: dict[str, Callable[[], Dialect]] = {
-        "csv": lambda: Delimited(delimiter or ",", header, delimiter is not None),
-        "tsv": lambda: Delimited(delimiter or "\t", header, delimiter is not None),
+        "csv": lambda: Delimited(delimiter or ",", header),
+        "tsv": lambda: Delimited(delimiter or "\t", header),
         "jsonl": JsonLines,
         "libsvm": LibSVM,
     }

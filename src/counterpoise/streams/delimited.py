@@ -17,7 +17,7 @@ from counterpoise.streams.chunk import Chunk, require_different, require_few
 from counterpoise.streams.text import Piece
 
 MOST_FIELDS = 1_000_000  # of a record
-OTHERS = ";\t|,"  # delimiters that a file may have instead
+SIGNS = ";\t|,"  # between fields, in files that have other signs than they are read by
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -30,13 +30,10 @@ class Delimited:
         One ASCII character.
     header : bool, default=True
         Whether the first record names the columns; if not, they are ``column 1``, ``column 2``, ...
-    sure : bool, default=True
-        Whether somebody has named the delimiter. If not, a header that seems to have another one
-        is refused.
     """
 
-    def __init__(self, delimiter: str = ",", header: bool = True, sure: bool = True) -> None:
-        self.delimiter, self.header, self.sure = delimiter, header, sure
+    def __init__(self, delimiter: str = ",", header: bool = True) -> None:
+        self.delimiter, self.header = delimiter, header
         self.names: list[str] = []
 
     def records(self) -> Cells:
@@ -52,13 +49,6 @@ class Delimited:
         cells = self._fields(header, name)
         self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
         require_different(self.names, name)
-        other = [mark for mark in OTHERS if mark in self.names[0]] if len(self.names) == 1 else []
-        if other and not self.sure:
-            raise DataError(
-                f"{name}: the header is one column, {_shown(self.names[0])}",
-                Remedy("cut it", "delimiter", other[0]),
-                Remedy("keep it", "delimiter", self.delimiter),
-            )
 
     def check(self, records: Any, name: str, row: int) -> None:
         """Nothing can be wrong before parsing."""
@@ -124,9 +114,16 @@ class Delimited:
             ragged = RAGGED.search(str(error))
             if ragged:
                 row, expected, found, text = ragged.groups()
+                other = [sign for sign in SIGNS if sign in self.names[0]]
+                alone = len(self.names) == 1 and bool(other)
                 raise DataError(
                     f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
-                    f"{_shown(text)}"
+                    f"{_shown(text)}",
+                    *(
+                        [Remedy("say what is between fields", "delimiter", other[0])]
+                        if alone
+                        else []
+                    ),
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None
