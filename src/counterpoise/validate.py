@@ -201,6 +201,8 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
 
 def times(t: Any, rows: int) -> Vector:
     """Times of rows in seconds since 1970: dates, times, texts of them, or such numbers."""
+    if t is None and not rows:
+        return np.zeros(0)
     if t is None:
         raise ValueError(
             "half_life is a time, so each row must have one; give it by t=: dates, times, or "
@@ -235,7 +237,7 @@ def _seconds(t: Any) -> Vector:
         return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) / 1e6)
     if values.dtype.kind not in "iuf":
         raise ValueError(f"t holds {values.dtype} values; give dates, times, or numbers of seconds")
-    return np.ascontiguousarray(values, dtype=np.float64)
+    return values.astype(np.float64)
 
 
 def _utc(one: Any) -> Any:

@@ -292,6 +292,7 @@ def columns(
     classes: list[str] | None = None,
     decimal: str | None = None,
     time_format: str | None = None,
+    clock: str | None = None,
 ) -> dict[str, Any]:
     """Fields of Columns that somebody has named.
 
@@ -299,7 +300,7 @@ def columns(
     ----------
     label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
         As given.
-    classes, decimal, time_format
+    classes, decimal, time_format, clock
         As given.
 
     Returns
@@ -311,6 +312,8 @@ def columns(
         result["label"] = label
     if weight is not None:
         result["weight"] = weight
+    if clock is not None:
+        result["clock"] = clock
     lists = {
         "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
     }  # fmt: skip
@@ -340,7 +343,7 @@ def columns(
     if time_format is not None:
         if "%" not in time_format:
             raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
-        if not time:
+        if not time and clock is None:
             raise bad("--time-format", "name the columns of dates too, with --time")
         result["time_format"] = time_format
     told = [

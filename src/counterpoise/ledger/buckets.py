@@ -17,6 +17,7 @@ DAY = 86_400
 FIXED = {"minute": 60, "hour": 3_600, "day": DAY, "week": 7 * DAY}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 EVERY = (*FIXED, *MONTHS)
+LONGEST = {**FIXED, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}  # in seconds
 MONDAY = 4 * DAY  # 5 January 1970 was one
 LATEST = 253_402_300_800  # the year 10,000
 # Which buckets are made of whole ones of which.

@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from counterpoise.arrays import Counts, Labels, Rows, Vector
 from counterpoise.encoding import cells as reading
+from counterpoise.encoding.clock import times
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
@@ -118,22 +117,7 @@ class Filler:
     def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
         """Where the buckets of the rows begin and end."""
         settings, name = self.book.settings, self.book.settings.time
-        shape = self.book.encoding.columns.time_format
-        t = _seconds(chunk, name, shape)
-        bad = kept & ~(np.abs(t) < buckets.LATEST)
-        if bad.any():
-            row = int(bad.argmax())
-            if np.isnan(t[row]):
-                raise chunk.error(
-                    row, f"no value in column {name!r}, which says the time; fill it in, or leave "
-                    "the row out"
-                )  # fmt: skip
-            raise chunk.error(
-                row,
-                f"time {t[row]:g} in column {name!r} is beyond the year 9999; numbers are seconds "
-                "since 1970: divide milliseconds by 1000",
-            )
-        t = t[kept]
+        t = times(chunk, name, kept, self.book.encoding.columns.time_format)
         fine = settings.every in ("minute", "hour")
         if self._first and fine and len(t) > 1 and not (t % buckets.DAY).any():
             raise DataError(
@@ -301,17 +285,6 @@ def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
         if error.feature is None:
             raise DataError(f"{error}. Nothing was forgotten") from None
         raise DataError(too_few_digits(names[error.feature])) from None
-
-
-def _seconds(chunk: Chunk, name: str, shape: str | None) -> Vector:
-    """Times as seconds since 1970; those that are written as ISO 8601 has it at once."""
-    column = chunk.columns[name]
-    if shape is None and pa.types.is_string(column.type):
-        with suppress(pa.ArrowInvalid):
-            whole = column.cast(pa.timestamp("us")).view(pa.int64()).cast(pa.float64())
-            seconds: Vector = whole.to_numpy(zero_copy_only=False) / 1e6
-            return seconds
-    return reading.seconds(chunk, name, (Remedy("correct it"),), shape)
 
 
 def _joined(parts: list[Rows], d: int) -> Rows:

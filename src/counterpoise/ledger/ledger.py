@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise import validate
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Flags, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.exact.filling import Fill
@@ -29,10 +29,13 @@ from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
 from counterpoise.ledger.stack import Stack
-from counterpoise.ledger.storage import File
+from counterpoise.ledger.storage import File, Row
 from counterpoise.streams import Mark, Source
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory
+WORTH = 0.5  # of all cells: when so many were read for single questions, all are read and kept
+ENDLESS = (-(2**62), 2**62)
+MANY = 500  # segments that a query can name
 WAIT = 10.0  # seconds for another writer
 COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
@@ -89,6 +92,7 @@ class Ledger:
         self.notes: list[str] = []
         self._file, self._book, self._given = file, book, dict(given)
         self._cached: tuple[int, Stack] | None = None
+        self._read = (-1, 0.0)  # cells that were read for single questions, as of which change
         self._wait = WAIT
 
     @classmethod
@@ -683,16 +687,36 @@ class Ledger:
         if self._cached is not None and self._cached[0] == book.change:
             return self._cached[1]
         labels, d = book.label_array(), book.width
+        since = ENDLESS[0] if chosen.since is None else chosen.since - self._longest()
+        until = ENDLESS[1] if chosen.until is None else chosen.until
+        inside = chosen.segments(book)
         with self._file.reading():
-            if self._file.sizes()[1] <= CACHE:
-                stack = Stack.of(self._file.cells(), labels, d)
-                self._cached = book.change, stack
-                return stack
-            ends = (chosen.since, -(2**62)), (chosen.until, 2**62)
-            first, last = (end if given is None else given for given, end in ends)
-            rows = self._file.cells("stop > ? AND start < ?", (first, last))
-            inside = chosen.segments(book)
-            return Stack.of((row for row in rows if inside[row.segment]), labels, d)
+            all_of_it, some = self._file.number(*ENDLESS), self._file.number(since, until)
+            few = some * inside.mean() if len(inside) else some
+            if self._read[0] != book.change:
+                self._read = book.change, 0.0
+            whole = self._read[1] + few >= WORTH * all_of_it and self._file.size() <= CACHE
+            if not whole:
+                self._read = book.change, self._read[1] + few
+                return Stack.of(self._some(since, until, inside), labels, d)
+            stack = Stack.of(self._file.cells(), labels, d)
+            self._cached = book.change, stack
+            return stack
+
+    def _some(self, since: int, until: int, inside: Flags) -> list[Row]:
+        """Cells whose buckets begin between two times, of some segments."""
+        numbers = np.flatnonzero(inside).tolist()
+        where, values = "start BETWEEN ? AND ?", [since, until]
+        if len(numbers) < len(inside) and len(numbers) <= MANY:
+            where += f" AND segment IN ({', '.join('?' * len(numbers))})"
+            values += numbers
+        rows = self._file.cells(where, values)
+        return [row for row in rows if inside[row.segment]]
+
+    def _longest(self) -> int:
+        """Seconds of the largest buckets that there are."""
+        sizes = [self._book.settings.every, *(every for _, every in self._book.coarse)]
+        return max(buckets.LONGEST[one] for one in sizes)
 
     def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
         """Buckets of a selection, one after the other."""
@@ -797,6 +821,7 @@ class _Alone:
             if error[0] is not None:  # the book may know more than the file
                 file, given = ledger._file, ledger._given
                 if _unsettled(file):
+                    file.remove()
                     ledger._book = Book.begun(given, file.path)
                 else:
                     ledger._book = _read(file, given)

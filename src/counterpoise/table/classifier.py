@@ -75,6 +75,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         Of the hashes.
     weight : str, optional
         Column that holds weights of rows.
+    clock : str, optional
+        Column of the time of each row, by which rows fade if ``half_life`` of the estimator is a
+        time such as "7d". It is no feature.
     classes : sequence of str
         The only labels that there may be, as text; none for any.
     positive : str, optional
@@ -134,6 +137,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         hashed: Mapping[str, int] | None = None,
         seed: int = 0,
         weight: str | None = None,
+        clock: str | None = None,
         classes: Sequence[str] = (),
         positive: str | None = None,
         new_class: bool = False,
@@ -154,6 +158,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.hashed = hashed
         self.seed = seed
         self.weight = weight
+        self.clock = clock
         self.classes = classes
         self.positive = positive
         self.new_class = new_class
@@ -589,7 +594,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _begun(self, y: Any) -> Course:
         """A learner that has learned nothing yet."""
         encoding = Encoding(wanted(self, self._label(y)))
-        prototype = prototype_of(self.estimator, self.weight)
+        prototype = prototype_of(self.estimator, encoding.columns)
         return Course(encoding, prototype, chunk_rows(self), self._guards())
 
     def _label(self, y: Any) -> str:
