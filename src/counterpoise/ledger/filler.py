@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +31,9 @@ from counterpoise.ledger.book import Book
 from counterpoise.ledger.packing import packed, unpacked
 from counterpoise.ledger.storage import File, Key, Row
 from counterpoise.streams import Chunk, Mark, Source
+
+if TYPE_CHECKING:
+    from counterpoise.ledger.gathering import Gathered, Place
 
 BATCH_ROWS = 32 * CHUNK_ROWS
 BATCH_VALUES = 1 << 23  # numbers of a batch, about
@@ -54,8 +57,8 @@ class Pending:
 class Filler:
     """Puts rows of one ledger into its cells, within a transaction of whoever calls."""
 
-    def __init__(self, file: File, book: Book) -> None:
-        self.file, self.book = file, book
+    def __init__(self, file: File | None, book: Book) -> None:
+        self._file, self.book = file, book
         self.encoding = book.encoding
         self.notes: dict[str, str] = {}
         self._segments = {segment: i for i, segment in enumerate(book.segments)}
@@ -64,6 +67,12 @@ class Filler:
         self._threads = ThreadpoolController().select(user_api="blas")
         self._kinds: dict[str, str] = {}
         self._first = not book.labels
+
+    @property
+    def file(self) -> File:
+        """The file of the ledger, which whoever only gathers has not."""
+        assert self._file is not None
+        return self._file
 
     # Reading
 
@@ -138,7 +147,7 @@ class Filler:
 
     def _codes(self, chunk: Chunk, kept: Any) -> Counts:
         """Numbers of the segments of the rows."""
-        by, most = self.book.settings.by, self.book.settings.most
+        by = self.book.settings.by
         codes = np.zeros(chunk.rows, dtype=np.int64)
         values: list[tuple[str | None, ...]] = [()]
         for name in by:
@@ -150,22 +159,41 @@ class Filler:
         codes = codes[kept]
         numbers = np.zeros(len(values), dtype=np.int64)
         for i in np.unique(codes).tolist():
-            if values[i] not in self._segments:
-                self._segments[values[i]] = len(self._segments)
-            numbers[i] = self._segments[values[i]]
-        for at, name in enumerate(by):
-            seen = {segment[at] for segment in self._segments}
-            if len(seen) > most:
-                raise DataError(
-                    f"{chunk.source}: column {name!r} has more than {most:,} values by row "
-                    f"{chunk.first + chunk.rows - 1}, each of them a segment",
-                    Remedy("make segments of another column", "by"),
-                    Remedy("allow more of them", "most"),
-                )
+            numbers[i] = self._segments.setdefault(values[i], len(self._segments))
+        self._require_few(chunk.source, f" by row {chunk.first + chunk.rows - 1}")
         result: Counts = numbers[codes]
         return result
 
+    def _require_few(self, source: str, where: str) -> None:
+        """Raise if a column has more values than segments may be made of."""
+        most = self.book.settings.most
+        for at, name in enumerate(self.book.settings.by):
+            if len({segment[at] for segment in self._segments}) > most:
+                raise DataError(
+                    f"{source}: column {name!r} has more than {most:,} values{where}, each of them "
+                    "a segment",
+                    Remedy("make segments of another column", "by"),
+                    Remedy("allow more of them", "most"),
+                )
+
     # Writing
+
+    def absorb(self, cells: Mapping[Place, Gathered], source: str) -> None:
+        """Add cells that were gathered elsewhere, with the features of this encoding."""
+        written = []
+        for place, cell in cells.items():
+            segment = self._segments.setdefault(place.segment, len(self._segments))
+            label = self._labels.setdefault(place.label, len(self._labels))
+            key, rows, total = Key(place.start, segment, label), cell.rows, cell.moments
+            known = self.file.cell(key)
+            if known is not None:
+                total = self._cell(known)
+                total.follow(cell.moments)
+                rows += known.rows
+                require_light(total)
+            written.append(as_row(key, cell.stop, rows, total))
+        self._require_few(source, "")
+        self.file.put_cells(written)
 
     def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
         """What was read as moments of each cell, with its end, its rows, and what it has so far."""

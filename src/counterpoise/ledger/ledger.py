@@ -13,17 +13,20 @@ from numpy.typing import ArrayLike
 from counterpoise import validate
 from counterpoise.arrays import Flags, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
+from counterpoise.jobs.store import Record
 from counterpoise.ledger import buckets, coarsening, filing, filling, inputs
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
+from counterpoise.ledger.gathering import Gathered, Place, hash_of
 from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
@@ -223,6 +226,59 @@ class Ledger:
                 self._file, self._book, found, every, stop, watch, allow_overlap
             )
         return new
+
+    def gathering(self) -> Any:
+        """Keep other writers away while cells are gathered elsewhere, for :meth:`absorb`.
+
+        Returns
+        -------
+        context manager
+            Of the :class:`~counterpoise.ledger.book.Book`.
+        """
+        return _Gathering(self)
+
+    def absorb(
+        self,
+        cells: Mapping[Place, Gathered],
+        encoding: Encoding,
+        dropped: int = 0,
+        name: str | None = None,
+    ) -> int:
+        """Learn cells that were gathered elsewhere, all of them at once, within :meth:`gathering`.
+
+        Parameters
+        ----------
+        cells : mapping of Place to Gathered
+            The cells.
+        encoding : Encoding
+            How columns became their features.
+        dropped : int
+            Rows that were left out because values are missing.
+        name : str, optional
+            What to call them in the records.
+
+        Returns
+        -------
+        int
+            The number of new rows: none if the same rows were learned before.
+        """
+        rows = sum(cell.rows for cell in cells.values())
+        found = hash_of(cells, [feature.name for feature in encoding.features])
+        if not rows or any(one.mark.hash == found for one in self._book.records.values()):
+            return 0
+        name = name or f"frame {found}"
+        if name in self._book.records:
+            raise DataError(
+                f"{name!r} was learned before, with other rows; give this frame another name"
+            )
+        filler = Filler(self._file, self._book)
+        filler.encoding = encoding
+        with self._file.writing():
+            filler.absorb(cells, name)
+            filler.settle()
+            self._book.records[name] = Record(Mark(rows + dropped, 0, found), (), dropped)
+            self._book.write(self._file)
+        return rows
 
     def forget(self, data: Any, name: str | None = None) -> int:
         """Take rows back, as if they had never been learned.
@@ -829,6 +885,14 @@ class _Alone:
                 ledger._file.settle()
         finally:
             self._lock.__exit__(*error)
+
+
+class _Gathering(_Alone):
+    """The same, and tells what is in the ledger besides the cells."""
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        return self._ledger._book
 
 
 def _unsettled(file: File) -> bool:

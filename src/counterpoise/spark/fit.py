@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
+from counterpoise.jobs.begin import require_clock
 from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planned
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
@@ -45,6 +47,7 @@ def fit(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
     feature_map: str | Map | FixedMap | None = None,
+    clock: str | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
     """Fit a model to a frame: that which one machine would have found.
@@ -79,6 +82,9 @@ def fit(
     feature_map : str, Map or FixedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
+    clock : str, optional
+        Column of the time of each row, by which rows fade if ``half_life`` is a time such as "7d".
+        It is no feature.
     **options
         Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. A frame has no order, so
         that with ``calibrate`` its rows are not judged.
@@ -89,8 +95,10 @@ def fit(
         An ordinary one; its ``encoding_`` says how columns became features.
     """
     columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
+    columns = replace(columns, clock=clock)
     template = BalancedRidgeClassifier(**options, features=feature_map)
     template.check()
+    require_clock(template, columns)
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
     model, _ = learned(
@@ -175,7 +183,7 @@ def encoded(
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
     sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
     found: list[Feature] = []
-    if sought or columns.missing == "indicate":
+    if sought or columns.indicated:
         found = _sought(plan, Encoding(columns, kinds))
     told = columns.told.get(columns.label, plan.kinds[columns.label])
     labels = before.labels or ("int" if told == "number" else "text")
@@ -208,15 +216,15 @@ def _sought(plan: Plan, start: Encoding) -> list[Feature]:
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         known = start
         try:
-            for chunk in chunks(batches, _partition(), names, vectors, unread):
+            for chunk in chunks(batches, partition(), names, vectors, unread):
                 _, known = known.learn(chunk)
         except ValueError as error:
-            yield _batch(FEATURE, [(_words(error), "", "", "")], large)
+            yield batch(FEATURE, [(words(error), "", "", "")], large)
             return
-        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
+        yield batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
 
     rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
-    _raise_first(sorted(row["error"] for row in rows if row["error"]))
+    raise_first(sorted(row["error"] for row in rows if row["error"]))
     return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
 
 
@@ -247,28 +255,28 @@ def learned(
     large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, model, dropped = _number(), None, 0
+        part, model, dropped = number(), None, 0
         try:
             with threadpool_limits(1, user_api="blas"):
-                for chunk in chunks(batches, _partition(), names, vectors, unread):
+                for chunk in chunks(batches, partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
-                        raise _unforeseen(encoding, after)
+                        raise unforeseen(encoding, after)
                     dropped += int((~one.kept).sum())
                     if one.X.shape[0]:
                         model = model or BalancedRidgeClassifier(**options)
                         verdicts = None
                         if judge is not None:
                             verdicts = verdict(judge, judge.of(one.X), one.y, one.weight)
-                        model.learn_judged(one.X, one.y, one.weight, verdicts)
+                        model.learn_judged(one.X, one.y, one.weight, verdicts, one.t)
                         _require_few(model, encoding)
         except ValueError as error:
-            yield _batch(PART, [(part, _words(error), 0, b"")], large)
+            yield batch(PART, [(part, words(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
         data = model.state_.to_bytes() if model is not None and known else b""
         if data or dropped:
-            yield _batch(PART, [(part, "", dropped, data)], large)
+            yield batch(PART, [(part, "", dropped, data)], large)
 
     def merge(table: pa.Table) -> pa.Table:
         return _merged_group(table, large, limit)
@@ -278,7 +286,7 @@ def learned(
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
-    _raise_first([row["error"] for row in rows if row["error"]])
+    raise_first([row["error"] for row in rows if row["error"]])
     state = _merged([bytes(row["model"]) for row in rows], limit)
     dropped = sum(row["dropped"] for row in rows)
     if state is None:
@@ -322,7 +330,7 @@ def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
             state = _merged([row["model"] for row in rows], limit)
         data = b"" if state is None else state.to_bytes()
     group = rows[0]["part"] // FAN
-    return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
+    return pa.Table.from_batches([batch(PART, [(group, error, dropped, data)], large)])
 
 
 def _merged(parts: list[bytes], limit: float) -> State | None:
@@ -334,7 +342,7 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
     return result
 
 
-def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
         return DataError("columns or labels have changed their type")
@@ -344,16 +352,16 @@ def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
     )
 
 
-def _partition() -> str:
-    return f"partition {_number()}"
+def partition() -> str:
+    return f"partition {number()}"
 
 
-def _number() -> int:
+def number() -> int:
     task = TaskContext.get()
     return task.partitionId() if task else 0
 
 
-def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBatch:
+def batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBatch:
     """Rows as Spark wants them back."""
     kinds = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
     if large:
@@ -363,11 +371,11 @@ def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
 
 
-def _raise_first(errors: list[str]) -> None:
+def raise_first(errors: list[str]) -> None:
     if errors:
         raise DataError(errors[0])
 
 
-def _words(error: ValueError) -> str:
+def words(error: ValueError) -> str:
     """What a partition says of an error, to whoever has called from Python."""
     return error.message.spelled(in_spark) if isinstance(error, DataError) else str(error)
