@@ -77,7 +77,9 @@ def part_way(folder, words):
     try:
         base = sqlite3.connect(f"file:{folder / 'l'}?mode=ro", uri=True)
         if words is ROLLUP:
-            found = base.execute("SELECT COUNT(*) FROM meta WHERE name = 'coarse' AND value <> '[]'").fetchone()
+            found = base.execute(
+                "SELECT COUNT(*) FROM meta WHERE name = 'coarse' AND value <> '[]'"
+            ).fetchone()
         else:
             found = base.execute("SELECT COUNT(*) FROM cells").fetchone()
         base.close()

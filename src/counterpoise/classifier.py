@@ -994,7 +994,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             validate.require_finite(self, X)
         if weight is not None and not weight.all():
             kept = weight > 0
-            X, y, weight, when = X[kept], y[kept], weight[kept], None if when is None else when[kept]
+            X, y, weight, when = (
+                X[kept],
+                y[kept],
+                weight[kept],
+                None if when is None else when[kept],
+            )
         return Batch(X, y, weight, grouped, self, when)
 
     def _move(self, state: State, inputs: int) -> None:

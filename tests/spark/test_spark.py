@@ -739,7 +739,7 @@ KEYS = {"label": "fraud", "time": "at", "by": "country"}
 
 
 def assert_same_ledger(one, two, frame):
-    """Cells, and scores of models, equal to rounding: 1e-10. Features have an order of their own."""
+    """Cells, and scores of models, equal to rounding: 1e-10. Features may stand elsewhere."""
     assert one.summary()["cells"] == two.summary()["cells"]
     for chosen in ({}, {"where": {"country": "DE"}}, {"since": "2024-06-25", "half_life": 3}):
         models = [book.model(**chosen) for book in (one, two)]

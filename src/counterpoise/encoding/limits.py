@@ -25,8 +25,8 @@ def require_columns(
 ) -> None:
     """Raise if a table lacks a column that an option names, or that was learned.
 
-    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``, columns to be
-    left out need not be there.
+    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``,
+    columns to be left out need not be there.
     """
     if not chunk.table:
         return

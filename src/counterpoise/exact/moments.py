@@ -24,9 +24,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, scatters
-from counterpoise.exact import fading
+from counterpoise.exact import fading, removal
 from counterpoise.exact import gather as class_rows
-from counterpoise.exact import removal
 from counterpoise.exact._moments import add
 from counterpoise.exact.labels import groups
 from counterpoise.exact.strangers import RemovalError
@@ -305,7 +304,7 @@ class Moments:
         return removal.lost(self)
 
     def scaled(self, gamma: float | Vector, counts: bool = False) -> Moments:
-        """Fade: the weight and the scatter of each class times gamma, in [0, 1]; also N if asked."""
+        """Fade: weight and scatter of each class times gamma, in [0, 1]; also N if asked."""
         result = self.copy()
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
         if counts:

@@ -586,9 +586,7 @@ class State:
         if not self.moments.n.all():  # a class has faded away
             self._open = None
 
-    def learn_row(
-        self, found: Open, x: Any, slot: int, w: float, t: float | None = None
-    ) -> bool:
+    def learn_row(self, found: Open, x: Any, slot: int, w: float, t: float | None = None) -> bool:
         """One row more, as it comes; returns whether it is a row of numbers."""
         plain = self.fixed is None and x.dtype is NUMBER
         row = np.ascontiguousarray(x) if plain else self.row(x)

@@ -53,7 +53,9 @@ def scores(
     if warm == n:
         return first, state
     classes = union(np.unique(batch.y), declared)
-    rest, state = _fixed(state, batch.part(slice(warm, n)), declared, classes, options, delay, limit)
+    rest, state = _fixed(
+        state, batch.part(slice(warm, n)), declared, classes, options, delay, limit
+    )
     return np.concatenate([first, rest[delay:]]) if warm else rest, state
 
 

@@ -38,9 +38,7 @@ def made(options: Mapping[str, Any], columns: Columns) -> Model:
         return BalancedRidgeClassifier(**{"calibrate": True, **options})
     _require_open(options, columns)
     if columns.clock is not None:
-        raise DataError(
-            "a model that chooses fades by rows", Remedy("leave {} out", "clock")
-        )
+        raise DataError("a model that chooses fades by rows", Remedy("leave {} out", "clock"))
     return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
 
 

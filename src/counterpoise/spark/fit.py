@@ -343,6 +343,7 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
 
 
 def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+    """What to say of a category that is not among those known."""
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
         return DataError("columns or labels have changed their type")
@@ -353,10 +354,12 @@ def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
 
 
 def partition() -> str:
+    """What to call the partition in messages."""
     return f"partition {number()}"
 
 
 def number() -> int:
+    """Of the partition."""
     task = TaskContext.get()
     return task.partitionId() if task else 0
 
@@ -372,6 +375,7 @@ def batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBat
 
 
 def raise_first(errors: list[str]) -> None:
+    """Raise the first error, if there is one."""
     if errors:
         raise DataError(errors[0])
 

@@ -29,7 +29,9 @@ from counterpoise.spark.fit import (
 )
 from counterpoise.spark.frames import Plan, chunks, planned
 
-CELL = "part long, error string, dropped long, start long, segment string, label string, cell binary"
+CELL = (
+    "part long, error string, dropped long, start long, segment string, label string, cell binary"
+)
 NOWHERE = "null"  # the place of what a partition says of itself
 
 
