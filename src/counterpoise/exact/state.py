@@ -579,7 +579,7 @@ class State:
         """One row more, as the moments want it, with its time where rows fade by the clock."""
         found.version = self.version = self.version + 1
         life = None if t is None else span(self.plan.half_life)
-        if life is None:
+        if t is None or life is None:
             found.events.learn_array(row, slot, w)
             return
         found.events.learn_at(row, slot, w, life, t, self.moments)
