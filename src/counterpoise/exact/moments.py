@@ -141,7 +141,7 @@ class Moments:
         self.C = scatters(c, d)
         self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
-        self.when = np.full(1, fading.NEVER)
+        self.when = np.array([fading.NEVER])
 
     @classmethod
     def of(
@@ -210,12 +210,14 @@ class Moments:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             anchor = np.zeros(d) if first is None else _row(X, first)
         result = cls(labels, anchor, extremes)
-        life = fading.span(half_life)
-        if life is not None and t is not None:
-            result.when[0], weight = fading.aged(t, weight, life)
-            rows_of = [rows[weight[rows] >= LIGHTEST] for rows in rows_of]
+        lives = None
+        if half_life is not None:
+            life, lives = fading.span(half_life), fading.lives(half_life, labels)
+            if life is not None and t is not None:
+                result.when[0], weight = fading.aged(t, weight, life)
+                rows_of = [rows[weight[rows] >= LIGHTEST] for rows in rows_of]
         lasting = half_life is None and not extremes  # else rows cannot be removed
-        class_rows.fill(result, X, rows_of, weight, fading.lives(half_life, labels), lasting)
+        class_rows.fill(result, X, rows_of, weight, lives, lasting)
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -259,11 +261,13 @@ class Moments:
     ) -> tuple[Any, ...]:
         """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
-        life, lives, share = fading.span(half_life), fading.lives(half_life, other.labels), 1.0
-        if life is not None:
-            share, late = fading.shares(float(self.when[0]), float(other.when[0]), life)
-            other = other if late == 1.0 else other.scaled(late, counts=True)
-        keep = None if lives is None else 2.0 ** (-other.N / lives)
+        keep, share = None, 1.0
+        if half_life is not None:
+            life, lives = fading.span(half_life), fading.lives(half_life, other.labels)
+            if life is not None:
+                share, late = fading.shares(float(self.when[0]), float(other.when[0]), life)
+                other = other if late == 1.0 else other.scaled(late, counts=True)
+            keep = None if lives is None else 2.0 ** (-other.N / lives)
         return self._slots(other.labels), keep, share, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
