@@ -790,3 +790,16 @@ def test_rows_fade_by_a_column_of_times(spark, cancer):
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="needs the time of each row; name its column"):
         fit(cancer, "y", NAMES, half_life="2d")
+
+
+def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
+    times = cancer.withColumn("at", functions.expr("timestamp_seconds(1.7e9 + 1e4 * x0)"))
+    sink = ModelSink(str(tmp_path / "m"), "y", NAMES, clock="at", half_life="2d", missing="error")
+    for number, part in enumerate(("x0 > 14", "x0 <= 14")):  # old rows come later
+        sink(times.where(part), number)
+    t = 1.7e9 + 1e4 * X[:, 0]
+    wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
+    model = stored_model(str(tmp_path / "m")).model
+    assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(DataError, match="needs the time of each row"):
+        ModelSink(str(tmp_path / "n"), "y", NAMES, half_life="2d")

@@ -19,6 +19,7 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
+from counterpoise.jobs.begin import require_clock
 from counterpoise.jobs.file import contents_of, of_contents, stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
@@ -48,7 +49,7 @@ class ModelSink:
         Columns to learn from; by default all but label and weight.
     query : str, default="stream"
         Name of the query: a file can take in several, each under a name of its own.
-    weight, drop, numeric, categorical, time, hashed, missing
+    weight, drop, numeric, categorical, time, hashed, missing, clock
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
@@ -80,14 +81,17 @@ class ModelSink:
         hashed: Mapping[str, int] | None = None,
         missing: str = "error",
         feature_map: str | Map | FixedMap | None = None,
+        clock: str | None = None,
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
-        self.columns = columns_of(
+        columns = columns_of(
             label, features, weight, drop, numeric, categorical, time, hashed, missing
         )
+        self.columns = replace(columns, clock=clock)
         template = BalancedRidgeClassifier(**options, features=feature_map)
         template.check()
+        require_clock(template, self.columns)
         self.options = template.get_params(deep=False)
 
     @property
@@ -219,7 +223,7 @@ def _asked(columns: Columns) -> dict[str, Any]:
     """What was asked of the columns, vectors by their own names."""
     keep = dict.fromkeys(vector_of(name) or name for name in columns.keep)
     asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
-    for name in ("drop", "numeric", "categorical", "time", "missing"):
+    for name in ("drop", "numeric", "categorical", "time", "missing", "clock"):
         asked[name] = getattr(columns, name)
     return asked | {"hashed": dict(columns.hashed)}
 
