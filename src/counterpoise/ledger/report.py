@@ -155,7 +155,7 @@ def grid(backtest: Backtest) -> Any:
         )  # fmt: skip
     names = [backtest.settings[i].name for i in order.tolist()]
     axes.set_yticks(range(len(order)), [drawing.short(name, 34) for name in names], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(order) - 0.5, -0.5)
     axes.margins(x=0.15)
     axes.set(xlabel="balanced loss")
     return made
