@@ -170,7 +170,7 @@ BAD = {
     "no segment": (lambda t: t.drop_columns("country"), "has no column 'country', a segment"),
     "many segments": (
         lambda t: changed(t, "country", [f"c{i}" for i in range(len(t))]),
-        "column 'country' has more than 1,000 values by row .* make segments of another column",
+        "column 'country' has more than 1,000 values, each of them a segment; make segments of",
     ),
     "no number": (
         lambda t: changed(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"

@@ -93,6 +93,7 @@ class Filler:
                     f"{chunk.source} has no column {name!r}, {what} of each row",
                     Remedy("correct the file"),
                 )
+        self._require_few_values(chunk)
         lacking = before.lacking(chunk)
         encoded, self.encoding = before.learn(chunk, ROOM, lenient=True)
         if not learning and (
@@ -160,21 +161,27 @@ class Filler:
         numbers = np.zeros(len(values), dtype=np.int64)
         for i in np.unique(codes).tolist():
             numbers[i] = self._segments.setdefault(values[i], len(self._segments))
-        self._require_few(chunk.source, f" by row {chunk.first + chunk.rows - 1}")
         result: Counts = numbers[codes]
         return result
 
-    def _require_few(self, source: str, where: str) -> None:
-        """Raise if a column has more values than segments may be made of."""
-        most = self.book.settings.most
+    def _require_few_values(self, chunk: Chunk) -> None:
+        """Raise if a column has more values, with those of a chunk, than segments may be made of.
+
+        Before they are taken for categories, of which there may not be many either.
+        """
         for at, name in enumerate(self.book.settings.by):
-            if len({segment[at] for segment in self._segments}) > most:
-                raise DataError(
-                    f"{source}: column {name!r} has more than {most:,} values{where}, each of them "
-                    "a segment",
-                    Remedy("make segments of another column", "by"),
-                    Remedy("allow more of them", "most"),
-                )
+            fresh = reading.texts(chunk, name).unique().to_pylist()
+            known = {segment[at] for segment in self._segments}
+            self._require_few(name, known.union(fresh), chunk.source)
+
+    def _require_few(self, name: str, values: set[str | None], source: str) -> None:
+        most = self.book.settings.most
+        if len(values) > most:
+            raise DataError(
+                f"{source}: column {name!r} has more than {most:,} values, each of them a segment",
+                Remedy("make segments of another column", "by"),
+                Remedy("allow more of them", "most"),
+            )
 
     # Writing
 
@@ -192,7 +199,8 @@ class Filler:
                 rows += known.rows
                 require_light(total)
             written.append(as_row(key, cell.stop, rows, total))
-        self._require_few(source, "")
+        for at, name in enumerate(self.book.settings.by):
+            self._require_few(name, {segment[at] for segment in self._segments}, source)
         self.file.put_cells(written)
 
     def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
