@@ -8,7 +8,6 @@ import argparse
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,14 @@ import report
 
 from counterpoise.ledger.demo import payments
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from forks import NOWHERE, Forks
+
+MODULES = (
+    "counterpoise.cli.app", "counterpoise.cli.ledger", "counterpoise.cli.progress",
+    "counterpoise.ledger.ledger", "counterpoise.streams", "pyarrow.csv", "rich.console",
+)  # fmt: skip
 PROGRAM = """
 import sys
 from counterpoise.ledger import filler, filling
@@ -42,15 +49,19 @@ def contents(path):
     return found
 
 
-def command(folder, words):
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "ledger", *words], cwd=folder, stderr=subprocess.DEVNULL
-    )
+class Runs:
+    """Commands in one folder, forked from a process that has imported everything."""
 
+    def __init__(self, forks, folder):
+        self.forks, self.folder = forks, folder
 
-def undisturbed(folder, words):
-    assert command(folder, words).wait() == 0
-    return contents(folder / "l")
+    def start(self, words):
+        given = ["-c", PROGRAM, "ledger", *words]
+        return self.forks.start(given, cwd=self.folder, stdout=NOWHERE, stderr=NOWHERE)
+
+    def undisturbed(self, words):
+        assert self.start(words).wait() == 0
+        return contents(self.folder / "l")
 
 
 def on_disk(folder):
@@ -88,14 +99,15 @@ def part_way(folder, words):
     return found[0] > 0
 
 
-def killed(folder, words, before, wanted, rng, kills):
+def killed(runs, words, before, wanted, rng, kills):
     """Kill and start again until it has happened often enough.
 
     Every kill comes after something has changed on disk. Returns how many found work half done,
     and how many runs came to an end.
     """
+    folder = runs.folder
     before()
-    process = command(folder, words)
+    process = runs.start(words)
     changing(folder, process, on_disk(folder))
     begin = time.monotonic()
     assert process.wait() == 0
@@ -104,19 +116,22 @@ def killed(folder, words, before, wanted, rng, kills):
     before()
     done = midway = finished = 0
     while done < kills:
-        process = command(folder, words)
+        process = runs.start(words)
         if changing(folder, process, on_disk(folder)):
-            try:
-                process.wait(rng.uniform(0.0, 1.0) * usual)
-            except subprocess.TimeoutExpired:
+            end = time.monotonic() + rng.uniform(0.0, 1.0) * usual
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.001)
+            if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
-                done += process.wait() == -signal.SIGKILL
+            if process.wait() == -signal.SIGKILL:
+                done += 1
                 midway += part_way(folder, words)
+                print(words[0], done, midway, finished, flush=True)
         if process.wait() == 0:
             assert contents(folder / "l") == wanted
             finished += 1
             before()
-    assert undisturbed(folder, words) == wanted
+    assert runs.undisturbed(words) == wanted
     return midway, finished + 1
 
 
@@ -126,8 +141,9 @@ def main():
     parser.add_argument("--rows", type=int, default=600)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, Forks(MODULES) as forks:
         folder = Path(name)
+        runs = Runs(forks, folder)
         table = payments(rows=options.rows)[0]
         rows = table.num_rows
         pyarrow.csv.write_csv(table, folder / "t.csv")
@@ -136,19 +152,19 @@ def main():
             for path in folder.glob("l*"):
                 path.unlink()
 
-        learned = undisturbed(folder, LEARN)
+        learned = runs.undisturbed(LEARN)
         shutil.copy(folder / "l", folder / "copy")
         empty()
-        finished = [killed(folder, LEARN, empty, learned, rng, options.kills)]
+        finished = [killed(runs, LEARN, empty, learned, rng, options.kills)]
 
         def restored():
             empty()
             shutil.copy(folder / "copy", folder / "l")
 
         restored()
-        merged = undisturbed(folder, ROLLUP)
+        merged = runs.undisturbed(ROLLUP)
         restored()
-        finished.append(killed(folder, ROLLUP, restored, merged, rng, options.kills))
+        finished.append(killed(runs, ROLLUP, restored, merged, rng, options.kills))
     report.write(
         "ledger_crash",
         "A ledger killed",
