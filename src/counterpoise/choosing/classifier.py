@@ -26,6 +26,7 @@ from counterpoise.exact.held import held
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
+from counterpoise.exact.summary import Summary
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
 from counterpoise.modelfile.container import Contents
@@ -289,6 +290,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         found = self.chosen().explain(rows)
         names = getattr(self, "feature_names_in_", None)
         return found if names is None else replace(found, names=names.tolist())
+
+    def summary(self) -> Summary:
+        """Sum up what the best candidate has found.
+
+        Returns
+        -------
+        Summary
+            See :meth:`BalancedRidgeClassifier.summary`.
+        """
+        return self.best_.summary()
 
     @property
     def best_(self) -> BalancedRidgeClassifier:

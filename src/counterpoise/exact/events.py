@@ -12,6 +12,7 @@ from counterpoise.exact._scorer import Scorer
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
+from counterpoise.exact.unseen import named
 
 
 @dataclass(eq=False)
@@ -20,7 +21,7 @@ class Open:
 
     ``labels`` are in the order of the scores, ``answers`` are the same as arrays hold them,
     ``slots`` has the slot of each; ``version`` counts the changes up to which the weights are
-    known.
+    known; ``watched`` says whether options give weights to labels, which may never occur.
     """
 
     events: Events
@@ -32,6 +33,7 @@ class Open:
     options: Options
     names: list[Any] | None
     version: int
+    watched: bool
 
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""
@@ -52,6 +54,5 @@ def opened(
     events = Events(scorer, list(range(len(moments.anchor))) if names is None else names)
     labels = classes.labels.tolist()
     slots = dict(zip(labels, classes.slots.tolist(), strict=True))
-    return Open(
-        events, classes, labels, list(classes.labels), slots, moments, options, names, version
-    )
+    answers, watched = list(classes.labels), named(options)
+    return Open(events, classes, labels, answers, slots, moments, options, names, version, watched)

@@ -13,21 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from threadpoolctl import threadpool_limits
 
-from counterpoise.encoding.encoding import Encoding
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.gathering import Gathered, Gatherer, Place
 from counterpoise.ledger.ledger import Ledger
-from counterpoise.spark.fit import (
-    batch,
-    encoded,
-    large_types,
-    number,
-    partition,
-    raise_first,
-    unforeseen,
-    words,
-)
+from counterpoise.spark.fit import unforeseen
 from counterpoise.spark.frames import Plan, chunks, planned
+from counterpoise.spark.search import encoded
+from counterpoise.spark.tasks import batch_of, large_types, number, partition, raise_first, words_of
 
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
@@ -75,30 +67,13 @@ def ledger(
     try:
         with result.gathering() as book:
             plan = planned(df, book.encoding.columns)
-            known = replace(book, encoding=_encoded(plan, book.encoding))
+            known = replace(book, encoding=encoded(plan, book.encoding))
             cells, dropped = _gathered(plan, known)
             result.absorb(cells, known.encoding, dropped, name)
     except BaseException:
         result.close()
         raise
     return result
-
-
-def _encoded(plan: Plan, before: Encoding) -> Encoding:
-    """How columns become features; what stands for missing numbers is what the first row has."""
-    found = encoded(plan, before)
-    if found.columns.missing != "mean":
-        return found
-    numbers = [n for n, kind in found.kinds.items() if kind == "number" and n not in before.bases]
-    first = plan.df.head(1) if numbers else []
-    values = dict(zip(plan.names, first[0], strict=True)) if first else {}
-    bases = {n: _finite(values.get(n)) for n in numbers}
-    return replace(found, bases={**before.bases, **bases})
-
-
-def _finite(value: Any) -> float:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if good and abs(value) < 1e100 else 0.0
 
 
 def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
@@ -116,17 +91,17 @@ def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
                         raise unforeseen(encoding, mine.encoding)
                 mine.collect()
         except ValueError as error:
-            yield batch(CELL, [(part, words(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
+            yield batch_of(CELL, [(part, words_of(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
             return
         found = [(part, "", mine.dropped, 0, NOWHERE, NOWHERE, b"")] if mine.dropped else []
         for at, cell in mine.cells.items():
             place = at.start, json.dumps(at.segment), json.dumps(at.label)
             found.append((part, "", 0, *place, pickle.dumps(cell, protocol=5)))
         if found:
-            yield batch(CELL, found, large)
+            yield batch_of(CELL, found, large)
 
     def merge(table: pa.Table) -> pa.Table:
-        return pa.Table.from_batches([batch(CELL, _merged(table.to_pylist()), large)])
+        return pa.Table.from_batches([batch_of(CELL, _merged(table.to_pylist()), large)])
 
     cells = plan.df.mapInArrow(gather, CELL).groupBy("start", "segment", "label")
     rows = cells.applyInArrow(merge, CELL).collect()
