@@ -298,7 +298,8 @@ def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp
         second = forks.start(["-c", WAITING], cwd=tmp_path)
         time.sleep(0.3)
         lock.__exit__(ValueError, ValueError("no way"), None)
-        assert second.communicate()[0] == b"2\n"
+        out, err = second.communicate()
+        assert out == b"2\n", err
     with Ledger.open(tmp_path / "l") as ledger:
         assert ledger.model().class_count_.tolist() == [1.0, 1.0]
 

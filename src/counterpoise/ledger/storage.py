@@ -77,7 +77,7 @@ class File:
         self.path = path
         if os.path.exists(path) and not os.path.isfile(path):
             raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
-        self.new = not os.path.exists(path) or os.path.getsize(path) == 0
+        self.new = _size(path) == 0
         self._connection: sqlite3.Connection | None = None
         self._inode: int | None = None
         if not self.new:
@@ -327,6 +327,14 @@ class File:
             f"{self.path} is not a ledger, or is damaged ({why})",
             Remedy("restore it from a copy, or learn the files anew"),
         )
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; 0 if there is none, or none any more."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _inode(path: str) -> int | None:
