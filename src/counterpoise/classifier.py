@@ -19,6 +19,7 @@ from counterpoise.exact import stepwise
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
+from counterpoise.exact.fading import HalfLife
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
@@ -81,9 +82,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     penalize_intercept : bool, default=True
         Penalise the constant like any weight, as the paper does, or leave it free, as
         ``RidgeClassifier`` does.
-    half_life : float, optional
+    half_life : float, dict or str, optional
         A row fades to half its weight while its own class receives this much weight. The rare
-        class is not forgotten because the common one keeps coming.
+        class is not forgotten because the common one keeps coming. A dict has such numbers by
+        label; classes missing from it do not fade. A time such as "12h", "7d" or "2w" lets all
+        rows fade by the clock: then a row weighs 2^(−age/half_life), its age counted from the
+        latest time learned, whatever the order; ``t`` says when rows were.
     multi_class : "discriminant" or "ovr", default="discriminant"
         What three or more classes are told apart by: all at once, as normal classes that share
         their covariance are, or each against the rest, in which every other class has the same
@@ -111,7 +115,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
     class_count_ : ndarray of shape (c,)
-        Weight of each class, not faded.
+        Weight of each class, not faded; faded where ``half_life`` is a time.
     coef_ : ndarray of shape (1, d) or (c, d)
         Weights in the units of the input, or of the terms of the map.
     intercept_ : ndarray of shape (1,) or (c,)
@@ -155,7 +159,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
-        half_life: float | None = None,
+        half_life: HalfLife = None,
         multi_class: str = "discriminant",
         pooling: float | None = None,
         calibrate: bool = False,
@@ -181,7 +185,11 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     # Learning
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        t: ArrayLike | None = None,
     ) -> BalancedRidgeClassifier:
         """Learn from these rows alone.
 
@@ -193,6 +201,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Their labels.
         sample_weight : array-like of shape (n,), optional
             Weight of each row; a row of weight 0 changes nothing.
+        t : array-like of shape (n,), optional
+            When each row was, for a ``half_life`` that is a time, and used by that alone: dates,
+            times, or seconds since 1970.
 
         Returns
         -------
@@ -200,7 +211,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self) as draft:
             draft.__dict__.pop("state_", None)
-            draft._learn(X, y, None, sample_weight)
+            draft._learn(X, y, None, sample_weight, t)
             validate.require_some_weight(draft.state_.moments.n)
         return self
 
@@ -210,6 +221,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        t: ArrayLike | None = None,
     ) -> BalancedRidgeClassifier:
         """Learn from more rows.
 
@@ -223,13 +235,15 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Labels that are to appear in ``classes_`` even before they are seen. Never needed.
         sample_weight : array-like of shape (n,), optional
             Weight of each row; a row of weight 0 changes nothing.
+        t : array-like of shape (n,), optional
+            As of :meth:`fit`.
 
         Returns
         -------
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft._learn(X, y, classes, sample_weight, least=0)
+            draft._learn(X, y, classes, sample_weight, t, least=0)
         return self
 
     def forget(
@@ -315,7 +329,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             )
 
     def progressive_scores(
-        self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        delay: int = 0,
+        classes: ArrayLike | None = None,
+        t: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """Test, then train: score each row by the exact model just before it, learning as it goes.
 
@@ -331,6 +350,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             The label of a row arrives this many rows after it. In the end all are learned.
         classes : array-like, optional
             Labels to reckon with beside those in y and those seen before.
+        t : array-like of shape (n,), optional
+            As of :meth:`fit`. Each step is then solved anew, which takes longer.
 
         Returns
         -------
@@ -343,14 +364,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self) as draft:
             rows, target, known = draft._enter(X, y, classes, accept_sparse=False)
             validate.require_bounded(draft, rows)
-            batch = Batch(rows, target, None, grouped, draft)
+            batch = draft._batch(rows, target, None, t)
             options, limit = draft._params().options, draft.memory_limit
             scores, draft.state_ = stepwise.scores(
                 draft.state_, batch, known, options, delay, limit
             )
         return flat(scores)
 
-    def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one row, at once and with little overhead.
 
         Parameters
@@ -361,13 +382,20 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Its label.
         w : float, default=1.0
             Its weight.
+        t : date, time or float, optional
+            When it was, as of :meth:`fit`.
         """
         found = self._open()
-        if found is None or found.options.calibrate or not self.state_.learn_row(found, x, y, w):
+        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
+        if (
+            found is None
+            or found.options.calibrate
+            or not self.state_.learn_row(found, x, y, w, when)
+        ):
             row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
-                draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
+                draft.partial_fit(row[None], np.array([y]), sample_weight=[w], t=when)
                 if names is not None and len(names) == draft.n_features_in_:
                     draft.feature_names_in_ = names
 
@@ -716,6 +744,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         verdicts: Calibration | None = None,
+        t: ArrayLike | None = None,
     ) -> None:
         """Learn more rows, which somebody else has judged, or nobody.
 
@@ -729,10 +758,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Weight of each row.
         verdicts : Calibration, optional
             What was said of them.
+        t : array-like of shape (n,), optional
+            When each row was.
         """
         with validate.all_or_nothing(self) as draft:
             rows, target, known = draft._enter(X, y, None, least=0)
-            batch = draft._batch(rows, target, sample_weight)
+            batch = draft._batch(rows, target, sample_weight, t)
             draft.state_ = draft.state_.learn(batch, draft.memory_limit, known, verdicts=verdicts)
 
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
@@ -910,11 +941,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         y: Any,
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
+        t: ArrayLike | None,
         least: int = 1,
     ) -> None:
         """Check rows and learn them."""
         rows, target, known = self._enter(X, y, classes, least=least)
-        batch = self._batch(rows, target, sample_weight)
+        batch = self._batch(rows, target, sample_weight, t)
         judging = self._params().options if self.calibrate else None
         self.state_ = self.state_.learn(batch, self.memory_limit, known, judging=judging)
 
@@ -948,16 +980,25 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         validate.require_one_type(target, known)
         return rows, target, known
 
-    def _batch(self, X: Rows, y: Labels, sample_weight: ArrayLike | None) -> Batch:
-        """Rows with their weights, without those of weight 0."""
+    def _batch(
+        self, X: Rows, y: Labels, sample_weight: ArrayLike | None, t: ArrayLike | None = None
+    ) -> Batch:
+        """Rows with their weights, and times where these matter, without those of weight 0."""
         weight = validate.weights(sample_weight, X.shape[0])
+        when = validate.times(t, X.shape[0]) if isinstance(self.half_life, str) else None
         if self.features is not None:
             validate.require_bounded(self, X)
         elif sp.issparse(X) or self.half_life is not None or weight is not None:
             validate.require_finite(self, X)
         if weight is not None and not weight.all():
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
-        return Batch(X, y, weight, grouped, self)
+            kept = weight > 0
+            X, y, weight, when = (
+                X[kept],
+                y[kept],
+                weight[kept],
+                None if when is None else when[kept],
+            )
+        return Batch(X, y, weight, grouped, self, when)
 
     def _move(self, state: State, inputs: int) -> None:
         """Let a State of wider rows take the place of this one."""

@@ -2,6 +2,7 @@
 
 import signal
 import sqlite3
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -169,7 +170,7 @@ BAD = {
     "no segment": (lambda t: t.drop_columns("country"), "has no column 'country', a segment"),
     "many segments": (
         lambda t: changed(t, "country", [f"c{i}" for i in range(len(t))]),
-        "column 'country' has more than",
+        "column 'country' has more than 1,000 values, each of them a segment; make segments of",
     ),
     "no number": (
         lambda t: changed(t, "amount", ["1"] * (len(t) - 1) + ["much"]), "column 'amount' holds"
@@ -194,6 +195,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
     hours = Ledger.open(tmp_path / "l", label="y", time="at", every="hour")
     with hours, pytest.raises(ValueError, match='hour are finer than that; use every="day"'):
         hours.learn(frame)
+    assert list(tmp_path.iterdir()) == []  # a ledger that learned nothing is none
     with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
         assert ledger.learn(frame) == 2
 
@@ -279,6 +281,27 @@ def test_the_second_writer_waits_and_then_says_who_holds_it(forks, tmp_path, led
     assert np.array_equal(ledger.model().coef_, before)
     with Ledger.open(tmp_path / "l", wait=60) as second:
         assert second.drop("2024-01-10") > 0
+
+
+WAITING = """
+import sys
+from counterpoise import Ledger
+with Ledger.open("l", label="y", time="at", wait=60) as ledger:
+    print(ledger.learn({"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}))
+"""
+
+
+def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp_path):
+    with Ledger.open(tmp_path / "l", label="y", time="at") as failing:
+        lock = failing._alone()
+        lock.__enter__()
+        second = forks.start(["-c", WAITING], cwd=tmp_path)
+        time.sleep(0.3)
+        lock.__exit__(ValueError, ValueError("no way"), None)
+        out, err = second.communicate()
+        assert out == b"2\n", err
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert ledger.model().class_count_.tolist() == [1.0, 1.0]
 
 
 def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):

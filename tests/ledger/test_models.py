@@ -1,13 +1,15 @@
-"""The model of any selection is the one that a fresh classifier learns from just those rows."""
+"""The model of any selection is the one that a fresh classifier learns from just those rows.
+
+benchmarks/ledger_models.py asks for 200 selections of each set.
+"""
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from beside import DAY, Beside, a_year, same_weights
+from beside import a_year, cut_into_days, random_selection, same_weights
 from samples import data_set
 
 from counterpoise import Ledger
-from counterpoise.ledger.buckets import text
 
 
 @pytest.fixture(scope="module")
@@ -18,44 +20,6 @@ def year(tmp_path_factory):
         for table in tables:
             ledger.learn(table)
         yield ledger, beside
-
-
-def random_selection(rng, beside):
-    """Arguments of model(), and the weights of the rows that they mean."""
-    first, last = beside.day.min(), beside.day.max() + 1
-    span = int(rng.integers(20, last - first + 1))
-    begin = int(rng.integers(first, last - span + 1))
-    named, inside = {}, np.ones(len(beside.day), dtype=bool)
-    if rng.random() < 0.7:
-        named["since"] = text(begin * DAY)
-        inside &= beside.day >= begin
-    if rng.random() < 0.7:
-        named["until"] = text((begin + span) * DAY)
-        inside &= beside.day < begin + span
-    for name, values in beside.segment.items():
-        known = np.unique(values[inside]).tolist()
-        some = rng.choice(known, int(rng.integers(1, len(known) + 1)), replace=False).tolist()
-        way = rng.integers(0, 4)
-        if way == 0 and len(some) < len(known):
-            named["where"] = {name: {"not": some}}
-            inside &= ~np.isin(values, some)
-        elif way == 1:
-            named["where"] = {name: some}
-            inside &= np.isin(values, some)
-        elif way == 2:
-            named["where"] = {name: some[0]}
-            inside &= values == some[0]
-    if rng.random() < 0.4:
-        out = rng.choice(np.arange(begin, begin + span), 3).tolist()
-        named["without"] = [text(day * DAY) for day in out]
-        inside &= ~np.isin(beside.day, out)
-    weight = inside.astype(float)
-    if rng.random() < 0.5 and inside.any():
-        half_life = float(rng.uniform(3.0, 100.0))
-        named["half_life"] = half_life if rng.random() < 0.5 else f"{half_life!r}d"
-        age = beside.day[inside].max() - beside.day[inside]
-        weight[inside] = 2.0 ** (-age / half_life)
-    return named, weight
 
 
 def check_selections(ledger, beside, count, seed):
@@ -76,23 +40,17 @@ def check_selections(ledger, beside, count, seed):
 
 @pytest.mark.slow
 def test_random_selections_of_payments_with_a_late_column_and_a_late_category(year):
-    check_selections(*year, count=200, seed=0)
+    check_selections(*year, count=40, seed=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["spambase", "ijcnn1", "cod-rna"])
 def test_random_selections_of_public_sets_cut_into_buckets(name, tmp_path):
     X, y = data_set(name)
-    X, y = X[:6000], y[:6000]
-    rng = np.random.default_rng(1)
-    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
-    day = np.sort(rng.integers(0, 90, len(y)))
-    at = (day * DAY + rng.integers(0, DAY, len(y))).astype("datetime64[s]")
-    table = pa.table({"at": at, "town": rng.choice(["a", "b", "c"], len(y)), **columns, "y": y})
-    beside = Beside([table], label="y", segments=("town",))
+    table, beside = cut_into_days(X[:4000], y[:4000])
     with Ledger.open(tmp_path / "l", label="y", time="at", by="town") as ledger:
         ledger.learn(table)
-        check_selections(ledger, beside, count=60, seed=2)
+        check_selections(ledger, beside, count=15, seed=2)
 
 
 def test_rows_fade_by_their_age_in_days(year):

@@ -32,11 +32,12 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
-from counterpoise import BalancedRidgeClassifier, TableClassifier
+from counterpoise import BalancedRidgeClassifier, Ledger, TableClassifier
 from counterpoise.features import fixed
 from counterpoise.jobs.file import stored_model
+from counterpoise.ledger.demo import payments as year_of_payments
 from counterpoise.modelfile import container as modelfile
-from counterpoise.spark import BalancedRidge, ModelSink, fit, predict, save
+from counterpoise.spark import BalancedRidge, ModelSink, fit, ledger, predict, save
 from counterpoise.streams import DataError
 
 # One worker for all: they share a session.
@@ -803,7 +804,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
         BalancedRidge(options={"features": model.features_})
 
 
-@pytest.mark.parametrize("name", ["fit", "pipeline", "predict", "streaming"])
+@pytest.mark.parametrize("name", ["fit", "ledger", "pipeline", "predict", "streaming"])
 def test_examples_in_docstrings_are_real(spark, name):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     done = doctest.testmod(
@@ -811,3 +812,73 @@ def test_examples_in_docstrings_are_real(spark, name):
     )
     assert done.attempted
     assert not done.failed
+
+
+KEYS = {"label": "fraud", "time": "at", "by": "country"}
+
+
+def assert_same_ledger(one, two, frame):
+    """Cells, and scores of models, equal to rounding: 1e-10. Features may stand elsewhere."""
+    assert one.summary()["cells"] == two.summary()["cells"]
+    for chosen in ({}, {"where": {"country": "DE"}}, {"since": "2024-06-25", "half_life": 3}):
+        models = [book.model(**chosen) for book in (one, two)]
+        assert sorted(models[0].names_) == sorted(models[1].names_)
+        mine, theirs = (
+            model.decision_function(book.encode(frame, model)[0])
+            for book, model in zip((one, two), models, strict=True)
+        )
+        assert np.abs(mine - theirs).max() <= 1e-10 * np.abs(theirs).max()
+        counts = [model.class_count_ for model in models]
+        assert np.allclose(*counts, rtol=1e-12)
+
+
+def test_a_ledger_is_the_one_of_a_single_machine(spark, tmp_path):
+    early, late = year_of_payments(days=200, rows=25)  # the second has a country and a column more
+    early = early.slice(len(early) - 1500)
+    ages = early["age"].to_pylist()
+    ages[3::50] = [None] * len(ages[3::50])
+    early = early.set_column(early.schema.get_field_index("age"), "age", [ages])
+    with Ledger.open(tmp_path / "single", **KEYS) as single:
+        single.learn(early)
+        single.learn(late)
+        frames = [spark.createDataFrame(one.to_pandas()) for one in (early, late)]
+        with ledger(frames[0].repartition(3), tmp_path / "l", **KEYS) as book:
+            first = book.model().coef_
+        with ledger(frames[0].repartition(5), tmp_path / "l") as book:  # the same rows
+            assert np.array_equal(book.model().coef_, first)
+        with ledger(frames[1], tmp_path / "l", name="late") as book:
+            assert_same_ledger(book, single, early)
+            before = book.summary()
+        with pytest.raises(DataError, match="'late' was learned before, with other rows"):
+            ledger(frames[1].limit(5), tmp_path / "l", name="late")
+    broken = frames[0].withColumn("at", functions.lit("soon"))
+    with pytest.raises(DataError, match="'soon'"):
+        ledger(broken, tmp_path / "l")
+    with pytest.raises(DataError, match="'soon'"):
+        ledger(broken, tmp_path / "new", **KEYS)
+    assert not (tmp_path / "new").exists()
+    with Ledger.open(tmp_path / "l") as book:
+        assert book.summary() == before
+
+
+def test_rows_fade_by_a_column_of_times(spark, cancer):
+    times = cancer.withColumn("at", functions.expr("timestamp_seconds(1.7e9 + 1e4 * x0)"))
+    model = fit(times, "y", NAMES, clock="at", half_life="2d")
+    t = 1.7e9 + 1e4 * X[:, 0]
+    wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
+    assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(DataError, match="needs the time of each row; name its column"):
+        fit(cancer, "y", NAMES, half_life="2d")
+
+
+def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
+    times = cancer.withColumn("at", functions.expr("timestamp_seconds(1.7e9 + 1e4 * x0)"))
+    sink = ModelSink(str(tmp_path / "m"), "y", NAMES, clock="at", half_life="2d", missing="error")
+    for number, part in enumerate(("x0 > 14", "x0 <= 14")):  # old rows come later
+        sink(times.where(part), number)
+    t = 1.7e9 + 1e4 * X[:, 0]
+    wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
+    model = stored_model(str(tmp_path / "m")).model
+    assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(DataError, match="needs the time of each row"):
+        ModelSink(str(tmp_path / "n"), "y", NAMES, half_life="2d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ def read(given: Any) -> Params:
     names = [name_of(*one) for one in looks]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates={given.candidates!r} has a candidate twice")
+    if isinstance(given.half_life, str | Mapping):
+        raise ValueError(
+            f"half_life={given.half_life!r} must be a number of rows: a model that chooses fades "
+            "all classes alike, by rows"
+        )
     options = Options(ridge=1.0, costs=costs, half_life=given.half_life)
     options.check()
     fixed = [one if isinstance(one, FixedMap) else None for one in given.candidates]

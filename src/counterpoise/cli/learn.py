@@ -74,7 +74,15 @@ def learn(
         str | None, typer.Option(help="penalized, free or none.", metavar="NAME")
     ] = None,
     half_life: Annotated[
-        float | None, typer.Option(help="Rows of a class after which a weight has halved.")
+        Names | None,
+        typer.Option(
+            help="Rows of a class after which a weight has halved, for all or by label; or a time.",
+            metavar="ROWS|LABEL=ROWS|7d",
+        ),
+    ] = None,
+    clock: Annotated[
+        str | None,
+        typer.Option(help="Column of times, by which --half-life 7d fades.", metavar="COLUMN"),
     ] = None,
     calibrate: Annotated[
         bool | None,
@@ -135,7 +143,7 @@ def learn(
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     columns = opt.columns(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
-        classes, decimal, time_format, date,
+        classes, decimal, time_format, date, clock,
     )  # fmt: skip
     parameters = opt.boundaries(ridge, multi_class, pooling)
     if parameters.get("pooling") is not None and intercept == "none":
@@ -317,7 +325,7 @@ def _parameters(
     cost: Names | None,
     scale: str | None,
     intercept: str | None,
-    half_life: float | None,
+    half_life: Names | None,
     memory_limit: float | None,
 ) -> dict[str, Any]:
     """Parameters of the classifier that somebody has named."""
@@ -341,8 +349,26 @@ def _parameters(
             raise opt.bad("--intercept", f"{intercept!r} is not penalized, free or none")
         result["fit_intercept"] = intercept != "none"
         result["penalize_intercept"] = intercept != "free"
-    if half_life is not None:
-        result["half_life"] = half_life
+    if half_life:
+        result["half_life"] = _half_life(opt.names(half_life))
     if memory_limit is not None:
         result["memory_limit"] = memory_limit
     return result
+
+
+def _half_life(given: tuple[str, ...]) -> Any:
+    """Rows of a class, rows by label, or a time."""
+    if any("=" in one for one in given):
+        return opt.by_name("--half-life", given, float, "ROWS")
+    if len(given) > 1:
+        raise opt.bad("--half-life", "name one, or one for each label: LABEL=ROWS")
+    from counterpoise.exact.fading import seconds
+
+    try:
+        return float(given[0])
+    except ValueError:
+        if seconds(given[0]) is None:
+            raise opt.bad(
+                "--half-life", f"{given[0]!r} is neither rows nor a time such as 12h, 7d or 2w"
+            ) from None
+        return given[0]

@@ -299,6 +299,7 @@ def columns(
     decimal: str | None = None,
     time_format: str | None = None,
     date: list[str] | None = None,
+    clock: str | None = None,
 ) -> dict[str, Any]:
     """Fields of Columns that somebody has named.
 
@@ -306,7 +307,7 @@ def columns(
     ----------
     label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
         As given.
-    classes, decimal, time_format, date
+    classes, decimal, time_format, date, clock
         As given.
 
     Returns
@@ -318,6 +319,8 @@ def columns(
         result["label"] = label
     if weight is not None:
         result["weight"] = weight
+    if clock is not None:
+        result["clock"] = clock
     lists = {
         "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time,
         "date": date,
@@ -348,7 +351,7 @@ def columns(
     if time_format is not None:
         if "%" not in time_format:
             raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
-        if not time and not date:
+        if not time and not date and clock is None:
             raise bad("--time-format", "name the columns of dates too, with --date or --time")
         result["time_format"] = time_format
     told = [name for some in (numeric, categorical, time, date) for name in names(some)]

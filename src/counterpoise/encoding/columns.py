@@ -58,6 +58,8 @@ class Columns:
         The decimal sign of numbers that are written as text: "." or ",".
     time_format : str, optional
         How dates are written that are not ISO 8601, as ``strptime`` has it.
+    clock : str, optional
+        Column of the time of each row, by which rows fade. It is no feature.
     """
 
     label: str
@@ -74,6 +76,7 @@ class Columns:
     decimal: str = "."
     time_format: str | None = None
     date: tuple[str, ...] = ()
+    clock: str | None = None
 
     @property
     def indicated(self) -> bool:
@@ -82,7 +85,7 @@ class Columns:
 
     @cached_property
     def _apart(self) -> frozenset[str]:
-        return frozenset(filter(None, (self.label, self.weight, *self.drop)))
+        return frozenset(filter(None, (self.label, self.weight, self.clock, *self.drop)))
 
     @cached_property
     def _kept(self) -> frozenset[str]:
@@ -94,7 +97,7 @@ class Columns:
 
     def wanted(self, name: str) -> bool:
         """Whether a column is needed at all for learning."""
-        return name in (self.label, self.weight) or self.feature(name)
+        return name in (self.label, self.weight, self.clock) or self.feature(name)
 
     @cached_property
     def told(self) -> dict[str, str]:
@@ -106,12 +109,14 @@ class Columns:
 
     def read(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Kinds of columns for a reader, which knows numbers with a decimal point only."""
+        kinds = kinds if self.clock is None else {**kinds, self.clock: "time"}
         return {c: kind for c, kind in kinds.items() if kind != "number" or self.decimal == "."}
 
     @property
     def named(self) -> dict[str, str]:
         """Columns that somebody named, and by which setting."""
         result = {self.label: "label"} | ({self.weight: "weight"} if self.weight else {})
+        result |= {self.clock: "clock"} if self.clock else {}
         for option in ("drop", "keep", "numeric", "categorical", "time", "date", "hashed"):
             result |= dict.fromkeys(getattr(self, option), option)
         return result

@@ -16,6 +16,7 @@ import numpy as np
 
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import limits, matrix, reading
+from counterpoise.encoding.clock import times
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.cycles import waves
 from counterpoise.encoding.matrix import Parts, rows_of
@@ -52,6 +53,8 @@ class Encoded(NamedTuple):
     blank : dict of str to int
         Cells without a value, by column: when learning all of them, when predicting those of
         columns that were never blank while the model learned.
+    t : ndarray of shape (n,), optional
+        When learning: their times, where rows fade by the clock.
     """
 
     X: Rows
@@ -65,6 +68,7 @@ class Encoded(NamedTuple):
     held: Counts = np.zeros(0, dtype=np.int64)
     lacking: tuple[str, ...] = ()
     blank: Mapping[str, int] = {}
+    t: Vector | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,9 @@ class Encoding:
         X, _ = rows_of(parts, grown._index)
         held = matrix.held(parts, grown._index)
         weight = None if weight is None else weight[kept]
-        rows = Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank)
+        clock, shape = self.columns.clock, self.columns.time_format
+        t = None if clock is None else times(chunk, clock, kept, shape)
+        rows = Encoded(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
         return rows, grown
 
     def only(self, at: Any) -> Encoding:

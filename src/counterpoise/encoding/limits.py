@@ -25,8 +25,8 @@ def require_columns(
 ) -> None:
     """Raise if a table lacks a column that an option names, or that was learned.
 
-    With ``lenient`` it need only have labels and weights; unless it is the ``first``, columns to be
-    left out need not be there.
+    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``,
+    columns to be left out need not be there.
     """
     if not chunk.table:
         return
@@ -36,7 +36,7 @@ def require_columns(
     if not first:  # the first file had them
         named = {name: option for name, option in named.items() if option != "drop"}
     if lenient:
-        named = {c: o for c, o in named.items() if o in ("label", "weight")}
+        named = {c: o for c, o in named.items() if o in ("label", "weight", "clock")}
     for name, option in (named | known).items():
         if name not in offered:
             what = ("named by ", Setting(option)) if option else ("which was learned before",)

@@ -3,10 +3,11 @@
 """One event at a time: a row is learned at once, weights are solved when somebody looks."""
 
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from libc.math cimport fabs
+from libc.math cimport exp2, fabs
 from libc.string cimport memset
 
 from counterpoise.exact._linked cimport Linked
+from counterpoise.exact._moments cimport fade
 from counterpoise.exact._refined cimport Refined
 from counterpoise.exact._scorer cimport Scorer
 
@@ -92,6 +93,19 @@ cdef class Events:
         self.check(row)
         if omega > 0.0:
             self.take(&row[0], k, omega)
+
+    def learn_at(self, const double[::1] row, Py_ssize_t k, double omega, double life, double t, moments):
+        """Learn a row of class k and of time t, where all fade to half in ``life`` seconds."""
+        cdef double[::1] when = moments.when
+        self.check(row)
+        if omega <= 0.0:
+            return
+        if t > when[0]:
+            fade(moments, exp2((when[0] - t) / life))
+            when[0] = t
+            if self.refined is not None:
+                self.refined.forget()
+        self.take(&row[0], k, omega * exp2((t - when[0]) / life))
 
     def learn_plain(self, x, Py_ssize_t k, double omega):
         """Learn a row of class k, if it is an array of float64 in order; returns whether."""

@@ -73,7 +73,7 @@ cdef class Linked:
             total += self.p[i]
             self.n[i] = max(s.n[k], 1.0)
             self.evidence[i] = s.n[k] / (s.n[k] + 10.0)
-            self.frequency[i] = s.N[k] if s.recipe.rate == 0.0 else s.n[k] / s.stream[k]
+            self.frequency[i] = s.n[k] / s.stream[k] if s.recipe.fading else s.N[k]
             rate += self.frequency[i]
             rows += s.n[k]
         for i in range(c):

@@ -26,6 +26,9 @@ cdef struct Learned:
     double* high
 
 
+cpdef void fade(a, double share) except *
+
+
 cdef void learn_row(
     Learned* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
 ) noexcept nogil

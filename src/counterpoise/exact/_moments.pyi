@@ -33,6 +33,7 @@ def places(moments: Any) -> NDArray[Any] | None: ...
 def add(
     slot: NDArray[Any],
     keep: NDArray[Any] | None,
+    share: float,
     b: Any,
     a: Any,
     holder: Any = None,

@@ -14,6 +14,8 @@ from scipy.linalg.cython_blas cimport dsyrk
 # Deviations of all rows from which their mean may be away from the anchor: the mean is then off
 # by at most this many units in the last place of a deviation.
 cdef double FAR = 8.0
+# Weight of a class below which it has faded away: its rows are 600 half-lives old.
+cdef double NOTHING = 2.0 ** -600
 cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
 # Values of rows that are centred before their products are added up, of few features and of many.
 cdef Py_ssize_t NEAR_TILE = 2048
@@ -344,11 +346,13 @@ def places(moments):
 
 
 def add(
-    const Py_ssize_t[::1] slot, const double[::1] keep, b, a, holder=None, dict state=None
+    const Py_ssize_t[::1] slot, const double[::1] keep, double share, b, a,
+    holder=None, dict state=None
 ):
     """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
 
-    With None for ``keep`` nothing fades.
+    With None for ``keep`` nothing fades by rows. All classes of a fade by ``share`` before that, with
+    their true weights: by the clock. A class that is as good as nothing is nothing then.
 
     Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
     signal finds the state before or after.
@@ -359,7 +363,8 @@ def add(
     cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
     cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
     cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
-    cdef double[::1] stream = a.stream, held = a.stream.copy()
+    cdef double[::1] stream = a.stream, held, when = a.when
+    cdef const double[::1] when_b = b.when
     cdef const double[::1] rest_b = b.rest, lightest_b = b.lightest
     cdef double[::1] rest = a.rest, lightest = a.lightest
     cdef const uint64_t[:, :, ::1] marks_b = b.marks
@@ -371,28 +376,32 @@ def add(
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
     cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
-    cdef double largest, total, arrived = 0.0, share
+    cdef double largest, total, arrived = 0.0, left
     cdef bint fading = keep is not None
     cdef Learned s = view(a), other = view(b)
+    if share != 1.0:
+        fade(a, share)
+    held = a.stream.copy()
     with nogil:
+        when[0] = max(when[0], when_b[0])
         for j in range(slot.shape[0]):
             arrived += N_b[j]
         for k in range(stream.shape[0]):
             stream[k] += arrived
         for j in range(slot.shape[0]):
             k = slot[j]
-            share = keep[j] if fading else 1.0
+            left = keep[j] if fading else 1.0
             if n_b[j] > 0.0:
-                stream[k] = share * held[k] + stream_b[j]
-            if n_b[j] > 0.0 and share != 1.0:
-                n[k] *= share
-                rest[k] *= share
-                lightest[k] *= share
+                stream[k] = left * held[k] + stream_b[j]
+            if n_b[j] > 0.0 and left != 1.0:
+                n[k] *= left
+                rest[k] *= left
+                lightest[k] *= left
                 for i in range(d):
-                    away[k, 0, i] *= share
-                    away[k, 1, i] *= share
+                    away[k, 0, i] *= left
+                    away[k, 1, i] *= left
                     for l in range(i + 1):
-                        C[k, i, l] *= share
+                        C[k, i, l] *= left
         for i in range(d):
             settle(&s, &other, i)
         for j in range(slot.shape[0]):
@@ -429,6 +438,37 @@ def add(
     if holder is not None:
         for name, value in state.items():
             setattr(holder, name, value)
+
+
+cpdef void fade(a, double share) except *:
+    """Scale all that a class weighs, its true weight too; what is left must be worth something."""
+    cdef double[::1] n = a.n, N = a.N, rest = a.rest, lightest = a.lightest, stream = a.stream
+    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[:, :, :] C = a.C
+    cdef uint64_t[:, :, ::1] marks = a.marks
+    cdef Py_ssize_t c = n.shape[0], d = mean.shape[1], k, i, j
+    cdef double total = 0.0, left
+    with nogil:
+        for k in range(c):
+            left = share if n[k] * share >= NOTHING else 0.0
+            n[k] *= left
+            N[k] *= left
+            rest[k] *= left
+            lightest[k] *= left
+            total += N[k]
+            for i in range(d):
+                away[k, 0, i] *= left
+                away[k, 1, i] *= left
+                for j in range(d):
+                    C[k, i, j] *= left
+            if left == 0.0:
+                for i in range(d):
+                    mean[k, i] = peak[k, i] = removed[k, 0, i] = removed[k, 1, i] = 0.0
+                for i in range(d + 1):
+                    marks[k, 0, i] = marks[k, 1, i] = 0
+        for k in range(c):
+            stream[k] = total
 
 
 def add_all(list changes, holder, dict state):

@@ -242,14 +242,14 @@ cdef class Refined:
         """theta: how much of what P was made for there is still; 0 if there is no P."""
         cdef Scorer s = self.scorer
         cdef Py_ssize_t j, k
-        cdef double theta = 1.0, ratio, fading = s.recipe.rate
+        cdef double theta = 1.0, ratio
         if self.constant[q] <= 0.0:
             return 0.0
         for k in range(self.c):
             if self.alpha[q, k] > 0.0:
                 ratio = s.a[q, k] / s.n[k] / self.alpha[q, k] if s.n[k] > 0.0 else 0.0
-                if fading != 0.0:
-                    ratio *= exp(fading * (s.N[k] - self.N[q, k]))
+                if s.recipe.fading:
+                    ratio *= exp(s.recipe.rate[k] * (s.N[k] - self.N[q, k]))
                 theta = min(theta, ratio)
         for j in range(self.d):
             if not s.b * s.v[j] >= theta * self.ridge[q, j]:

@@ -5,7 +5,9 @@ from counterpoise.exact._moments cimport Learned
 
 
 cdef class Recipe:
-    cdef public double b, rows, gamma, rate, pooling
+    cdef public double b, rows, pooling
+    cdef public bint fading             # whether rows of a class fade those before them
+    cdef public double[::1] gamma, rate # of each slot: what a row leaves of its past, and log of it
     cdef public double[::1] factor      # of each slot: its cost or class weight
     cdef public Py_ssize_t[::1] order   # slots in the order of their labels
     cdef public bint balanced, standard, minmax, penalized, constant, together

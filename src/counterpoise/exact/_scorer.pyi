@@ -7,7 +7,7 @@ class Recipe:
         self,
         b: float,
         rows: float,
-        half_life: float | None,
+        lives: NDArray[Any] | None,
         factor: NDArray[Any],
         order: NDArray[Any],
         balanced: bool,

@@ -42,14 +42,15 @@ cdef class Recipe:
     """
 
     def __init__(
-        self, b, rows, half_life, factor, order, balanced, scale, intercept, together, pooling
+        self, b, rows, lives, factor, order, balanced, scale, intercept, together, pooling
     ):
         self.b = b
         self.rows = rows
         self.together = together
         self.pooling = pooling
-        self.gamma = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
-        self.rate = 0.0 if half_life is None else -0.6931471805599453 / half_life
+        self.fading = lives is not None
+        self.gamma = 2.0 ** (-1.0 / lives) if self.fading else 0.0 * factor + 1.0
+        self.rate = -0.6931471805599453 / lives if self.fading else 0.0 * factor
         self.factor = factor
         self.order = order
         self.balanced = balanced
@@ -105,13 +106,13 @@ cdef class Scorer:
         self.s.high = &self.high[0] if self.low.shape[0] else NULL
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
-        learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma)
+        learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])
 
     cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil:
         """A row enters with (1 - gamma^omega) / (1 - gamma) and fades the past by gamma^omega."""
-        cdef double rate = self.recipe.rate
+        cdef double rate = self.recipe.rate[k]
         if omega == 1.0 or rate == 0.0:
-            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma)
+            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma[k])
         else:
             learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
 
@@ -638,22 +639,22 @@ cdef class Scorer:
                 alpha[j + 1] = ratio * self.v[j] * k.s[j] * k.s[j]
             # Let the counts and the diagonals learn row i.
             r = <int> codes[start - delay + i]
-            n_a = self.recipe.gamma * k.n[r]
+            n_a = self.recipe.gamma[r] * k.n[r]
             k.n[r] = n_a + 1.0
             k.N[r] += 1.0
-            k.past[r] *= self.recipe.gamma
+            k.past[r] *= self.recipe.gamma[r]
             share = 1.0 / k.n[r]
             for j in range(d):
                 off = (X[start - delay + i, j] - self.anchor[j]) - k.mean[r * d + j]
                 k.mean[r * d + j] += off * share
-                k.Cjj[r * d + j] = self.recipe.gamma * k.Cjj[r * d + j] + n_a * share * off * off
+                k.Cjj[r * d + j] = self.recipe.gamma[r] * k.Cjj[r * d + j] + n_a * share * off * off
                 if self.recipe.minmax:
                     k.low[j] = min(k.low[j], X[start - delay + i, j])
                     k.high[j] = max(k.high[j], X[start - delay + i, j])
-            if self.recipe.gamma != 1.0:
+            if self.recipe.gamma[r] != 1.0:
                 for j in range(i):
                     if codes[start - delay + j] == r:
-                        k.faded[j] *= self.recipe.gamma
+                        k.faded[j] *= self.recipe.gamma[r]
         # z_i = sum_k alpha_k y_k M_k e_0 + Phi (W_i y)
         for i in range(m):
             for j in range(m):

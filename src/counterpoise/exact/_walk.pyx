@@ -213,21 +213,21 @@ cdef class Walk(Scorer):
             )
             if i < m:
                 k = <int> self.codes[i]
-                n[k] = self.recipe.gamma * n[k] + 1.0
+                n[k] = self.recipe.gamma[k] * n[k] + 1.0
                 N[k] += 1.0
-                past[k] *= self.recipe.gamma
+                past[k] *= self.recipe.gamma[k]
         self.past[0], self.past[1] = past[0], past[1]
         for i in range(m):  # weight of row l in model i: what its class has, faded since
             n[0] = n[1] = 1.0
             for l in range(i - 1, -1, -1):
                 k = <int> self.codes[l]
                 self.weight[i, l] = self.steps[12 + k, i] * n[k]
-                n[k] *= self.recipe.gamma
+                n[k] *= self.recipe.gamma[k]
         n[0] = n[1] = 1.0
         for l in range(m - 1, -1, -1):
             k = <int> self.codes[l]
             self.faded[l] = n[k]
-            n[k] *= self.recipe.gamma
+            n[k] *= self.recipe.gamma[k]
 
     cdef void simulate(self, int until, bint ridges) noexcept nogil:
         """Scaling of every step up to ``until``; its difference from that of the walk, if asked."""
@@ -296,13 +296,13 @@ cdef class Walk(Scorer):
                 break
             k = self.codes[i]
             x = self.X + i * d
-            n_a = self.recipe.gamma * n[k]
+            n_a = self.recipe.gamma[k] * n[k]
             n[k] = n_a + 1.0
             N[k] += 1.0
             share = 1.0 / n[k]
             if self.recipe.standard:
                 join(
-                    d, x, &self.anchor[0], self.recipe.gamma, share, n_a * share, mean + k * d,
+                    d, x, &self.anchor[0], self.recipe.gamma[k], share, n_a * share, mean + k * d,
                     C_jj + k * d
                 )
             elif self.recipe.minmax:
@@ -333,7 +333,7 @@ cdef class Walk(Scorer):
         total = self.a_[0] * self.n[0] + self.a_[1] * self.n[1]
         self.b_c = self.steps[2, middle]
         self.b_n = 0.0
-        if self.recipe.rows > 0.0 and self.recipe.balanced and self.recipe.gamma == 1.0:
+        if self.recipe.rows > 0.0 and self.recipe.balanced and not self.recipe.fading:
             # The ridge is a sum over classes: each has its share in M_k.
             self.b_n = self.b_c * (
                 self.recipe.factor[1] * self.a_[1] - self.recipe.factor[0] * self.a_[0]
@@ -698,7 +698,7 @@ cdef class Walk(Scorer):
         cdef double n_a, share, root
         cdef double* delta
         cdef const double* x
-        if self.recipe.gamma != 1.0:
+        if self.recipe.fading:
             for i in range(self.m_):
                 self.learn(self.X + i * d, self.codes[i])
             return

@@ -39,7 +39,8 @@ def fill(
     X: Rows,
     rows_of: list[NDArray[np.intp]],
     given: Vector | None,
-    half_life: float | None,
+    lives: Vector | None,
+    lasting: bool,
 ) -> None:
     """Moments of rows grouped by class, into moments that have seen nothing.
 
@@ -53,20 +54,22 @@ def fill(
         Those of each class, in order.
     given : ndarray of shape (n,), optional
         Weight of each row, not 0 for those that are listed; 1 without it.
-    half_life : float, optional
+    lives : ndarray of shape (c,), optional
         A row fades to half its weight while its class receives this much weight.
+    lasting : bool
+        Whether rows can be removed, for which they leave marks.
     """
     if result.low.size:
         _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
     weight = _ones(X.shape[0]) if given is None else given
-    even = given is None and half_life is None
+    even = given is None and lives is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
-    lasting = half_life is None and not result.low.size  # else rows cannot be removed
     block = max(1024, 2**23 // X.shape[1])  # rows at a time: about 64 MB
     entering = [(rows, weight) for rows in rows_of]
-    if half_life is not None:
+    if lives is not None:
         entering = [
-            _faded(rows, weight, half_life) if len(rows) else (rows, weight) for rows in rows_of
+            _faded(rows, weight, life) if len(rows) and life < np.inf else (rows, weight)
+            for rows, life in zip(rows_of, lives.tolist(), strict=True)
         ]
     for k, (rows, omega) in enumerate(entering):
         for i in range(0, len(rows), block):
@@ -84,11 +87,11 @@ def fill(
                 part.marks[slot] = UNKNOWN
             if i:
                 result += part
-    if half_life is not None:
+    if lives is not None:
         result.N[:] = [weight[rows].sum() for rows in rows_of]
     result.stream[:] = result.N.sum()
-    if half_life is not None:
-        _own_clocks(rows_of, weight, half_life, result)
+    if lives is not None:
+        _own_clocks(rows_of, weight, lives, result)
     if X.shape[0] > FEW:
         _settle(result, X, entering, block)
 
@@ -267,7 +270,7 @@ def _faded(
 
 
 def _own_clocks(
-    rows_of: list[NDArray[np.intp]], weight: Vector, half_life: float, result: Moments
+    rows_of: list[NDArray[np.intp]], weight: Vector, lives: Vector, result: Moments
 ) -> None:
     """Weight of the stream of each class: rows of all classes, faded by its own rows after them."""
     everything = np.zeros(len(weight))
@@ -280,5 +283,5 @@ def _own_clocks(
         own = weight[rows]
         later = np.cumsum(own[::-1])[::-1]  # of this class, from each of its rows on
         others = so_far[rows] - np.append(0.0, so_far[rows[:-1] + 1])  # since the one before
-        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / half_life)
+        faded = np.maximum(others, 0.0) @ 2.0 ** (-later / lives[k])
         result.stream[k] = faded + result.n[k] + (so_far[-1] - so_far[rows[-1] + 1])

@@ -78,12 +78,10 @@ def judged(state: State, batch: Batch, options: Options, limit: float) -> tuple[
         while at < n:
             judge = judge.succeeded(ahead, options)
             stop = min(n, at + judge.until - judge.rows)
-            rows = slice(at, stop)
-            weight = None if batch.weight is None else batch.weight[rows]
-            piece = replace(batch, X=batch.X[rows], y=batch.y[rows], weight=weight)
+            piece = batch.part(slice(at, stop))
             if judge.scores is not None:
                 f = judge.scores.of(piece.X[:, : judge.inputs])
-                found = found.merged(verdict(judge.scores, f, piece.y, weight))
+                found = found.merged(verdict(judge.scores, f, piece.y, piece.weight))
             if stop < n:
                 ahead = (ahead.copy() if ahead is state else ahead).learn(piece, limit)
             judge = replace(judge, rows=judge.rows + stop - at)

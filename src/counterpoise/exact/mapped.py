@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.exact.fading import HalfLife
 from counterpoise.exact.moments import Moments
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
@@ -25,10 +26,11 @@ def moments_of(
     rows_of: list[NDArray[np.intp]],
     labels: Labels,
     weight: Vector | None,
-    half_life: float | None,
+    half_life: HalfLife,
     extremes: bool,
     anchor: Vector | None,
     fixed: FixedMap | None,
+    t: Vector | None = None,
 ) -> Moments:
     """Moments of rows grouped by label, after a map if there is one.
 
@@ -36,7 +38,7 @@ def moments_of(
     :meth:`Moments.of_groups` for what the arguments are.
     """
     if fixed is None:
-        return Moments.of_groups(X, rows_of, labels, weight, half_life, extremes, anchor)
+        return Moments.of_groups(X, rows_of, labels, weight, half_life, extremes, anchor, t)
     total: Moments | None = None
     for start in range(0, max(X.shape[0], 1), SLICE):
         stop = start + SLICE
@@ -44,7 +46,8 @@ def moments_of(
         mapped = terms_of(part, fixed)
         mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
         own = None if weight is None else weight[start:stop]
-        piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor)
+        when = None if t is None else t[start:stop]
+        piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor, when)
         total = piece if total is None else total.follow(piece, half_life)
         anchor = total.anchor
     assert total is not None

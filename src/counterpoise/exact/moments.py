@@ -24,13 +24,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, scatters
+from counterpoise.exact import fading, removal
 from counterpoise.exact import gather as class_rows
-from counterpoise.exact import removal
 from counterpoise.exact._moments import add
 from counterpoise.exact.labels import groups
 from counterpoise.exact.strangers import RemovalError
 
 EPS = removal.EPS
+LIGHTEST = 2.0**-900  # of a row that has faded by the clock, and is worth a look
 # What there is of each class, but for its scatter and its stream.
 BY_CLASS = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "marks")
 
@@ -77,6 +78,9 @@ class Moments:
         They know no rounding, and tell when all rows left have the same value of a feature.
     low, high : ndarray of shape (d,), or (0,)
         Extremes of each feature over all rows; empty unless asked for.
+    when : ndarray of shape (1,)
+        Where rows fade by the clock, the latest time in seconds, as of which everything weighs:
+        N is then faded too. Else −∞.
 
     Examples
     --------
@@ -105,6 +109,7 @@ class Moments:
         "removed",
         "rest",
         "stream",
+        "when",
     )
 
     labels: Labels
@@ -122,6 +127,7 @@ class Moments:
     marks: NDArray[np.uint64]
     low: Vector
     high: Vector
+    when: Vector
 
     def __init__(self, labels: Labels, anchor: Vector, extremes: bool = False) -> None:
         """Nothing seen yet of these classes, about this anchor."""
@@ -135,6 +141,7 @@ class Moments:
         self.C = scatters(c, d)
         self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
+        self.when = np.array([fading.NEVER])
 
     @classmethod
     def of(
@@ -142,8 +149,9 @@ class Moments:
         X: ArrayLike | sp.csr_array,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
-        half_life: float | None = None,
+        half_life: fading.HalfLife = None,
         extremes: bool = False,
+        t: ArrayLike | None = None,
     ) -> Moments:
         """Moments of a labelled sample.
 
@@ -155,10 +163,13 @@ class Moments:
             Their labels.
         sample_weight : array-like of shape (n,), optional
             Weight of each row, not negative; a row of weight 0 changes nothing.
-        half_life : float, optional
-            A row fades to half its weight while its class receives this much weight.
+        half_life : float, dict or str, optional
+            A row fades to half its weight while its class receives this much weight, or in this
+            time.
         extremes : bool, default=False
             Also keep the minimum and the maximum of each feature.
+        t : array-like of shape (n,), optional
+            The time of each row in seconds, where rows fade by the clock.
 
         Returns
         -------
@@ -175,7 +186,9 @@ class Moments:
             )
         labels, codes = np.unique(np.asarray(y), return_inverse=True)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        return cls.of_groups(X, groups(codes, len(labels)), labels, weight, half_life, extremes)
+        times = None if t is None else np.asarray(t, dtype=np.float64)
+        rows_of = groups(codes, len(labels))
+        return cls.of_groups(X, rows_of, labels, weight, half_life, extremes, t=times)
 
     @classmethod
     def of_groups(
@@ -184,9 +197,10 @@ class Moments:
         rows_of: list[NDArray[np.intp]],
         labels: Labels,
         weight: Vector | None = None,
-        half_life: float | None = None,
+        half_life: fading.HalfLife = None,
         extremes: bool = False,
         anchor: Vector | None = None,
+        t: Vector | None = None,
     ) -> Moments:
         """Moments of rows grouped by label, each group in order, about a given anchor."""
         d = X.shape[1]
@@ -196,7 +210,14 @@ class Moments:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             anchor = np.zeros(d) if first is None else _row(X, first)
         result = cls(labels, anchor, extremes)
-        class_rows.fill(result, X, rows_of, weight, half_life)
+        lives = None
+        if half_life is not None:
+            life, lives = fading.span(half_life), fading.lives(half_life, labels)
+            if life is not None and t is not None:
+                result.when[0], weight = fading.aged(t, weight, life)
+                rows_of = [rows[weight[rows] >= LIGHTEST] for rows in rows_of]
+        lasting = half_life is None and not extremes  # else rows cannot be removed
+        class_rows.fill(result, X, rows_of, weight, lives, lasting)
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -205,7 +226,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return self.copy().follow(other)
 
-    def follow(self, other: Moments, half_life: float | None = None) -> Moments:
+    def follow(self, other: Moments, half_life: fading.HalfLife = None) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
         A signal finds the state before or after, never between.
@@ -218,7 +239,7 @@ class Moments:
         return self
 
     def take_in(
-        self, other: Moments, half_life: float | None, holder: Any, state: dict[str, Any]
+        self, other: Moments, half_life: fading.HalfLife, holder: Any, state: dict[str, Any]
     ) -> None:
         """Let a sample follow whose labels have slots; its holder gets these attributes with it.
 
@@ -226,8 +247,8 @@ class Moments:
         ----------
         other : Moments
             The sample.
-        half_life : float, optional
-            Weight of a class that fades its past to half.
+        half_life : float, dict or str, optional
+            Weight of a class that fades its past to half, or the time that does.
         holder : object
             Who gets attributes in the same moment: a signal finds all of it done, or nothing.
         state : dict
@@ -236,12 +257,18 @@ class Moments:
         add(*self.entering(other, half_life, holder, state))
 
     def entering(
-        self, other: Moments, half_life: float | None, holder: Any, state: dict[str, Any]
+        self, other: Moments, half_life: fading.HalfLife, holder: Any, state: dict[str, Any]
     ) -> tuple[Any, ...]:
         """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
-        keep = None if half_life is None else 2.0 ** (-other.N / half_life)
-        return self._slots(other.labels), keep, other, self, holder, state
+        keep, share = None, 1.0
+        if half_life is not None:
+            life, lives = fading.span(half_life), fading.lives(half_life, other.labels)
+            if life is not None:
+                share, late = fading.shares(float(self.when[0]), float(other.when[0]), life)
+                other = other if late == 1.0 else other.scaled(late, counts=True)
+            keep = None if lives is None else 2.0 ** (-other.N / lives)
+        return self._slots(other.labels), keep, share, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:
         """Remove the rows of another sample, as if they had never been seen."""
@@ -280,10 +307,12 @@ class Moments:
         """
         return removal.lost(self)
 
-    def scaled(self, gamma: float | Vector) -> Moments:
-        """Fade: the weight and the scatter of each class times gamma, in (0, 1]."""
+    def scaled(self, gamma: float | Vector, counts: bool = False) -> Moments:
+        """Fade: weight and scatter of each class times gamma, in [0, 1]; also N if asked."""
         result = self.copy()
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
+        if counts:
+            result.N *= gamma
         for weights in (result.n, result.rest, result.lightest):
             weights *= gamma
         result.marks[gamma != 1.0] = removal.UNKNOWN

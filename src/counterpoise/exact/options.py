@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from counterpoise import validate
+from counterpoise.exact import fading
 from counterpoise.exact.weighting import ClassWeight, Costs
 
 
@@ -27,7 +28,7 @@ pooling, calibrate
     scale: str | None = "standard"
     fit_intercept: bool = True
     penalize_intercept: bool = True
-    half_life: float | None = None
+    half_life: fading.HalfLife = None
     multi_class: str = "discriminant"
     pooling: float | None = None
     calibrate: bool = False
@@ -36,7 +37,7 @@ pooling, calibrate
     def of(cls, estimator: Any) -> Options:
         """Options of an estimator that has them as attributes; dicts are copied."""
         values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
-        for name in ("class_weight", "costs"):
+        for name in ("class_weight", "costs", "half_life"):
             if isinstance(values[name], Mapping):
                 values[name] = dict(values[name])
         return cls(**values)
@@ -51,8 +52,7 @@ pooling, calibrate
         validate.one_of(self, "scale", ("standard", "minmax", None))
         validate.flag(self, "fit_intercept")
         validate.flag(self, "penalize_intercept")
-        if self.half_life is not None:
-            validate.positive(self, "half_life")
+        _check_half_life(self)
         validate.one_of(self, "multi_class", ("discriminant", "ovr"))
         validate.flag(self, "calibrate")
         if self.pooling is None:
@@ -70,3 +70,18 @@ pooling, calibrate
         if not self.fit_intercept:
             return "none"
         return "penalized" if self.penalize_intercept else "free"
+
+
+def _check_half_life(options: Options) -> None:
+    """Raise if a half-life has no meaning: a number of rows, such numbers by label, or a time."""
+    given = options.half_life
+    if isinstance(given, str):
+        if fading.seconds(given) is None:
+            raise ValueError(
+                f"half_life={given!r} is no time to fade in; give a time such as '12h', '7d' or "
+                "'2w', or a number of rows"
+            )
+    elif isinstance(given, Mapping):
+        validate.factors(options, "half_life")
+    elif given is not None:
+        validate.positive(options, "half_life")

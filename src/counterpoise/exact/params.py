@@ -22,4 +22,4 @@ def read(given: Any) -> tuple[Options, Plan]:
     the_map = map_in(given.features)
     fixed = given.features if isinstance(given.features, FixedMap) else None
     name = None if the_map is None else the_map.text
-    return options, Plan(given.half_life, given.scale == "minmax", name, fixed, the_map)
+    return options, Plan(options.half_life, given.scale == "minmax", name, fixed, the_map)

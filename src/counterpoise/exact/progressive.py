@@ -23,6 +23,7 @@ from counterpoise.exact._blocks import workspace
 from counterpoise.exact._scorer import Recipe, Scorer
 from counterpoise.exact._walk import Walk
 from counterpoise.exact.classes import Classes, problems
+from counterpoise.exact.fading import lives
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import scores_of
@@ -171,7 +172,7 @@ def recipe(options: Options, moments: Moments, classes: Labels) -> Recipe:
     return Recipe(
         0.0 if isinstance(options.ridge, str) else float(options.ridge),
         ROWS if shrinks else 0.0,
-        options.half_life,
+        lives(options.half_life, moments.labels),
         factor,
         order,
         balanced,

@@ -23,6 +23,7 @@ from counterpoise.exact._moments import add, add_all
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.events import Open, opened
+from counterpoise.exact.fading import HalfLife, span
 from counterpoise.exact.filling import Fill, Filled, rebased
 from counterpoise.exact.judging import Judge, judged
 from counterpoise.exact.labels import joined
@@ -51,8 +52,8 @@ class Plan:
 
     Attributes
     ----------
-    half_life : float, optional
-        Weight of a class that fades its past to half.
+    half_life : float, dict or str, optional
+        Weight of a class that fades its past to half, for all or by label, or the time that does.
     extremes : bool
         Whether minimum and maximum of each feature are kept.
     text : str, optional
@@ -63,11 +64,16 @@ class Plan:
         The map.
     """
 
-    half_life: float | None = None
+    half_life: HalfLife = None
     extremes: bool = False
     text: str | None = None
     given: FixedMap | None = None
     map: Map | None = field(default=None, compare=False)
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows fade by the clock."""
+        return isinstance(self.half_life, str)
 
     @property
     def rows(self) -> int:
@@ -95,6 +101,8 @@ class Batch:
         Finds the rows of each label, given y and the labels that have a slot.
     owner : object
         Whose ``feature_names_in_`` name the features in a message.
+    t : ndarray of shape (n,), optional
+        Their times in seconds, where rows fade by the clock.
     """
 
     X: Rows
@@ -102,6 +110,12 @@ class Batch:
     weight: Vector | None
     group: Grouping
     owner: Any = None
+    t: Vector | None = None
+
+    def part(self, rows: slice) -> Batch:
+        """Some of the rows, one after the other."""
+        weight, t = (None if one is None else one[rows] for one in (self.weight, self.t))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, t=t)
 
 
 @dataclass(eq=False)
@@ -285,7 +299,9 @@ class State:
         require_room(len(labels), d, limit, fixed is not None)
         half_life, extremes = self.plan.half_life, self.plan.extremes
         through = fixed if terms is None else None
-        chunk = moments_of(X, rows_of, labels, batch.weight, half_life, extremes, anchor, through)
+        chunk = moments_of(
+            X, rows_of, labels, batch.weight, half_life, extremes, anchor, through, batch.t
+        )
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
         require_light(chunk)
@@ -297,11 +313,11 @@ class State:
         self.plan.require_fits(batch.X.shape[1], limit)
         X = batch.X.toarray() if sp.issparse(batch.X) else batch.X
         y, weight = batch.y, np.ones(len(batch.y)) if batch.weight is None else batch.weight
-        rows = Warmup(X, y, weight)
+        rows = Warmup(X, y, weight, batch.t)
         if self.warmup is not None:
             labels, n = joined(self.warmup.y, y), len(self.warmup.y)
             before = replace(self.warmup, y=labels[:n])
-            rows = before.followed(X, labels[n:], weight)
+            rows = before.followed(X, labels[n:], weight, batch.t)
         seen = rows
         if self.fill is not None:  # by the mean of the rows that fix the map
             first = slice(self.plan.rows)
@@ -310,7 +326,7 @@ class State:
         fixed = seen.fixed(self.plan.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
             fixed = fixed.blanked(self.fill.at, self.fill.by, self.fill.present)
-        everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight)
+        everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight, t=rows.t)
         with np.errstate(over="ignore", invalid="ignore"):
             chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
         kept = None if fixed is None or rows.over(self.plan.map) else rows
@@ -576,23 +592,34 @@ class State:
             found.version = self.version
         return found
 
-    def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:
-        """One row more, as the moments want it."""
+    def learn_one(
+        self, found: Open, row: Vector, slot: int, w: float, t: float | None = None
+    ) -> None:
+        """One row more, as the moments want it, with its time where rows fade by the clock."""
         found.version = self.version = self.version + 1
-        found.events.learn_array(row, slot, w)
+        life = None if t is None else span(self.plan.half_life)
+        if t is None or life is None:
+            found.events.learn_array(row, slot, w)
+            return
+        found.events.learn_at(row, slot, w, life, t, self.moments)
+        if not self.moments.n.all():  # a class has faded away
+            self._open = None
 
-    def learn_row(self, found: Open, x: Any, y: Any, w: float) -> bool:
+    def learn_row(self, found: Open, x: Any, y: Any, w: float, t: float | None = None) -> bool:
         """One row more, as it comes; returns whether it is one of numbers, of a known class."""
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= HEAVIEST:
             return False
         # Before, so that no old scores are left whenever a signal comes.
         found.version = self.version = self.version + 1
-        if self.fixed is None and found.events.learn_plain(x, slot, w):
+        if t is None and self.fixed is None and found.events.learn_plain(x, slot, w):
             return True
         row = self.row(np.asarray(x))
         if row is None:
             return False
+        if t is not None:
+            self.learn_one(found, row, slot, w, t)
+            return True
         found.events.learn_array(row, slot, w)
         return True
 

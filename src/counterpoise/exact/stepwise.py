@@ -6,8 +6,6 @@ While a map is not fixed yet each step learns the warm-up anew; afterwards the s
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from counterpoise.arrays import Labels, Matrix
@@ -49,16 +47,16 @@ def scores(
     delay = min(delay, n)
     # Values that may be missing are filled anew at each step.
     warm = min(state.waiting, n) if state.fill is None or state.plan.text is not None else n
+    if state.plan.timed:  # all classes fade with each step
+        warm = n
     first, state = _warming(state, batch, declared, options, warm, delay, limit)
     if warm == n:
         return first, state
     classes = union(np.unique(batch.y), declared)
-    rest, state = _fixed(state, _part(batch, warm, n), declared, classes, options, delay, limit)
+    rest, state = _fixed(
+        state, batch.part(slice(warm, n)), declared, classes, options, delay, limit
+    )
     return np.concatenate([first, rest[delay:]]) if warm else rest, state
-
-
-def _part(batch: Batch, start: int, stop: int) -> Batch:
-    return replace(batch, X=batch.X[start:stop], y=batch.y[start:stop])
 
 
 def _warming(
@@ -78,7 +76,7 @@ def _warming(
         if at < n and state.begun:
             f[at] = state.announced(everything).solve(None, options).of(batch.X[[at]])[0]
         if at >= delay:
-            state = state.learn(_part(batch, at - delay, at - delay + 1), limit, declared)
+            state = state.learn(batch.part(slice(at - delay, at - delay + 1)), limit, declared)
     return f, state
 
 

@@ -15,7 +15,7 @@ ENOUGH = 1000.0  # rows among which a label should have occurred
 
 def named(options: Options) -> bool:
     """Whether labels were given a weight at all."""
-    return bool(options.costs) or isinstance(options.class_weight, Mapping)
+    return bool(options.costs) or _by_label(options.class_weight) or _by_label(options.half_life)
 
 
 def warn_of_unseen(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
@@ -23,7 +23,7 @@ def warn_of_unseen(moments: Moments, options: Options, stacklevel: int = 3) -> b
     if float(moments.N.sum()) < ENOUGH:
         return False
     seen = moments.labels[moments.N > 0].tolist()
-    for option in ("costs", "class_weight"):
+    for option in ("costs", "class_weight", "half_life"):
         given = getattr(options, option)
         absent = [label for label in given if label not in seen] if _by_label(given) else []
         if absent:

@@ -166,13 +166,16 @@ class Warmup:
         Their labels.
     weight : ndarray of shape (n,)
         Their weights, positive.
+    t : ndarray of shape (n,), optional
+        Their times, where rows fade by the clock.
     """
 
     X: Matrix
     y: Labels
     weight: Vector
+    t: Vector | None = None
 
-    def followed(self, X: Matrix, y: Labels, weight: Vector) -> Warmup:
+    def followed(self, X: Matrix, y: Labels, weight: Vector, t: Vector | None = None) -> Warmup:
         """These rows followed by more; features new in the later ones were 0 before."""
         before = np.zeros((len(self.X), X.shape[1]))
         before[:, : self.X.shape[1]] = self.X
@@ -180,6 +183,7 @@ class Warmup:
             np.concatenate([before, X]),
             np.concatenate([self.y, y]),
             np.concatenate([self.weight, weight]),
+            None if self.t is None or t is None else np.concatenate([self.t, t]),
         )
 
     def over(self, map: Map) -> bool:  # noqa: A002

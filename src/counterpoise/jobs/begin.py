@@ -37,6 +37,8 @@ def made(options: Mapping[str, Any], columns: Columns) -> Model:
     if options.get("features") != AUTO:
         return BalancedRidgeClassifier(**{"calibrate": True, **options})
     _require_open(options, columns)
+    if columns.clock is not None:
+        raise DataError("a model that chooses fades by rows", Remedy("leave {} out", "clock"))
     return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
 
 
@@ -58,8 +60,26 @@ def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | Non
     if like is not None:
         encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
         _require_alike(encoding, like.columns, str(source))
-    made(options, encoding.columns).check()
+    model = made(options, encoding.columns)
+    model.check()
+    require_clock(model, encoding.columns)
     return encoding
+
+
+def require_clock(model: Model, columns: Columns) -> None:
+    """Raise unless a half-life that is a time goes with a column of times, and none without."""
+    timed = isinstance(model.half_life, str)
+    if timed and columns.clock is None:
+        raise DataError(
+            f"a half-life of {model.half_life} needs the time of each row",
+            Remedy("name its column", "clock"),
+        )
+    if columns.clock is not None and not timed:
+        raise DataError(
+            (Setting("clock"), " says by which time rows fade, and no half-life is a time"),
+            Remedy("give a time such as 7d", "half_life"),
+            Remedy("leave {} out", "clock"),
+        )
 
 
 def resumed(
@@ -105,7 +125,7 @@ def resumed(
 def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
     """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
     result = dict(options)
-    for name in ("class_weight", "costs"):
+    for name in ("class_weight", "costs", "half_life"):
         value = result.get(name)
         if isinstance(value, Mapping) and labels == "int":
             try:

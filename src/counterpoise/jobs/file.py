@@ -156,7 +156,7 @@ def _stream(
     require(len(set(features)) == len(features) == inputs, "the wrong features")
     plain = stream["encoding"]
     require(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
-    values = {"date": [], **plain["columns"]}
+    values = {"date": [], "clock": None, **plain["columns"]}
     require(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
     for name in ("drop", "keep", "numeric", "categorical", "time", "date", "classes"):
         require(isinstance(values[name], list), f"an invalid list of columns to {name}")
@@ -172,6 +172,7 @@ def _stream(
     )
     require(bool(_text(values["label"])), "no label column")
     require(values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column")
+    require(values["clock"] is None or bool(_text(values["clock"])), "an invalid column of times")
     require(values["decimal"] in (".", ","), "an invalid decimal sign")
     time_format = values["time_format"]
     require(time_format is None or "%" in _text(time_format), "an invalid format of dates")

@@ -232,7 +232,7 @@ class Learner:
         """Learn a chunk of the input ``key`` that was just encoded."""
         if encoded.X.shape[0] and self.model is not None:
             found, verdicts = scored(self.model, self.rows, encoded, self.chunk_rows)
-            taught(self.model, encoded.X, encoded.y, encoded.weight, verdicts)
+            taught(self.model, encoded.X, encoded.y, encoded.weight, verdicts, encoded.t)
             self._classes, before = self.model.classes_.tolist(), self._classes
             window = self.recent if self._classes == before else None
             rows = self.rows + chunk.rows

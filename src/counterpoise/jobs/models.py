@@ -13,14 +13,19 @@ Model = BalancedRidgeClassifier | ChoosingClassifier
 
 
 def taught(
-    model: Model, X: Rows, y: Labels, weight: Vector | None, verdicts: Calibration | None = None
+    model: Model,
+    X: Rows,
+    y: Labels,
+    weight: Vector | None,
+    verdicts: Calibration | None = None,
+    t: Vector | None = None,
 ) -> None:
     """Let a model learn rows X (n, d), and what was said of them before.
 
-    One that chooses counts rows, and knows neither weights nor verdicts.
+    One that chooses counts rows, and knows neither weights nor verdicts nor times.
     """
     if isinstance(model, BalancedRidgeClassifier):
-        model.learn_judged(X, y, weight, verdicts)
+        model.learn_judged(X, y, weight, verdicts, t)
     else:
         model.partial_fit(X, y)
 

@@ -48,7 +48,8 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
         if ahead.__sklearn_is_fitted__():
             scores = ahead.scores_
             yield piece, scores.of(X), scores
-        taught(ahead, X, y, None if rows.weight is None else rows.weight[piece])
+        weight, t = (None if one is None else one[piece] for one in (rows.weight, rows.t))
+        taught(ahead, X, y, weight, t=t)
         at = piece.stop
 
 

@@ -12,13 +12,15 @@ import numpy as np
 
 from counterpoise.arrays import Counts, Vector
 from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.exact.fading import seconds
+from counterpoise.validate import LATEST
 
 DAY = 86_400
 FIXED = {"minute": 60, "hour": 3_600, "day": DAY, "week": 7 * DAY}
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 EVERY = (*FIXED, *MONTHS)
+LONGEST = {**FIXED, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}  # in seconds
 MONDAY = 4 * DAY  # 5 January 1970 was one
-LATEST = 253_402_300_800  # the year 10,000
 # Which buckets are made of whole ones of which.
 WITHIN = {
     "minute": (),
@@ -29,7 +31,6 @@ WITHIN = {
     "quarter": ("minute", "hour", "day", "month"),
     "year": ("minute", "hour", "day", "month", "quarter"),
 }
-LIFE = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*(h|d|w|hours?|days?|weeks?)\s*", re.IGNORECASE)
 
 
 def require_every(every: str, option: str = "every") -> None:
@@ -77,7 +78,7 @@ def rolled(t: Vector, every: str, coarse: Sequence[tuple[int, str]]) -> tuple[Co
 
 def point(value: Any, option: str) -> int:
     """A point in time that somebody has named, in whole seconds."""
-    seconds: float
+    moment: float
     if isinstance(value, str):
         text = value.strip()
         if re.fullmatch(r"\d{4}-\d{2}", text):
@@ -94,14 +95,14 @@ def point(value: Any, option: str) -> int:
         value = datetime(value.year, value.month, value.day)
     if isinstance(value, datetime):
         value = value if value.tzinfo else value.replace(tzinfo=UTC)
-        seconds = value.timestamp()
+        moment = value.timestamp()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = float(value)
+        moment = float(value)
     else:
         raise DataError((Setting(option), f" must be a date or a time, got {value!r}"))
-    if not math.isfinite(seconds) or abs(seconds) >= LATEST:
+    if not math.isfinite(moment) or abs(moment) >= LATEST:
         raise DataError((Setting(option), f" is no point in time: {value!r}"))
-    return math.floor(seconds)
+    return math.floor(moment)
 
 
 def text(start: float) -> str:
@@ -115,11 +116,9 @@ def text(start: float) -> str:
 def life(value: Any, option: str = "half_life") -> float:
     """A half-life in seconds: so many days, or a text such as 12h, 7d or 2w."""
     if isinstance(value, str):
-        found = LIFE.fullmatch(value)
+        found = seconds(value)
         if found is not None:
-            seconds = float(found[1]) * {"h": 3_600, "d": DAY, "w": 7 * DAY}[found[2][0].lower()]
-            if 0 < seconds < math.inf:
-                return seconds
+            return found
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value) * DAY
     raise DataError(

@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from counterpoise.arrays import Counts, Labels, Rows, Vector
 from counterpoise.encoding import cells as reading
+from counterpoise.encoding.clock import times
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
@@ -32,6 +31,9 @@ from counterpoise.ledger.book import Book
 from counterpoise.ledger.packing import packed, unpacked
 from counterpoise.ledger.storage import File, Key, Row
 from counterpoise.streams import Chunk, Mark, Source
+
+if TYPE_CHECKING:
+    from counterpoise.ledger.gathering import Gathered, Place
 
 BATCH_ROWS = 32 * CHUNK_ROWS
 BATCH_VALUES = 1 << 23  # numbers of a batch, about
@@ -55,8 +57,8 @@ class Pending:
 class Filler:
     """Puts rows of one ledger into its cells, within a transaction of whoever calls."""
 
-    def __init__(self, file: File, book: Book) -> None:
-        self.file, self.book = file, book
+    def __init__(self, file: File | None, book: Book) -> None:
+        self._file, self.book = file, book
         self.encoding = book.encoding
         self.notes: dict[str, str] = {}
         self._segments = {segment: i for i, segment in enumerate(book.segments)}
@@ -65,6 +67,12 @@ class Filler:
         self._threads = ThreadpoolController().select(user_api="blas")
         self._kinds: dict[str, str] = {}
         self._first = not book.labels
+
+    @property
+    def file(self) -> File:
+        """The file of the ledger, which whoever only gathers has not."""
+        assert self._file is not None
+        return self._file
 
     # Reading
 
@@ -85,6 +93,7 @@ class Filler:
                     f"{chunk.source} has no column {name!r}, {what} of each row",
                     Remedy("correct the file"),
                 )
+        self._require_few_values(chunk)
         lacking = before.lacking(chunk)
         encoded, self.encoding = before.learn(chunk, ROOM, lenient=True)
         if not learning and (
@@ -118,22 +127,7 @@ class Filler:
     def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
         """Where the buckets of the rows begin and end."""
         settings, name = self.book.settings, self.book.settings.time
-        shape = self.book.encoding.columns.time_format
-        t = _seconds(chunk, name, shape)
-        bad = kept & ~(np.abs(t) < buckets.LATEST)
-        if bad.any():
-            row = int(bad.argmax())
-            if np.isnan(t[row]):
-                raise chunk.error(
-                    row, f"no value in column {name!r}, which says the time; fill it in, or leave "
-                    "the row out"
-                )  # fmt: skip
-            raise chunk.error(
-                row,
-                f"time {t[row]:g} in column {name!r} is beyond the year 9999; numbers are seconds "
-                "since 1970: divide milliseconds by 1000",
-            )
-        t = t[kept]
+        t = times(chunk, name, kept, self.book.encoding.columns.time_format)
         fine = settings.every in ("minute", "hour")
         if self._first and fine and len(t) > 1 and not (t % buckets.DAY).any():
             raise DataError(
@@ -154,7 +148,7 @@ class Filler:
 
     def _codes(self, chunk: Chunk, kept: Any) -> Counts:
         """Numbers of the segments of the rows."""
-        by, most = self.book.settings.by, self.book.settings.most
+        by = self.book.settings.by
         codes = np.zeros(chunk.rows, dtype=np.int64)
         values: list[tuple[str | None, ...]] = [()]
         for name in by:
@@ -166,22 +160,48 @@ class Filler:
         codes = codes[kept]
         numbers = np.zeros(len(values), dtype=np.int64)
         for i in np.unique(codes).tolist():
-            if values[i] not in self._segments:
-                self._segments[values[i]] = len(self._segments)
-            numbers[i] = self._segments[values[i]]
-        for at, name in enumerate(by):
-            seen = {segment[at] for segment in self._segments}
-            if len(seen) > most:
-                raise DataError(
-                    f"{chunk.source}: column {name!r} has more than {most:,} values by row "
-                    f"{chunk.first + chunk.rows - 1}, each of them a segment",
-                    Remedy("make segments of another column", "by"),
-                    Remedy("allow more of them", "most"),
-                )
+            numbers[i] = self._segments.setdefault(values[i], len(self._segments))
         result: Counts = numbers[codes]
         return result
 
+    def _require_few_values(self, chunk: Chunk) -> None:
+        """Raise if a column has more values, with those of a chunk, than segments may be made of.
+
+        Before they are taken for categories, of which there may not be many either.
+        """
+        for at, name in enumerate(self.book.settings.by):
+            fresh = reading.texts(chunk, name).unique().to_pylist()
+            known = {segment[at] for segment in self._segments}
+            self._require_few(name, known.union(fresh), chunk.source)
+
+    def _require_few(self, name: str, values: set[str | None], source: str) -> None:
+        most = self.book.settings.most
+        if len(values) > most:
+            raise DataError(
+                f"{source}: column {name!r} has more than {most:,} values, each of them a segment",
+                Remedy("make segments of another column", "by"),
+                Remedy("allow more of them", "most"),
+            )
+
     # Writing
+
+    def absorb(self, cells: Mapping[Place, Gathered], source: str) -> None:
+        """Add cells that were gathered elsewhere, with the features of this encoding."""
+        written = []
+        for place, cell in cells.items():
+            segment = self._segments.setdefault(place.segment, len(self._segments))
+            label = self._labels.setdefault(place.label, len(self._labels))
+            key, rows, total = Key(place.start, segment, label), cell.rows, cell.moments
+            known = self.file.cell(key)
+            if known is not None:
+                total = self._cell(known)
+                total.follow(cell.moments)
+                rows += known.rows
+                require_light(total)
+            written.append(as_row(key, cell.stop, rows, total))
+        for at, name in enumerate(self.book.settings.by):
+            self._require_few(name, {segment[at] for segment in self._segments}, source)
+        self.file.put_cells(written)
 
     def grouped(self) -> dict[Key, tuple[int, int, Moments, Row | None]]:
         """What was read as moments of each cell, with its end, its rows, and what it has so far."""
@@ -301,17 +321,6 @@ def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
         if error.feature is None:
             raise DataError(f"{error}. Nothing was forgotten") from None
         raise DataError(too_few_digits(names[error.feature])) from None
-
-
-def _seconds(chunk: Chunk, name: str, shape: str | None) -> Vector:
-    """Times as seconds since 1970; those that are written as ISO 8601 has it at once."""
-    column = chunk.columns[name]
-    if shape is None and pa.types.is_string(column.type):
-        with suppress(pa.ArrowInvalid):
-            whole = column.cast(pa.timestamp("us")).view(pa.int64()).cast(pa.float64())
-            seconds: Vector = whole.to_numpy(zero_copy_only=False) / 1e6
-            return seconds
-    return reading.seconds(chunk, name, (Remedy("correct it"),), shape)
 
 
 def _joined(parts: list[Rows], d: int) -> Rows:

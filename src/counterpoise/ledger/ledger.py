@@ -11,28 +11,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise import validate
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Flags, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
+from counterpoise.jobs.store import Record
 from counterpoise.ledger import buckets, coarsening, filing, filling, inputs
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
+from counterpoise.ledger.gathering import Gathered, Place, hash_of
 from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
 from counterpoise.ledger.stack import Stack
-from counterpoise.ledger.storage import File
+from counterpoise.ledger.storage import File, Row
 from counterpoise.streams import Mark, Source
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory
+WORTH = 0.5  # of all cells: when so many were read for single questions, all are read and kept
+ENDLESS = (-(2**62), 2**62)
+MANY = 500  # segments that a query can name
 WAIT = 10.0  # seconds for another writer
 COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
@@ -89,6 +95,7 @@ class Ledger:
         self.notes: list[str] = []
         self._file, self._book, self._given = file, book, dict(given)
         self._cached: tuple[int, Stack] | None = None
+        self._read = (-1, 0.0)  # cells that were read for single questions, as of which change
         self._wait = WAIT
 
     @classmethod
@@ -219,6 +226,59 @@ class Ledger:
                 self._file, self._book, found, every, stop, watch, allow_overlap
             )
         return new
+
+    def gathering(self) -> Any:
+        """Keep other writers away while cells are gathered elsewhere, for :meth:`absorb`.
+
+        Returns
+        -------
+        context manager
+            Of the :class:`~counterpoise.ledger.book.Book`.
+        """
+        return _Gathering(self)
+
+    def absorb(
+        self,
+        cells: Mapping[Place, Gathered],
+        encoding: Encoding,
+        dropped: int = 0,
+        name: str | None = None,
+    ) -> int:
+        """Learn cells that were gathered elsewhere, all of them at once, within :meth:`gathering`.
+
+        Parameters
+        ----------
+        cells : mapping of Place to Gathered
+            The cells.
+        encoding : Encoding
+            How columns became their features.
+        dropped : int
+            Rows that were left out because values are missing.
+        name : str, optional
+            What to call them in the records.
+
+        Returns
+        -------
+        int
+            The number of new rows: none if the same rows were learned before.
+        """
+        rows = sum(cell.rows for cell in cells.values())
+        found = hash_of(cells, [feature.name for feature in encoding.features])
+        if not rows or any(one.mark.hash == found for one in self._book.records.values()):
+            return 0
+        name = name or f"frame {found}"
+        if name in self._book.records:
+            raise DataError(
+                f"{name!r} was learned before, with other rows; give this frame another name"
+            )
+        filler = Filler(self._file, self._book)
+        filler.encoding = encoding
+        with self._file.writing():
+            filler.absorb(cells, name)
+            filler.settle()
+            self._book.records[name] = Record(Mark(rows + dropped, 0, found), (), dropped)
+            self._book.write(self._file)
+        return rows
 
     def forget(self, data: Any, name: str | None = None) -> int:
         """Take rows back, as if they had never been learned.
@@ -683,16 +743,36 @@ class Ledger:
         if self._cached is not None and self._cached[0] == book.change:
             return self._cached[1]
         labels, d = book.label_array(), book.width
+        since = ENDLESS[0] if chosen.since is None else chosen.since - self._longest()
+        until = ENDLESS[1] if chosen.until is None else chosen.until
+        inside = chosen.segments(book)
         with self._file.reading():
-            if self._file.sizes()[1] <= CACHE:
-                stack = Stack.of(self._file.cells(), labels, d)
-                self._cached = book.change, stack
-                return stack
-            ends = (chosen.since, -(2**62)), (chosen.until, 2**62)
-            first, last = (end if given is None else given for given, end in ends)
-            rows = self._file.cells("stop > ? AND start < ?", (first, last))
-            inside = chosen.segments(book)
-            return Stack.of((row for row in rows if inside[row.segment]), labels, d)
+            all_of_it, some = self._file.number(*ENDLESS), self._file.number(since, until)
+            few = some * inside.mean() if len(inside) else some
+            if self._read[0] != book.change:
+                self._read = book.change, 0.0
+            whole = self._read[1] + few >= WORTH * all_of_it and self._file.size() <= CACHE
+            if not whole:
+                self._read = book.change, self._read[1] + few
+                return Stack.of(self._some(since, until, inside), labels, d)
+            stack = Stack.of(self._file.cells(), labels, d)
+            self._cached = book.change, stack
+            return stack
+
+    def _some(self, since: int, until: int, inside: Flags) -> list[Row]:
+        """Cells whose buckets begin between two times, of some segments."""
+        numbers = np.flatnonzero(inside).tolist()
+        where, values = "start BETWEEN ? AND ?", [since, until]
+        if len(numbers) < len(inside) and len(numbers) <= MANY:
+            where += f" AND segment IN ({', '.join('?' * len(numbers))})"
+            values += numbers
+        rows = self._file.cells(where, values)
+        return [row for row in rows if inside[row.segment]]
+
+    def _longest(self) -> int:
+        """Seconds of the largest buckets that there are."""
+        sizes = [self._book.settings.every, *(every for _, every in self._book.coarse)]
+        return max(buckets.LONGEST[one] for one in sizes)
 
     def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
         """Buckets of a selection, one after the other."""
@@ -797,6 +877,7 @@ class _Alone:
             if error[0] is not None:  # the book may know more than the file
                 file, given = ledger._file, ledger._given
                 if _unsettled(file):
+                    file.remove()
                     ledger._book = Book.begun(given, file.path)
                 else:
                     ledger._book = _read(file, given)
@@ -804,6 +885,14 @@ class _Alone:
                 ledger._file.settle()
         finally:
             self._lock.__exit__(*error)
+
+
+class _Gathering(_Alone):
+    """The same, and tells what is in the ledger besides the cells."""
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        return self._ledger._book
 
 
 def _unsettled(file: File) -> bool:

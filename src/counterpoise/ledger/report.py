@@ -18,6 +18,7 @@ from counterpoise.ledger.jackknife import Weights
 MOST = 30  # features in the heat map
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 ALARM = "#D55E00"
+WORDS = ' style="text-align: left"'  # of a cell that holds no number
 
 
 def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
@@ -140,29 +141,37 @@ def weights_over_time(weights: Weights) -> Any:
 
 
 def grid(backtest: Backtest) -> Any:
-    """Draw the loss of every setting."""
+    """Draw the loss of every setting: as points, for the axis need not begin at 0."""
     order = np.argsort(backtest.total[:, 0], kind="stable")[:MOST]
     made, axes = drawing.figure(1.0 + 0.22 * len(order))
     loss = backtest.total[order, 0]
     colours = [theme.shade(LINES[0])] + [theme.quiet()] * (len(order) - 1)
-    axes.barh(range(len(order)), loss, color=colours, height=0.7)
+    axes.scatter(loss, range(len(order)), color=colours, s=30, zorder=3)
+    axes.grid(visible=True, axis="y", color=theme.quiet(), alpha=0.25, linewidth=0.6)
+    for i, one in enumerate(loss.tolist()):
+        axes.annotate(
+            f"{one:.4f}", (one, i), (7, 0), textcoords="offset points", va="center", fontsize=8,
+            color=theme.ink(),
+        )  # fmt: skip
     names = [backtest.settings[i].name for i in order.tolist()]
     axes.set_yticks(range(len(order)), [drawing.short(name, 34) for name in names], fontsize=8)
-    axes.invert_yaxis()
-    spread = float(np.nanmax(loss) - np.nanmin(loss))
-    axes.set(xlabel="balanced loss", xlim=(max(0.0, float(np.nanmin(loss)) - spread), None))
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.margins(x=0.15)
+    axes.set(xlabel="balanced loss")
     return made
 
 
 def _table(drift: Drift, alarms: Any) -> str:
-    head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "limit", "moved most"))
+    head = "".join(f"<th>{name}</th>" for name in ("bucket", "loss", "limit"))
+    head += f"<th{WORDS}>moved most</th>"
     rows = []
     for g in alarms.tolist()[-20:]:
         moved = ", ".join(f"{label}: {name} ({z:+.1f})" for label, name, z in drift.moved(g))
         said = moved or "the loss"
         when = buckets.text(drift.start[g]).replace("-", "\u2011")  # which is not folded
         cells = (when, f"{drift.loss[g]:.4f}", f"{drift.limit[g]:.4f}")
-        rows.append("".join(f"<td>{text(cell)}</td>" for cell in (*cells, said)))
+        numbers = "".join(f"<td>{text(cell)}</td>" for cell in cells)
+        rows.append(f"{numbers}<td{WORDS}>{text(said)}</td>")
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
 

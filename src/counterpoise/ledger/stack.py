@@ -9,7 +9,6 @@ which is Chan's formula for all of them at once. Means are about one anchor for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -95,7 +94,7 @@ class Stack:
     parts: list[Part]
 
     @classmethod
-    def of(cls, rows: Iterable[Row], labels: Labels, d: int) -> Stack:
+    def of(cls, rows: list[Row], labels: Labels, d: int) -> Stack:
         """Cells as they lie in the file, by class and then by time, widened to d features."""
         found = {label: list(group) for label, group in groupby(rows, lambda row: row.label)}
         every = [row for group in found.values() for row in group]
@@ -145,8 +144,17 @@ def _part(rows: list[Row], anchor: Vector) -> Part:
     m, d = len(rows), len(anchor)
     whole = [np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1, 2, 4)]
     n, lightest = (np.array([row[i] for row in rows], dtype=np.float64) for i in (5, 7))
+    head = whole[0], whole[1], whole[2], whole[3], n, lightest
+    if rows and all(row.d == d and not row.removed for row in rows):  # as they are
+        where = layout(d, False)
+        every = np.frombuffer(b"".join([row.data for row in rows])).reshape(m, -1)
+        mean = (every[:, where["anchor"]] - anchor) + every[:, where["mean"]]
+        away = every[:, where["away"]].reshape(m, 2, d)
+        marks = every[:, where["marks"]].view(np.uint64).reshape(m, 2, 1 + d)
+        nothing = np.broadcast_to(0.0, (m, 2, d))
+        return Part(*head, mean, every[:, where["C"]], away, marks, nothing[:, 0], nothing)
     part = Part(
-        whole[0], whole[1], whole[2], whole[3], n, lightest,
+        *head,
         np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))), np.zeros((m, 2, d)),
         np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)), np.zeros((m, 2, d)),
     )  # fmt: skip

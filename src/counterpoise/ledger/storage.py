@@ -15,7 +15,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from counterpoise.ledger.packing import size_of
 
 MARK = 0x43504C47  # by which SQLite's header knows a ledger
 VERSION = 1
+MAPPED = 1 << 30  # bytes of the file that are read without being copied first
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
@@ -76,8 +77,9 @@ class File:
         self.path = path
         if os.path.exists(path) and not os.path.isfile(path):
             raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
-        self.new = not os.path.exists(path) or os.path.getsize(path) == 0
+        self.new = _size(path) == 0
         self._connection: sqlite3.Connection | None = None
+        self._inode: int | None = None
         if not self.new:
             self._require_ours()
 
@@ -86,6 +88,14 @@ class File:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def remove(self) -> None:
+        """Remove a file in which nothing was ever written, while others are kept away."""
+        self.close()
+        for ending in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                os.unlink(self.path + ending)
+        self.new = True
 
     @contextmanager
     def alone(self, wait: float) -> Iterator[None]:
@@ -104,6 +114,8 @@ class File:
                     ) from None
                 time.sleep(0.05)
         try:
+            if self._inode != _inode(self.path):  # somebody has removed what he had begun
+                self.close()
             self._make()
             who = f"process {os.getpid()} on {socket.gethostname()}"
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -178,21 +190,22 @@ class File:
         rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
         base.executemany("INSERT INTO inputs VALUES (?, ?, ?)", rows)
 
-    def cells(self, where: str = "1", values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Cells, by class and then by time."""
-        query = f"SELECT {FIELDS} FROM cells WHERE {where} ORDER BY label, start, segment"
-        for found in self._base().execute(query, values):
-            row = Row(*found)
-            if (
-                len(row.data) != size_of(row.d, bool(row.removed))
-                or zlib.crc32(row.data) != row.crc
-            ):
+    def cells(self, where: str = "1", values: Sequence[Any] = ()) -> list[Row]:
+        """Cells, by class and then by time. SQLite would sort them with all their bytes."""
+        query, sizes = f"SELECT {FIELDS} FROM cells WHERE {where}", dict[tuple[int, int], int]()
+        rows = [Row._make(found) for found in self._base().execute(query, values)]
+        for row in rows:
+            kind = row.d, row.removed
+            if kind not in sizes:
+                sizes[kind] = size_of(row.d, bool(row.removed))
+            if len(row.data) != sizes[kind] or zlib.crc32(row.data) != row.crc:
                 raise self._damaged("a cell is not as it was written")
-            yield row
+        rows.sort(key=lambda row: (row.label, row.start, row.segment))
+        return rows
 
     def cell(self, key: Key) -> Row | None:
         """One cell, if it is there."""
-        return next(self.cells("start = ? AND segment = ? AND label = ?", key), None)
+        return next(iter(self.cells("start = ? AND segment = ? AND label = ?", key)), None)
 
     def sizes(self) -> tuple[int, int]:
         """How many cells there are, and their bytes."""
@@ -200,6 +213,17 @@ class File:
             self._base().execute("SELECT COUNT(*), SUM(LENGTH(data)) FROM cells").fetchone()
         )
         return int(count), int(size or 0)
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        base = self._base()
+        pages, size = (base.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size"))
+        return int(pages * size)
+
+    def number(self, first: int, last: int) -> int:
+        """How many cells have buckets that begin between two times."""
+        query = "SELECT COUNT(*) FROM cells WHERE start BETWEEN ? AND ?"
+        return int(self._base().execute(query, (first, last)).fetchone()[0])
 
     def counted(self) -> list[tuple[int, int, int, int, int, float]]:
         """Start, end, segment, class, rows and weight of every cell, by class and by time."""
@@ -235,6 +259,8 @@ class File:
                 self.path, timeout=60.0, isolation_level=None, check_same_thread=False
             )
             self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+            self._inode = _inode(self.path)
         return self._connection
 
     def _make(self) -> None:
@@ -301,3 +327,18 @@ class File:
             f"{self.path} is not a ledger, or is damaged ({why})",
             Remedy("restore it from a copy, or learn the files anew"),
         )
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; 0 if there is none, or none any more."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None

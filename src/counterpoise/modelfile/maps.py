@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels
+from counterpoise.exact.fading import HalfLife, aged, span
 from counterpoise.exact.moments import Moments
 from counterpoise.features import FixedMap, Map, Warmup
 from counterpoise.features.given import text_of
 from counterpoise.features.names import map_of
 from counterpoise.modelfile.container import Contents, require
-from counterpoise.validate import LARGEST
+from counterpoise.validate import LARGEST, LATEST
 
 
 def with_map(
@@ -50,6 +51,8 @@ def with_map(
         codes = np.array([slot[label] for label in warmup.y.tolist()], dtype=np.float64)
         rows = {"X": warmup.X, "y": codes, "weight": warmup.weight}
         arrays |= {f"warmup {name}": array for name, array in rows.items()}
+        if warmup.t is not None:
+            arrays["warmup t"] = warmup.t
     text = text_of(contents.options["features"])
     first = 0 if fixed is None else fixed.first
     facts = {**contents.facts, "map": {"first": first, "given": given}}
@@ -76,7 +79,7 @@ def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
 
 
 def map_from(
-    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments
+    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments, half_life: HalfLife = None
 ) -> tuple[FixedMap | None, Warmup | None]:
     """Map and warm-up of a file, checked as if a stranger had written it.
 
@@ -90,6 +93,8 @@ def map_from(
         The name of the map.
     moments : Moments
         What was learned, of its terms.
+    half_life : float, dict or str, optional
+        How rows fade.
 
     Returns
     -------
@@ -107,6 +112,8 @@ def map_from(
         return None, None
     names = {"map mean", "map deviation", "map drawn"}
     warm = {"warmup X", "warmup y", "warmup weight"}
+    life = span(half_life)
+    warm |= set() if life is None else {"warmup t"}
     require(set(arrays) in (names, names | warm), "a map that is not whole")
     mean, deviation, drawn = (arrays[f"map {name}"] for name in ("mean", "deviation", "drawn"))
     fixed = scaled_map(the_map, mean, deviation, drawn, first)
@@ -122,9 +129,13 @@ def map_from(
     codes = y.astype(np.intp)
     good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())
     require(good, "a warm-up of unknown labels")
-    total = np.bincount(codes, weight, len(moments.labels))
+    t, faded = arrays.get("warmup t"), weight
+    if life is not None and t is not None:
+        require(t.shape == (n,) and bool((np.abs(t) < LATEST).all()), "a malformed warm-up")
+        faded = aged(t, weight, life)[1]
+    total = np.bincount(codes, faded, len(moments.labels))
     require(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
-    return fixed, Warmup(X, moments.labels[codes], weight)
+    return fixed, Warmup(X, moments.labels[codes], weight, t)
 
 
 def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) -> FixedMap:

@@ -8,26 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoise.exact.fading import HalfLife
+from counterpoise.exact.fading import lives as fading_lives
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import UNKNOWN
 from counterpoise.exact.strangers import indefinite
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.labels import labels_of, plain_labels
-from counterpoise.validate import LARGEST
+from counterpoise.validate import LARGEST, LATEST
 
 MOST = 1e60  # of a count: chunks of 1e50 may add up
 ROOM = 2e9  # bytes that moments usually may take
 
 
-def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
 
     Parameters
     ----------
     moments : Moments
         What was learned.
-    fading : bool
-        Whether rows fade.
+    half_life : float, dict or str, optional
+        How rows fade.
 
     Returns
     -------
@@ -36,7 +38,9 @@ def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]
     """
     c, d = moments.mean.shape
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
-    if fading:
+    if isinstance(half_life, str):
+        arrays["when"] = moments.when if moments.n.any() else np.zeros(0)
+    elif half_life is not None:
         arrays["stream"] = moments.stream
     elif not moments.low.size:  # what removals need to know
         arrays |= {"rest": moments.rest, "lightest": moments.lightest}
@@ -56,7 +60,7 @@ def pack(moments: Moments, fading: bool) -> tuple[dict[str, Any], dict[str, Any]
     }
 
 
-def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
+def unpack(contents: Contents, extremes: bool, half_life: HalfLife) -> Moments:
     """Moments of a file, checked as if a stranger had written it.
 
     Parameters
@@ -65,14 +69,15 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
         What the file holds.
     extremes : bool
         Whether minimum and maximum must be there.
-    fading : bool
-        Whether weights may have faded.
+    half_life : float, dict or str, optional
+        How rows fade.
 
     Returns
     -------
     Moments
     """
     facts, arrays = contents.facts, contents.arrays
+    timed, fading = isinstance(half_life, str), half_life is not None
     labels = labels_of(facts.get("labels"))
     d, c = facts.get("features"), len(labels)
     if not (isinstance(d, int) and not isinstance(d, bool) and d >= min(c, 1)):
@@ -84,7 +89,9 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     require(facts.get("extremes") is extremes, "extremes that do not match its scale")
     if extremes and "low" in arrays:
         shapes |= {"low": (d,), "high": (d,)}
-    if fading:
+    if timed:
+        shapes["when"] = (1,) if arrays["n"].any() else (0,)
+    elif fading:
         shapes["stream"] = (c,)
     if "removed" in arrays and not fading:
         shapes["removed"] = (c, 2, d)
@@ -106,12 +113,16 @@ def unpack(contents: Contents, extremes: bool, fading: bool) -> Moments:
     for j, row in enumerate(_triangle(d)):
         moments.C[:, j, : j + 1] = arrays["C"][:, row]
         moments.C[:, : j + 1, j] = arrays["C"][:, row]
-    _require_possible(moments, fading)
+    _require_possible(moments, fading and not timed)
     total = moments.N.sum()
     moments.stream[:] = total
-    if fading:
+    if timed and arrays["when"].size:
+        require(abs(float(arrays["when"][0])) < LATEST, "an impossible time")
+        moments.when = arrays["when"]
+    lives = fading_lives(half_life, labels)
+    if lives is not None:
         moments.stream = arrays["stream"]
-        rate = np.log(2.0) / contents.options["half_life"]
+        rate = np.maximum(np.log(2.0) / lives, 1e-300)
         # A row of weight ω enters with (1 − γ^ω)/(1 − γ), which is more than ω if ω is below 1.
         most = rate / -np.expm1(-rate)
         few, many = moments.n * (1 - 1e-9), total * most * (1 + 1e-9)

@@ -17,7 +17,7 @@ from counterpoise.modelfile.moments import pack, unpack
 
 def contents_of(estimator: Any, state: State) -> Contents:
     """What a file is to hold of an estimator that has learned this."""
-    arrays, facts = pack(state.moments, state.plan.half_life is not None)
+    arrays, facts = pack(state.moments, state.plan.half_life)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = plain_fill(state.fill)
@@ -42,7 +42,7 @@ def state_of(contents: Contents, plan: Plan) -> State:
     require(set(contents.facts) - {"calibration", "fill"} == wanted, "unexpected facts")
     plain, mapped = without_map(contents)
     plain, calibration = calibration_from(plain)
-    moments = unpack(plain, plan.extremes, plan.half_life is not None)
+    moments = unpack(plain, plan.extremes, plan.half_life)
     if calibration is not None:
         strange = set(calibration.labels.tolist()) - set(moments.labels[moments.n > 0].tolist())
         require(not strange, "verdicts on a class that was never seen")
@@ -52,6 +52,8 @@ def state_of(contents: Contents, plan: Plan) -> State:
         require(not mapped, "a map that is not used")
         state = State(plan, moments, declared, calibration=calibration)
         return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
-    fixed, warmup = map_from(mapped, contents.facts["map"], contents.options["features"], moments)
+    fixed, warmup = map_from(
+        mapped, contents.facts["map"], contents.options["features"], moments, plan.half_life
+    )
     state = State(plan, moments, declared, fixed, warmup, calibration=calibration)
     return state.filling(fill_of(contents.facts.get("fill"), state.inputs))

@@ -12,6 +12,7 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
+from counterpoise.exact.fading import HalfLife
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -63,7 +64,9 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     penalize_intercept
         Whether to penalise it like any weight.
     half_life
-        A row fades to half its weight while its own class receives this much weight.
+        A row fades to half its weight while its own class receives this much weight: one number,
+        or a dict by label. A time such as "7d" lets all events fade by the clock, by the time `t`
+        of each.
     multi_class
         "discriminant" tells three or more classes apart all at once, "ovr" each against the rest.
     pooling
@@ -100,7 +103,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
-        half_life: float | None = None,
+        half_life: HalfLife = None,
         multi_class: str = "discriminant",
         pooling: float | None = None,
         calibrate: bool = False,
@@ -133,7 +136,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
                 "so give the map itself"
             )
         text = None if the_map is None else the_map.text
-        plan = Plan(half_life, scale == "minmax", text, None, the_map)
+        plan = Plan(self._options.half_life, scale == "minmax", text, None, the_map)
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: Open | None = None
@@ -144,7 +147,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     # Learning
 
-    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one event.
 
         Parameters
@@ -155,6 +158,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             Its label.
         w
             Its weight; 0 changes nothing.
+        t
+            When it was, for a `half_life` that is a time: a date, a time, or seconds since 1970.
         """
         if type(x) is not dict:
             x = dict(x)
@@ -162,8 +167,17 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
+        when = float(validate.times(t, 1)[0]) if state.plan.timed else None
         if found is None or slot is None or self.calibrate:
-            self._widen(x, y, w)
+            self._widen(x, y, w, when)
+        elif when is not None:
+            if not self._columns.keys() >= x.keys():
+                self._widen(x, y, w, when)
+                return
+            row = self._row(x) if state.fixed is None else self._mapped(x)
+            state.learn_one(found, row, slot, w, when)
+            if not state.moments.n.all():  # a class has faded away
+                self._open = None
         elif state.fixed is None:
             # Before, so that no old scores are left whenever a signal comes.
             found.version = state.version = state.version + 1
@@ -174,7 +188,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         else:
             self._widen(x, y, w)
 
-    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
         """Learn a mini-batch.
 
         Parameters
@@ -185,13 +199,16 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             Their labels.
         w
             Their weights, or one for all.
+        t
+            When each was, as of `learn_one`.
         """
         rows, names = matrix_of(X)
         weight, fill = validate.weights(numbers_of(w), len(rows)), None
+        when = validate.times(t, len(rows)) if self._state.plan.timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
             rows, names, fill = gaps.entering(self._state, events)
-        self._learn_rows(rows, names, labels_of(y), weight, fill)
+        self._learn_rows(rows, names, labels_of(y), weight, fill, when)
 
     def unlearn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one event back, as if it had never been learned.
@@ -236,9 +253,9 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         rows, names = matrix_of(X)
         self._unlearn_rows(rows, names, labels_of(y), validate.weights(numbers_of(w), len(rows)))
 
-    def update(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+    def update(self, x: dict[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Call :meth:`learn_one`; `river.utils.Rolling` uses this name."""
-        self.learn_one(x, y, w)
+        self.learn_one(x, y, w, t)
 
     def revert(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Call :meth:`unlearn_one`; `river.utils.Rolling` uses this name."""
@@ -461,14 +478,15 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     def __copy__(self) -> BalancedRidgeClassifier:
         return copy.deepcopy(self)
 
-    def _widen(self, x: dict[Any, Any], y: Any, w: float) -> None:
+    def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
         names = list(x)
         values = [validate.number(name, value) for name, value in x.items()]
         row, fill = np.array(values, dtype=np.float64).reshape(1, len(x)), None
         if self.absent == "missing":
             row, names, fill = gaps.entering(self._state, [x])
-        self._learn_rows(row, names, [y], np.array([float(w)]), fill)
+        when = None if t is None else np.array([t])
+        self._learn_rows(row, names, [y], np.array([float(w)]), fill, when)
 
     def _mapped(self, x: dict[Any, Any]) -> Vector:
         """Terms of one event, by a map that is fixed."""
@@ -483,6 +501,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         labels: list[Any],
         weight: Vector | None,
         fill: Fill | None = None,
+        t: Vector | None = None,
     ) -> None:
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
@@ -493,6 +512,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
             rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
+            t = None if t is None else t[kept]
         if not len(rows):
             return
         self._refresh()
@@ -508,7 +528,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if not state.begun:
             state = State.empty(state.plan, wide.shape[1], everything)
         state = state.filling(fill)
-        batch = self._batch(wide, labels, weight)
+        batch = self._batch(wide, labels, weight, t)
         wider = everything if more else None
         judging = self._options if self.calibrate else None
         self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
@@ -528,8 +548,10 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         batch = self._batch(self._placed(rows, names), labels, weight)
         self._become(without(state, batch, self._options, self.memory_limit))
 
-    def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
-        return Batch(rows, objects_of(labels), weight, grouped)
+    def _batch(
+        self, rows: Matrix, labels: list[Any], weight: Vector | None, t: Vector | None = None
+    ) -> Batch:
+        return Batch(rows, objects_of(labels), weight, grouped, t=t)
 
     def _become(self, state: State) -> None:
         """Let a State take the place of this one."""

@@ -12,8 +12,9 @@ except ImportError as error:
     ) from error
 
 from counterpoise.spark.fit import fit
+from counterpoise.spark.ledger import ledger
 from counterpoise.spark.pipeline import BalancedRidge, BalancedRidgeModel
 from counterpoise.spark.predict import predict, save
 from counterpoise.spark.streaming import ModelSink
 
-__all__ = ["BalancedRidge", "BalancedRidgeModel", "ModelSink", "fit", "predict", "save"]
+__all__ = ["BalancedRidge", "BalancedRidgeModel", "ModelSink", "fit", "ledger", "predict", "save"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
+from counterpoise.jobs.begin import require_clock
 from counterpoise.spark.frames import Plan, chunks, columns_of, planned
 from counterpoise.spark.search import encoded
 from counterpoise.spark.tasks import (
@@ -52,6 +54,7 @@ def fit(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
     feature_map: str | Map | FixedMap | None = None,
+    clock: str | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
     """Fit a model to a frame: that which one machine would have found.
@@ -88,6 +91,9 @@ def fit(
     feature_map : str, Map or FixedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
+    clock : str, optional
+        Column of the time of each row, by which rows fade if ``half_life`` is a time such as "7d".
+        It is no feature.
     **options
         Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. A frame has no order, so
         that with ``calibrate`` its rows are not judged.
@@ -109,8 +115,10 @@ def fit(
     columns = columns_of(
         label, features, weight, drop, numeric, categorical, time, hashed, missing, date
     )
+    columns = replace(columns, clock=clock)
     template = BalancedRidgeClassifier(**options, features=feature_map)
     template.check()
+    require_clock(template, columns)
     plan = planned(df, columns)
     encoding = encoded(plan, Encoding(plan.columns), categories)
     model, _ = learned(
@@ -193,14 +201,14 @@ def learned(
                 for chunk in chunks(batches, partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
-                        raise _unforeseen(encoding, after)
+                        raise unforeseen(encoding, after)
                     dropped += int((~one.kept).sum())
                     if one.X.shape[0]:
                         model = model or BalancedRidgeClassifier(**options)
                         verdicts = None
                         if judge is not None:
                             verdicts = verdict(judge, judge.of(one.X), one.y, one.weight)
-                        model.learn_judged(one.X, one.y, one.weight, verdicts)
+                        model.learn_judged(one.X, one.y, one.weight, verdicts, one.t)
                         _require_few(model, encoding)
         except ValueError as error:
             yield batch_of(PART, [(part, words_of(error), 0, b"")], large)
@@ -259,7 +267,8 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
     return result
 
 
-def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+    """What to say of a category that is not among those known."""
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
         return DataError("columns or labels have changed their type")

@@ -20,6 +20,7 @@ from counterpoise.errors import DataError
 from counterpoise.exact.filling import Fill
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
+from counterpoise.jobs.begin import require_clock
 from counterpoise.jobs.file import contents_of, of_contents, stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
@@ -51,7 +52,7 @@ class ModelSink:
         Columns to learn from; by default all but label and weight.
     query : str, default="stream"
         Name of the query: a file can take in several, each under a name of its own.
-    weight, drop, numeric, categorical, time, date, hashed
+    weight, drop, numeric, categorical, time, date, hashed, clock
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
     missing : "error", "drop", "indicate" or "mean", optional
         See there too. By default what the file was learned with, and "error" for a new one.
@@ -93,16 +94,19 @@ class ModelSink:
         hashed: Mapping[str, int] | None = None,
         missing: str | None = None,
         feature_map: str | Map | FixedMap | None = None,
+        clock: str | None = None,
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
         self.missing = missing
-        self.columns = columns_of(
+        columns = columns_of(
             label, features, weight, drop, numeric, categorical, time, hashed, missing or "error",
             date,
         )  # fmt: skip
+        self.columns = replace(columns, clock=clock)
         template = BalancedRidgeClassifier(**options, features=feature_map)
         template.check()
+        require_clock(template, self.columns)
         self.options = template.get_params(deep=False)
 
     @property
@@ -236,7 +240,7 @@ def _asked(columns: Columns) -> dict[str, Any]:
     """What was asked of the columns, vectors by their own names."""
     keep = dict.fromkeys(vector_of(name) or name for name in columns.keep)
     asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
-    for name in ("drop", "numeric", "categorical", "time", "date", "missing"):
+    for name in ("drop", "numeric", "categorical", "time", "date", "missing", "clock"):
         asked[name] = getattr(columns, name)
     return asked | {"hashed": dict(columns.hashed)}
 

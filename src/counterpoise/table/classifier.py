@@ -76,6 +76,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         Of the hashes.
     weight : str, optional
         Column that holds weights of rows.
+    clock : str, optional
+        Column of the time of each row, by which rows fade if ``half_life`` of the estimator is a
+        time such as "7d". It is no feature.
     classes : sequence of str
         The only labels that there may be, as text; none for any.
     positive : str, optional
@@ -135,6 +138,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         hashed: Mapping[str, int] | None = None,
         seed: int = 0,
         weight: str | None = None,
+        clock: str | None = None,
         classes: Sequence[str] = (),
         positive: str | None = None,
         new_class: bool = False,
@@ -155,6 +159,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.hashed = hashed
         self.seed = seed
         self.weight = weight
+        self.clock = clock
         self.classes = classes
         self.positive = positive
         self.new_class = new_class
@@ -608,7 +613,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _begun(self, y: Any) -> Course:
         """A learner that has learned nothing yet."""
         encoding = Encoding(wanted(self, self._label(y)))
-        prototype = prototype_of(self.estimator, self.weight)
+        prototype = prototype_of(self.estimator, encoding.columns)
         return Course(encoding, prototype, chunk_rows(self), self._guards())
 
     def _label(self, y: Any) -> str:

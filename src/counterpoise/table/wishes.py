@@ -12,6 +12,7 @@ from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.errors import DataError, Remedy
+from counterpoise.jobs.begin import require_clock
 from counterpoise.jobs.models import Model
 from counterpoise.risk import RiskClassifier
 
@@ -47,6 +48,7 @@ def wanted(model: Any, label: str) -> Columns:
         missing=model.missing,
         decimal=model.decimal,
         time_format=model.time_format,
+        clock=model.clock,
     )
 
 
@@ -58,8 +60,8 @@ def chunk_rows(model: Any) -> int:
     return int(rows)
 
 
-def prototype_of(estimator: Any, weight: str | None) -> Model:
-    """Return the model inside, with nothing learned; ``weight`` is a column of weights."""
+def prototype_of(estimator: Any, columns: Columns) -> Model:
+    """Return the model inside, with nothing learned, for these columns."""
     if isinstance(estimator, RiskClassifier):
         validate.factors(estimator, "costs")
         estimator = estimator.estimator or BalancedRidgeClassifier()
@@ -70,8 +72,9 @@ def prototype_of(estimator: Any, weight: str | None) -> Model:
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
             "ChoosingClassifier or a RiskClassifier"
         )
-    if isinstance(estimator, ChoosingClassifier) and weight is not None:
+    if isinstance(estimator, ChoosingClassifier) and columns.weight is not None:
         raise DataError("a model that chooses counts rows", Remedy("leave {} out", "weight"))
     found: Model = clone(estimator)
     found.check()
+    require_clock(found, columns)
     return found

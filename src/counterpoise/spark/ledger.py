@@ -1,0 +1,130 @@
+"""A ledger filled on Spark: each partition becomes cells, and cells of one place add up."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from threadpoolctl import threadpool_limits
+
+from counterpoise.ledger.book import Book
+from counterpoise.ledger.gathering import Gathered, Gatherer, Place
+from counterpoise.ledger.ledger import Ledger
+from counterpoise.spark.fit import unforeseen
+from counterpoise.spark.frames import Plan, chunks, planned
+from counterpoise.spark.search import encoded
+from counterpoise.spark.tasks import batch_of, large_types, number, partition, raise_first, words_of
+
+CELL = (
+    "part long, error string, dropped long, start long, segment string, label string, cell binary"
+)
+NOWHERE = "null"  # the place of what a partition says of itself
+
+
+def ledger(
+    df: DataFrame,
+    path: str | os.PathLike[str],
+    label: str | None = None,
+    time: str | None = None,
+    every: str | None = None,
+    by: str | Sequence[str] | None = None,
+    name: str | None = None,
+    **settings: Any,
+) -> Ledger:
+    """Fill a ledger with the rows of a frame: that which one machine would have filled.
+
+    Each partition becomes cells on its own, and cells of the same bucket, segment and class are
+    merged by one ``groupBy``, in the order of the partitions. The ledger is written at once, on the
+    machine of the driver. The same rows, however they are partitioned, are learned once. Columns of
+    text, and values that may be missing, take a pass of their own that finds the features.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The rows. Columns with dots or vectors of numbers will do.
+    path : str or path-like
+        The ledger; it need not exist.
+    label, time, every, by
+        As of :meth:`counterpoise.Ledger.open`; not needed for a ledger that exists.
+    name : str, optional
+        What to call the frame in the records; by default it is called after its content.
+    **settings
+        Other settings of :meth:`counterpoise.Ledger.open`.
+
+    Returns
+    -------
+    Ledger
+        It is open. Its features may stand in another order than on one machine; cells, and models
+        by the names of their features, are equal to rounding.
+    """
+    result = Ledger.open(path, label, time, every, by, **settings)
+    try:
+        with result.gathering() as book:
+            plan = planned(df, book.encoding.columns)
+            known = replace(book, encoding=encoded(plan, book.encoding))
+            cells, dropped = _gathered(plan, known)
+            result.absorb(cells, known.encoding, dropped, name)
+    except BaseException:
+        result.close()
+        raise
+    return result
+
+
+def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
+    """Cells of a frame, and how many of its rows were left out."""
+    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+    large, encoding = large_types(plan.df), book.encoding
+
+    def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, mine = number(), Gatherer(book)
+        try:
+            with threadpool_limits(1, user_api="blas"):
+                for chunk in chunks(batches, partition(), names, vectors, unread):
+                    mine.gather(chunk)
+                    if mine.encoding.features != encoding.features:
+                        raise unforeseen(encoding, mine.encoding)
+                mine.collect()
+        except ValueError as error:
+            yield batch_of(CELL, [(part, words_of(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
+            return
+        found = [(part, "", mine.dropped, 0, NOWHERE, NOWHERE, b"")] if mine.dropped else []
+        for at, cell in mine.cells.items():
+            place = at.start, json.dumps(at.segment), json.dumps(at.label)
+            found.append((part, "", 0, *place, pickle.dumps(cell, protocol=5)))
+        if found:
+            yield batch_of(CELL, found, large)
+
+    def merge(table: pa.Table) -> pa.Table:
+        return pa.Table.from_batches([batch_of(CELL, _merged(table.to_pylist()), large)])
+
+    cells = plan.df.mapInArrow(gather, CELL).groupBy("start", "segment", "label")
+    rows = cells.applyInArrow(merge, CELL).collect()
+    raise_first([row["error"] for row in sorted(rows, key=lambda row: row["part"]) if row["error"]])
+    found = {
+        Place(row["start"], tuple(json.loads(row["segment"])), json.loads(row["label"])): (
+            pickle.loads(bytes(row["cell"]))
+        )
+        for row in rows
+        if row["segment"] != NOWHERE
+    }
+    order = sorted(found, key=lambda place: (place.start, json.dumps(place[1:])))
+    return {place: found[place] for place in order}, sum(row["dropped"] for row in rows)
+
+
+def _merged(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """What partitions say of one place, in their order: one cell, or all that is said of none."""
+    rows = sorted(rows, key=lambda row: row["part"])
+    if rows[0]["segment"] == NOWHERE:
+        return [tuple(row.values()) for row in rows]
+    total: Gathered = pickle.loads(rows[0]["cell"])
+    with threadpool_limits(1, user_api="blas"):
+        for row in rows[1:]:
+            total.follow(pickle.loads(row["cell"]))
+    place = rows[0]["start"], rows[0]["segment"], rows[0]["label"]
+    return [(rows[0]["part"], "", 0, *place, pickle.dumps(total, protocol=5))]

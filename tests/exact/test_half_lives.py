@@ -1,0 +1,229 @@
+"""Half-lives by the clock and by class: weights by age, whatever the order, chunks and face."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.exact.fading import seconds
+
+DAY = 86_400.0
+ROUNDING = 1e-10  # relative: what any order, chunking or partitioning keeps
+OPTIONS = [
+    {},
+    {"class_weight": None},
+    {"scale": "minmax", "ridge": 0.1},
+    {"pooling": 5.0},
+    {"ridge": "gcv"},
+    {"features": "poly2"},
+]
+
+
+def payments(n=350, seed=0, classes=2):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.2).astype(int) + (classes > 2) * (rng.random(n) < 0.2)
+    X = rng.standard_normal((n, 4)) + 0.6 * y[:, None] + 3.0
+    return X, y, rng.uniform(0.5, 2.0, n), 1.7e9 + np.sort(rng.uniform(0.0, 40.0 * DAY, n))
+
+
+def pieces(n, seed=1):
+    order, at = np.random.default_rng(seed).permutation(n), 0
+    for size in (1, 1, 60, 7, n):
+        yield order[at : at + size]
+        at += size
+
+
+def assert_same(model, other, X):
+    for name in ("decision_function", "predict_proba", "stream_proba"):
+        mine, theirs = getattr(model, name)(X), getattr(other, name)(X)
+        assert np.abs(mine - theirs).max() <= ROUNDING * max(np.abs(theirs).max(), 1.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, classes):
+    X, y, w, t = payments(classes=classes)
+    if "features" in options:  # fixed by the same first rows, whatever comes after
+        first = BalancedRidgeClassifier(**options).fit(X, y)
+        options = {"features": first.features_}
+    wanted = BalancedRidgeClassifier(**options).fit(X, y, w * 2.0 ** ((t - t.max()) / (6 * DAY)))
+    chunks = BalancedRidgeClassifier(half_life="6d", **options)
+    for at in pieces(len(y)):
+        chunks.partial_fit(X[at], y[at], sample_weight=w[at], t=t[at])
+    single = BalancedRidgeClassifier(half_life="144h", **options)
+    for i in np.random.default_rng(2).permutation(len(y)):
+        single.learn_one(X[i], y[i], w[i], t=t[i])
+        if i % 50 == 0:  # looking changes nothing
+            single.predict_one(X[i])
+    early, late = (
+        BalancedRidgeClassifier(half_life="6d", **options).fit(X[at], y[at], w[at], t=t[at])
+        for at in (np.arange(100), np.arange(100, len(y)))
+    )
+    for model in (chunks, single, early.merge(late), late.merge(early)):
+        assert_same(model, wanted, X)
+    assert np.allclose(single.stream_proba_one(X[0]), wanted.stream_proba(X[:1])[0], rtol=ROUNDING)
+    assert np.allclose(chunks.class_count_, wanted.class_count_, rtol=ROUNDING)
+
+
+def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
+    X, y, w, t = payments(200)
+    whole = BalancedRidgeClassifier(half_life="6d", features="poly2").fit(X, y, w, t=t)
+    parts = BalancedRidgeClassifier(half_life="6d", features="poly2")
+    for at in (slice(0, 90), slice(90, 91), slice(91, 200)):
+        parts.partial_fit(X[at], y[at], sample_weight=w[at], t=t[at]).save(tmp_path / "m")
+        parts = BalancedRidgeClassifier.load(tmp_path / "m")
+    assert_same(parts, whole, X)
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+def test_progressive_scores_by_the_clock_are_those_of_a_refit(delay):
+    X, y, _, t = payments(60)
+    t = np.random.default_rng(3).permutation(t)  # late rows too
+    model = BalancedRidgeClassifier(half_life="6d")
+    scores = model.progressive_scores(X, y, delay=delay, t=t)
+    for i in range(delay + 2, len(y)):
+        past = slice(0, i - delay)
+        if len(set(y[past].tolist())) == 2:
+            refit = BalancedRidgeClassifier(half_life="6d").fit(X[past], y[past], t=t[past])
+            assert abs(scores[i] - refit.decision_function(X[[i]])[0]) <= 1e-9
+    assert_same(model, BalancedRidgeClassifier(half_life="6d").fit(X, y, t=t), X)
+
+
+def test_a_file_keeps_the_clock_and_goes_on(tmp_path):
+    X, y, w, t = payments()
+    model = BalancedRidgeClassifier(half_life="6d").fit(X[:200], y[:200], w[:200], t=t[:200])
+    model.save(tmp_path / "m")
+    loaded = BalancedRidgeClassifier.load(tmp_path / "m")
+    assert loaded.half_life == "6d"
+    assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
+    for one in (model, loaded):
+        one.partial_fit(X[200:], y[200:], sample_weight=w[200:], t=t[200:])
+    assert np.array_equal(loaded.coef_, model.coef_)
+
+
+def test_times_may_be_dates_of_any_kind():
+    X, y, _, t = payments(40)
+    t = np.round(t)
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    wanted = BalancedRidgeClassifier(half_life="6d").fit(X, y, t=t)
+    for given in (
+        t.astype("datetime64[s]"),
+        [str(one) for one in t.astype("datetime64[s]")],
+        [datetime.datetime.fromtimestamp(one, zone) for one in t.tolist()],
+        [datetime.datetime.fromtimestamp(one, datetime.UTC).replace(tzinfo=None) for one in t],
+    ):
+        assert_same(BalancedRidgeClassifier(half_life="6d").fit(X, y, t=given), wanted, X)
+
+
+def test_a_class_whose_rows_are_ages_old_has_faded_away():
+    X, y, _, _ = payments(60)
+    model = BalancedRidgeClassifier(half_life="1s").fit(X, y, t=np.zeros(len(y)))
+    model.partial_fit(X[y == 0], y[y == 0], t=np.full((y == 0).sum(), 500.0))
+    assert model.class_count_[1] > 0
+    for face in ("batch", "single"):
+        gone = BalancedRidgeClassifier(half_life="1s").fit(X, y, t=np.zeros(len(y)))
+        if face == "batch":
+            gone.partial_fit(X[y == 0], y[y == 0], t=np.full((y == 0).sum(), 700.0))
+        else:
+            for x in X[y == 0]:
+                gone.learn_one(x, 0, t=700.0)
+        fresh = BalancedRidgeClassifier(half_life="1s").fit(X[y == 0], y[y == 0], t=700.0)
+        assert gone.classes_.tolist() == [0]
+        assert set(gone.predict(X).tolist()) == {0}
+        gone.partial_fit(X[y == 1], y[y == 1], t=700.0)
+        fresh.partial_fit(X[y == 1], y[y == 1], t=700.0)
+        assert_same(gone, fresh, X)
+
+
+@pytest.mark.parametrize("half_life", [{0: 40.0, 1: 9.0}, {1: 9.0}], ids=str)
+@pytest.mark.parametrize("d", [4, 60])
+def test_by_class_each_fades_by_rows_of_its_own(half_life, d, tmp_path):
+    rng = np.random.default_rng(5)
+    y = (rng.random(400) < 0.25).astype(int)
+    X = rng.standard_normal((400, d)) + 0.5 * y[:, None]
+    model = BalancedRidgeClassifier(half_life=half_life, scale=None).fit(X, y)
+    weight = np.ones(400)
+    for k, life in half_life.items():
+        later = np.cumsum((y == k)[::-1])[::-1] - 1
+        weight[y == k] = 2.0 ** (-later[y == k] / life)
+    wanted = BalancedRidgeClassifier(scale=None).fit(X, y, weight)
+    assert np.allclose(model.coef_, wanted.coef_, rtol=ROUNDING, atol=1e-13)
+    assert np.allclose(model.moments_.counts, wanted.moments_.counts, rtol=ROUNDING)
+    params = {"half_life": half_life, "class_weight": None}
+    whole = BalancedRidgeClassifier(**params).fit(X, y)
+    chunks, single = BalancedRidgeClassifier(**params), BalancedRidgeClassifier(**params)
+    for at in (slice(0, 3), slice(3, 150), slice(150, 400)):
+        chunks.partial_fit(X[at], y[at])
+    for x, label in zip(X, y, strict=True):
+        single.learn_one(x, label)
+    first, rest = (
+        BalancedRidgeClassifier(**params).fit(X[at], y[at])
+        for at in (slice(0, 200), slice(200, 400))
+    )
+    stepwise = BalancedRidgeClassifier(**params)
+    scores = stepwise.progressive_scores(X, y)
+    whole.save(tmp_path / "m")
+    loaded = BalancedRidgeClassifier.load(tmp_path / "m")
+    assert loaded.half_life == half_life
+    for other in (chunks, single, first.merge(rest), stepwise, loaded):
+        assert_same(other, whole, X)
+    for i in (150, 399):
+        refit = BalancedRidgeClassifier(**params).fit(X[:i], y[:i])
+        assert abs(scores[i] - refit.decision_function(X[[i]])[0]) <= 1e-8
+
+
+def test_the_same_half_life_for_each_class_is_one_for_all():
+    X, y, w, _ = payments()
+    both = BalancedRidgeClassifier(half_life={0: 30.0, 1: 30.0}).fit(X, y, w)
+    one = BalancedRidgeClassifier(half_life=30.0).fit(X, y, w)
+    assert np.array_equal(both.coef_, one.coef_)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("7d", 7 * DAY), ("90min", 5400.0), ("2 weeks", 14 * DAY), ("1.5h", 5400.0), ("30s", 30.0)],
+)
+def test_times_to_fade_in_are_read(text, expected):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    "half_life", ["7", "soon", "-1d", "0d", "1e999d", "3m", {0: 0.0}, {0: "7d"}]
+)
+def test_half_lives_without_meaning_are_refused(half_life):
+    X, y, _, t = payments(20)
+    with pytest.raises(ValueError, match="half_life"):
+        BalancedRidgeClassifier(half_life=half_life).fit(X, y, t=t)
+
+
+@pytest.mark.parametrize(
+    ("t", "message"),
+    [
+        (None, "each row must have one; give it by t="),
+        (np.zeros(3), "one time for each row"),
+        (np.r_[np.zeros(19), np.nan], "t is missing at row 19"),
+        (np.full(20, 1.7e12), "divide milliseconds by 1000"),
+        (["2024-01-01"] * 19 + ["soon"], "no date or time"),
+        (np.zeros(20, dtype=bool), "t holds bool values"),
+    ],
+)
+def test_times_that_are_none_leave_the_model_as_it_was(t, message):
+    X, y, _, good = payments(20)
+    model = BalancedRidgeClassifier(half_life="7d").fit(X, y, t=good)
+    before = model.coef_
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y, t=t)
+    assert np.array_equal(model.coef_, before)
+
+
+def test_what_cannot_fade_by_the_clock_says_so():
+    X, y, _, t = payments(20)
+    with pytest.raises(ValueError, match="must be a number of rows"):
+        ChoosingClassifier(half_life="7d").fit(X, y)
+    with pytest.raises(ValueError, match="forget is not possible with half_life"):
+        BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).forget(X, y)
+    with pytest.raises(ValueError, match="different options: half_life"):
+        BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).merge(
+            BalancedRidgeClassifier(half_life="8d").fit(X, y, t=t)
+        )
