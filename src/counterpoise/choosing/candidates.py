@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.choosing.average import Average
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
+from counterpoise.choosing.singles import Singles
+from counterpoise.choosing.verdict import Verdict, by_leaving_out
+from counterpoise.exact.classes import Classes, problems, winners
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
+
+LEAST, MOST = 8, 16_384  # rows between two averages of a stream, at least and at most
+
+
+class Asked(NamedTuple):
+    """Where the scores of rows go, the classes that they are for, and when labels arrive."""
+
+    into: Matrix
+    classes: Labels
+    delay: int
+
+
+class Current(NamedTuple):
+    """The average as it was after some rows, its classes, and the rows at which it is due again."""
+
+    average: Average
+    labels: Labels
+    due: int
 
 
 @dataclass(eq=False)
@@ -28,15 +53,17 @@ class Candidates:
     states : dict of str to State
         What they have learned, by the name of the map: candidates with the same map share it.
     judges : list of Judge or None
-        Their weights at the last refresh.
+        Their weights at the last refresh, where no rows are kept.
     tally : Tally
-        What was judged so far.
+        What was judged so far, where no rows are kept.
     options : Options
         How all of them are looked at; the ridge is chosen.
+    kept : Kept, optional
+        The last rows of each class, by which they are judged.
     rows : int
         Rows so far.
     due : int
-        Rows at which the next refresh is due.
+        Rows at which the next refresh is due, where no rows are kept.
     dropped : dict of str to int
         Candidates that are gone, and after how many rows.
     """
@@ -46,9 +73,13 @@ class Candidates:
     judges: list[Judge | None]
     tally: Tally
     options: Options
+    kept: Kept | None = None
     rows: int = 0
     due: int = FIRST
     dropped: dict[str, int] = field(default_factory=dict)
+    _current: Current | None = field(default=None, repr=False)
+    _verdict: tuple[int, Verdict | None] | None = field(default=None, repr=False)
+    _singles: Singles | None = field(default=None, repr=False)
 
     @property
     def costs(self) -> Costs:
@@ -66,28 +97,32 @@ class Candidates:
         return self.states.get(LINEAR, self.first)
 
     @property
+    def calm(self) -> bool:
+        """Whether all have begun, and every map is fixed."""
+        return all(state.begun and not state.waiting for state in self.states.values())
+
+    @property
     def _quadratic(self) -> list[int]:
         return [i for i, one in enumerate(self.names) if map_name(one) != one]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_current": None, "_verdict": None, "_singles": None}
+
     def copy(self) -> Candidates:
         """An independent copy."""
-        return replace(
-            self,
+        return self._with(
             names=list(self.names),
             states={name: state.copy() for name, state in self.states.items()},
             judges=list(self.judges),
             dropped=dict(self.dropped),
+            _current=self._current,
         )
 
-    def best(self) -> tuple[int, int]:
-        """Candidate and ridge that predict; before anything was judged the linear one, if any.
+    def _with(self, **changes: Any) -> Candidates:
+        fresh = {"_current": None, "_verdict": None, "_singles": None}
+        return replace(self, **{**fresh, **changes})
 
-        The ridge of quadratic boundaries is 0: the first of the one that they have.
-        """
-        if not len(self.tally.labels):
-            first = self.names.index(LINEAR) if LINEAR in self.names else 0
-            return first, 0 if first in self._quadratic else self.tally.hits.shape[2] // 2
-        return best(self.tally, self.rows, self.costs, self._quadratic)
+    # Looking
 
     def looked(self, name: str, ridge: float) -> Options:
         """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
@@ -95,11 +130,126 @@ class Candidates:
         own: float | str = ridge if nu is None else "shrinking"
         return replace(self.options, ridge=own, pooling=nu)
 
+    def best(self, ridges: Vector) -> tuple[int, int]:
+        """Candidate and ridge that are best; before anything was judged the linear one, if any.
+
+        The ridge of quadratic boundaries is 0: the first of the one that they have.
+        """
+        verdict = self.verdict(ridges)
+        if verdict is not None:
+            return verdict.best
+        first = self.names.index(LINEAR) if LINEAR in self.names else 0
+        return first, 0 if first in self._quadratic else len(ridges) // 2
+
     def chosen(self, ridges: Vector) -> tuple[State, Options]:
         """What the best candidate has learned, and how it looks at it."""
-        i, j = self.best()
+        i, j = self.best(ridges)
         name = self.names[i]
         return self.states[map_name(name)], self.looked(name, float(ridges[j]))
+
+    def verdict(self, ridges: Vector) -> Verdict | None:
+        """How good they are by all rows so far; None before anything was judged."""
+        known = self._verdict
+        if known is None or known[0] != self.rows:
+            known = self._verdict = self.rows, self._look(ridges)
+        return known[1]
+
+    def _look(self, ridges: Vector) -> Verdict | None:
+        states = [self.states[map_name(name)] for name in self.names]
+        options = [self.looked(name, 1.0) for name in self.names]
+        if self.kept is not None:
+            if not self.rows:
+                return None
+            return by_leaving_out(self.names, states, options, ridges, self.kept, self.rows)
+        if not len(self.tally.labels):
+            return None
+        judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
+        return self._tallied(judges)
+
+    def _tallied(self, judges: list[Judge | None]) -> Verdict:
+        """The verdict of the tally on these judges."""
+        G, _ = self.tally.g_means(self.rows, self.costs)
+        top = best(self.tally, self.rows, self.costs, self._quadratic)
+        known = [one for one in judges if one is not None]
+        mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
+        return Verdict(self.names, known, mine, top, self.rows)
+
+    def scores(self, ridges: Vector, link: bool = False) -> Scores:
+        """Scores of the average, with the link of the best candidate to probabilities."""
+        state, options = self.chosen(ridges)
+        found = state.solve(None, options, link)
+        verdict = self.verdict(ridges)
+        if verdict is None:
+            return found
+        average = self._averaged(verdict, found.classes, found.solution.ridge)
+        return replace(found, solution=average, fixed=None)
+
+    def _averaged(self, verdict: Verdict, classes: Classes, ridge: float) -> Average:
+        return verdict.average([map_name(name) for name in verdict.names], classes, ridge)
+
+    def current(self, ridges: Vector) -> Current | None:
+        """The average of a few rows ago: at most a quarter of all rows, and MOST of them."""
+        known = self._current
+        if known is not None and self.rows < known.due:
+            return known
+        if self.rows < FIRST:
+            return None
+        verdict = self.verdict(ridges)
+        if verdict is None:
+            return None
+        moments = self.first.moments
+        classes = Classes.of(moments, moments.labels[:0])
+        average = self._averaged(verdict, classes, 0.0)
+        self._current = Current(average, classes.labels, self._next())
+        return self._current
+
+    def _next(self) -> int:
+        """Rows at which the next average is due."""
+        half_life = self.options.half_life
+        most = MOST if half_life is None else max(int(half_life) // 4, LEAST)
+        return self.rows + min(max(self.rows // 4, LEAST), most)
+
+    # Single rows
+
+    def knows(self, y: Any) -> bool:
+        """Whether a row of this class was learned before."""
+        return any(y == label for label in self.first.moments.labels.tolist())
+
+    def stale(self, rows: int) -> bool:
+        """Whether the average of a few rows ago is due again, after so many rows."""
+        return self._current is None or rows >= self._current.due
+
+    def answer_one(self, row: NDArray[Any], ridges: Vector) -> Any:
+        """Label of a row by the average of a few rows ago; None if there is none."""
+        current = None if self.kept is None else self.current(ridges)
+        if current is None or not self.calm:
+            return None
+        terms = self._opened().terms(row)
+        if terms is None:
+            return None
+        return current.labels[int(winners(current.average.of_one(terms[1])))]
+
+    def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
+        """Learn one row of a class known; returns whether single rows can be learned now."""
+        if self.kept is None or not self.calm:
+            return False
+        singles = self._opened()
+        terms = singles.terms(row)
+        if terms is None:
+            return False
+        if w > 0.0:
+            slot = singles.slots[y]
+            before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
+            kept = self.kept.with_one(terms[0], label, w, before)
+            singles.learn(terms[1], slot, w, self, {"rows": self.rows + 1, "kept": kept})
+        return True
+
+    def _opened(self) -> Singles:
+        if self._singles is None or not self._singles.fits(self.states):
+            self._singles = Singles(self.states, self.options)
+        return self._singles
+
+    # Learning
 
     def learn(
         self,
@@ -108,63 +258,119 @@ class Candidates:
         limit: float,
         ridges: Vector,
         drop: bool,
-        into: tuple[Matrix, Labels] | None = None,
+        asked: Asked | None = None,
     ) -> Candidates:
-        """With more rows, each judged before it is learned: this object, changed, or another.
-
-        Atomic with respect to signals. ``into`` are an array for the scores of the best of each
-        moment, and the classes that they are for.
-        """
-        n, waiting = len(batch.y), [state.waiting for state in self.states.values()]
-        ready = self.judges[0] is not None and not any(waiting)
-        if ready and self.rows + n < self.due and n <= SLICE:
-            terms = {name: state.terms(batch.X) for name, state in self.states.items()}
-            tally = self._judged(batch, 0, into, terms)
-            more = {"tally": tally, "rows": self.rows + n}
-            states = list(self.states.values())
-            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
-            return self
+        """With more rows: this object, changed, or another. Atomic with respect to signals."""
+        n = len(batch.y)
+        if asked is None and n <= SLICE and self.calm:
+            if self.kept is not None or (self.judges[0] is not None and self.rows + n < self.due):
+                terms = {name: state.terms(batch.X) for name, state in self.states.items()}
+                self._learn_part(batch, declared, limit, terms)
+                return self
         grown, at = self.copy(), 0
+        if asked is not None:
+            grown._answer(batch.X[: asked.delay], 0, asked, ridges)
         while at < n:
-            stop = min(n, at + grown.due - grown.rows)
-            part = (
-                batch if stop - at == n else replace(batch, X=batch.X[at:stop], y=batch.y[at:stop])
-            )
-            grown.tally = grown._judged(part, at, into)
-            grown.states = {
-                name: state.learn(part, limit, declared) for name, state in grown.states.items()
-            }
-            grown.rows += stop - at
-            if grown.rows == grown.due:
+            stop = min(n, at + SLICE)
+            if grown.kept is None:
+                stop = min(stop, at + grown.due - grown.rows)
+            elif asked is not None:
+                stop = min(stop, at + grown._due(ridges) - grown.rows)
+            part = batch if stop - at == n else _part(batch, at, stop)
+            terms = None
+            if grown.calm:
+                terms = {name: state.terms(part.X) for name, state in grown.states.items()}
+            if asked is not None and asked.delay:
+                coming = batch.X[at + asked.delay : stop + asked.delay]
+                grown._answer(coming, at + asked.delay, asked, ridges)
+            elif asked is not None:
+                grown._answer(part.X, at, asked, ridges, terms)
+            grown._learn_part(part, declared, limit, terms)
+            if grown.kept is None and grown.rows == grown.due:
                 grown._refresh(ridges, drop)
             at = stop
         return grown
 
-    def _judged(
-        self,
-        batch: Batch,
-        at: int,
-        into: tuple[Matrix, Labels] | None,
-        terms: dict[str, Rows] | None = None,
-    ) -> Tally:
-        """The tally with more rows; scores go into their places from ``at`` on.
+    def _due(self, ridges: Vector) -> int:
+        """Rows at which the average is due, which is brought up to date if it is now."""
+        known = self.current(ridges)
+        return max(FIRST, self.rows + 1) if known is None else known.due
 
-        ``terms`` of the rows, by the maps as they are now, may be known already.
-        """
+    def _learn_part(
+        self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
+    ) -> None:
+        """Learn rows, given their terms if all maps are fixed."""
+        more: dict[str, Any] = {"rows": self.rows + len(batch.y)}
+        if self.kept is None:
+            more["tally"] = self._judged(batch, terms)
+        else:
+            moments = self.first.moments
+            before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
+            more["kept"] = self.kept.followed(batch.X, batch.y, batch.weight, before)
+        if terms is not None:
+            states = list(self.states.values())
+            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
+            return
+        self.states = {
+            name: state.learn(batch, limit, declared) for name, state in self.states.items()
+        }
+        for name, value in more.items():
+            setattr(self, name, value)
+
+    def _answer(
+        self,
+        X: Rows,
+        at: int,
+        asked: Asked,
+        ridges: Vector,
+        terms: dict[str, Rows] | None = None,
+    ) -> None:
+        """Scores of rows, by the average of now, into their places from ``at`` on."""
+        if not X.shape[0]:
+            return
+        if self.kept is not None:
+            current = self.current(ridges)
+        elif self.judges[0] is None:
+            current = None
+        else:  # by the weights of the last refresh, which may have had other maps
+            labels = self.judges[0].labels
+            classes = Classes(labels, np.arange(len(labels)))
+            if len(self.tally.labels):
+                verdict = self._tallied(self.judges)
+                current = Current(self._averaged(verdict, classes, 0.0), labels, 0)
+            else:  # nothing is judged yet
+                current = self._begun(classes, ridges)
+            same = all(
+                one is None or one.fixed is self.states[map_name(name)].fixed
+                for name, one in zip(self.names, self.judges, strict=True)
+            )
+            terms = terms if same else None
+        if current is not None:
+            f = current.average.of(X) if terms is None else current.average.of_terms(terms)
+            asked.into[at : at + X.shape[0]] = among(f, current.labels, asked.classes)
+
+    def _begun(self, classes: Classes, ridges: Vector) -> Current:
+        """What answers before anything was judged: the linear candidate, if any."""
+        i, j = self.best(ridges)
+        known = [one for one in self.judges if one is not None]
+        G = [np.full(len(one.rms), -np.inf) for one in known]
+        G[i][j] = 1.0
+        verdict = Verdict(self.names, known, G, (i, j), self.rows)
+        return Current(self._averaged(verdict, classes, 0.0), classes.labels, 0)
+
+    def _judged(self, batch: Batch, terms: dict[str, Rows] | None) -> Tally:
+        """The tally with more rows, whose terms by the maps as they are now may be known."""
         if self.judges[0] is None:  # all know the same classes: none can be judged
             return self.tally
-        n, (_, candidates, r) = len(batch.y), self.tally.hits.shape
-        found = np.empty((n, candidates, r), bool)
-        chosen = (0, 0) if into is None else self.best()
+        _, candidates, r = self.tally.hits.shape
+        found: Flags = np.empty((len(batch.y), candidates, r), bool)
         for k, (name, judge) in enumerate(zip(self.names, self.judges, strict=True)):
             assert judge is not None
             name = map_name(name)
             known = terms is not None and judge.fixed is self.states[name].fixed
             f = judge.weighed(terms[name]) if terms and known else judge.scores(batch.X)
             found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
-            if into is not None and k == chosen[0]:
-                into[0][at : at + n] = judge.among(f[:, chosen[1]], into[1])
-        return self.tally.counted(batch.y, found, self.rows)
+        return self.tally.counted(batch.y, found, self.rows, batch.weight)
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
@@ -175,11 +381,29 @@ class Candidates:
             self.tally = self.tally.without(gone)
             needed = {map_name(name) for name in self.names}
             self.states = {name: one for name, one in self.states.items() if name in needed}
+        self._renew(ridges)
+        self.due = next_refresh(self.rows)
+
+    def _renew(self, ridges: Vector) -> None:
         self.judges = [
             Judge.of(self.states[map_name(name)], self.looked(name, 1.0), ridges)
             for name in self.names
         ]
-        self.due = next_refresh(self.rows)
+
+    def merged(self, other: Candidates, limit: float, ridges: Vector) -> Candidates:
+        """What was learned here, followed by what was learned there, by the same maps."""
+        states = {
+            name: state.merged(other.states[name], limit) for name, state in self.states.items()
+        }
+        rows = self.rows + other.rows
+        if self.kept is not None and other.kept is not None:
+            moments = self.first.moments
+            before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
+            return self._with(states=states, rows=rows, kept=self.kept.merged(other.kept, before))
+        result = self._with(states=states, rows=rows, tally=self.tally.merged(other.tally))
+        result._renew(ridges)
+        result.due = next_refresh(rows)
+        return result
 
     def filling(self, fill: Fill | None) -> Candidates:
         """The same, with features that may be missing; this object if nothing is new."""
@@ -190,10 +414,32 @@ class Candidates:
             None if one is None else one.filling(states[map_name(name)])
             for name, one in zip(self.names, self.judges, strict=True)
         ]
-        return replace(self, states=states, judges=judges)
+        return self._with(states=states, judges=judges)
+
+    def announced(self, declared: Labels) -> Candidates:
+        """The same, with other labels announced."""
+        states = {name: one.announced(declared) for name, one in self.states.items()}
+        return self._with(states=states)
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
         judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        return replace(self, states=states, judges=judges)
+        kept = None if self.kept is None else self.kept.widened(len(names))
+        return self._with(states=states, judges=judges, kept=kept)
+
+
+def among(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
+    """Scores of some classes as those of more, which score −∞ if they are not known."""
+    if problems(len(classes)) == 1:
+        return f
+    known = np.hstack([-f, f]) if f.shape[1] == 1 else f
+    result = np.full((len(f), len(classes)), -np.inf)
+    result[:, np.searchsorted(classes, labels)] = known
+    return result
+
+
+def _part(batch: Batch, at: int, stop: int) -> Batch:
+    """Some rows of a batch."""
+    weight = None if batch.weight is None else batch.weight[at:stop]
+    return replace(batch, X=batch.X[at:stop], y=batch.y[at:stop], weight=weight)

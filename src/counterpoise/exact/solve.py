@@ -296,17 +296,17 @@ class Path:
             For each problem, if there are several.
         w : ndarray of shape (..., r, d)
         """
-        t, w = self._at(b)
+        t, w = self.turned(b)
         return t, w @ self.V.T
 
-    def _at(self, b: Vector) -> tuple[Vector, Matrix]:
+    def turned(self, b: Vector) -> tuple[Vector, Matrix]:
         """The same in the coordinates of the eigenvectors."""
         inverse = 1.0 / (self.lam + b[:, None])
         w, t = inverse * self.z[..., None, :], np.asarray(self.system.t)[..., None]
-        step = self.system.rank_one(b, self._q(inverse)) * (t - w @ self.h)
+        step = self.system.rank_one(b, self.norm(inverse)) * (t - w @ self.h)
         return t - step * self.system.share, w + step[..., None] * inverse * self.h
 
-    def _q(self, inverse: Matrix) -> Vector:
+    def norm(self, inverse: Matrix) -> Vector:
         """q·R⁻¹q."""
         q: Vector = self.system.share + inverse @ self.h**2
         return q
@@ -331,7 +331,7 @@ class Path:
             else is left.
         """
         system, moments = self.system, self.system.moments
-        t, w = self._at(b)
+        t, w = self.turned(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score, blur = np.zeros(len(b)), np.zeros(len(b))
@@ -346,7 +346,7 @@ class Path:
             loss = loss.reshape(-1, len(b)).sum(axis=0)
             freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
-            freedom -= spent * system.rank_one(b, self._q(inverse))
+            freedom -= spent * system.rank_one(b, self.norm(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
             score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
             blur += t.size // len(b) * system.a[k] * BLUR / left**2
