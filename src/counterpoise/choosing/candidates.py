@@ -23,7 +23,7 @@ from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
 
-LEAST, MOST = 8, 16_384  # rows between two averages of a stream, at least and at most
+LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
 
 
 class Asked(NamedTuple):
@@ -66,6 +66,8 @@ class Candidates:
         Rows at which the next refresh is due, where no rows are kept.
     dropped : dict of str to int
         Candidates that are gone, and after how many rows.
+    weighted : bool
+        Whether a row had another weight than 1.
     """
 
     names: list[str]
@@ -77,6 +79,7 @@ class Candidates:
     rows: int = 0
     due: int = FIRST
     dropped: dict[str, int] = field(default_factory=dict)
+    weighted: bool = False
     _current: Current | None = field(default=None, repr=False)
     _verdict: tuple[int, Verdict | None] | None = field(default=None, repr=False)
     _singles: Singles | None = field(default=None, repr=False)
@@ -99,7 +102,7 @@ class Candidates:
     @property
     def calm(self) -> bool:
         """Whether all have begun, and every map is fixed."""
-        return all(state.begun and not state.waiting for state in self.states.values())
+        return self.first.begun and not any([one.waiting for one in self.states.values()])
 
     @property
     def _quadratic(self) -> list[int]:
@@ -158,7 +161,7 @@ class Candidates:
         states = [self.states[map_name(name)] for name in self.names]
         options = [self.looked(name, 1.0) for name in self.names]
         if self.kept is not None:
-            if not self.rows:
+            if self.rows < FIRST:
                 return None
             return by_leaving_out(self.names, states, options, ridges, self.kept, self.rows)
         if not len(self.tally.labels):
@@ -188,12 +191,10 @@ class Candidates:
         return verdict.average([map_name(name) for name in verdict.names], classes, ridge)
 
     def current(self, ridges: Vector) -> Current | None:
-        """The average of a few rows ago: at most a quarter of all rows, and MOST of them."""
+        """The average of a few rows ago: at most a third of all rows then, and MOST of them."""
         known = self._current
         if known is not None and self.rows < known.due:
             return known
-        if self.rows < FIRST:
-            return None
         verdict = self.verdict(ridges)
         if verdict is None:
             return None
@@ -206,8 +207,8 @@ class Candidates:
     def _next(self) -> int:
         """Rows at which the next average is due."""
         half_life = self.options.half_life
-        most = MOST if half_life is None else max(int(half_life) // 4, LEAST)
-        return self.rows + min(max(self.rows // 4, LEAST), most)
+        most = MOST if half_life is None else max(int(half_life) // 3, LEAST)
+        return self.rows + min(max(self.rows // 3, LEAST), most)
 
     # Single rows
 
@@ -221,9 +222,16 @@ class Candidates:
 
     def answer_one(self, row: NDArray[Any], ridges: Vector) -> Any:
         """Label of a row by the average of a few rows ago; None if there is none."""
-        current = None if self.kept is None else self.current(ridges)
-        if current is None or not self.calm:
+        if self.kept is None or not self.rows:
             return None
+        current = self.current(ridges)
+        if current is None:  # nobody was judged yet
+            options = self.looked(LINEAR, 1.0)
+            scores = self.plainest.solve(None, options)
+            return scores.classes.best(scores.of(np.array(row, dtype=np.float64)[None]))[0]
+        if not self.calm:  # the maps of the average are not those of now
+            f = current.average.of(np.array(row, dtype=np.float64)[None])[0]
+            return current.labels[int(winners(f))]
         terms = self._opened().terms(row)
         if terms is None:
             return None
@@ -241,7 +249,8 @@ class Candidates:
             slot = singles.slots[y]
             before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
             kept = self.kept.with_one(terms[0], label, w, before)
-            singles.learn(terms[1], slot, w, self, {"rows": self.rows + 1, "kept": kept})
+            more = {"rows": self.rows + 1, "kept": kept, "weighted": self.weighted or w != 1.0}
+            singles.learn(terms[1], slot, w, self, more)
         return True
 
     def _opened(self) -> Singles:
@@ -301,6 +310,8 @@ class Candidates:
     ) -> None:
         """Learn rows, given their terms if all maps are fixed."""
         more: dict[str, Any] = {"rows": self.rows + len(batch.y)}
+        if batch.weight is not None and (batch.weight != 1.0).any():
+            more["weighted"] = True
         if self.kept is None:
             more["tally"] = self._judged(batch, terms)
         else:
@@ -395,12 +406,14 @@ class Candidates:
         states = {
             name: state.merged(other.states[name], limit) for name, state in self.states.items()
         }
-        rows = self.rows + other.rows
+        rows, weighted = self.rows + other.rows, self.weighted or other.weighted
         if self.kept is not None and other.kept is not None:
             moments = self.first.moments
             before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
-            return self._with(states=states, rows=rows, kept=self.kept.merged(other.kept, before))
-        result = self._with(states=states, rows=rows, tally=self.tally.merged(other.tally))
+            kept = self.kept.merged(other.kept, before)
+            return self._with(states=states, rows=rows, kept=kept, weighted=weighted)
+        tally = self.tally.merged(other.tally)
+        result = self._with(states=states, rows=rows, tally=tally, weighted=weighted)
         result._renew(ridges)
         result.due = next_refresh(rows)
         return result

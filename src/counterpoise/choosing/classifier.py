@@ -59,7 +59,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         the latter with landmarks of three widths; where no rows are kept linear, the same pooling,
         reduced polynomial, and the latter with random Fourier features.
     ridges : sequence of float
-        Ridges to choose from, the largest first; by default 15 from 100 to 1e-8. They cost one
+        Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have the shrinking ridge.
     kept_rows : int, default=64
         Rows of each class that are kept, to judge candidates by. With 0 none is: each row is scored
@@ -208,7 +208,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n,) or (n, c)
-            Scores by an average that is at most a quarter of the rows, and at most 16,384 rows,
+            Scores by an average that is at most a third of the rows, and at most 16,384 rows,
             old (a sixth, and 4,096, where no rows are kept); 0 before there was one, for the first
             16 rows. Of several classes those that were not seen by then score −∞.
         """
@@ -221,7 +221,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """Learn one row, with little overhead.
 
         Until the maps are fixed rows are put by, and learned together when somebody looks, or when
-        they are a quarter of all.
+        they are a third of those before.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 return
             if not candidates.calm and w > 0.0 and candidates.kept is not None:
                 waiting = (*self._waiting, (np.array(row, dtype=np.float64), y, w))
-                if len(waiting) < max(8, candidates.rows // 4):
+                if len(waiting) < max(16, candidates.rows // 3):
                     self._waiting = waiting
                     return
         with validate.all_or_nothing(self) as draft:

@@ -56,6 +56,7 @@ def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any
         "judged": plain_labels(tally.labels),
         "classes": None if judge is None else plain_labels(judge.labels),
         "kept": kept,
+        "weighted": candidates.weighted,
     }
 
 
@@ -101,6 +102,7 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     """The candidates of a file; the names among the parameters include those dropped."""
     facts, names, ridges = contents.facts, params.names, len(params.ridges)
     wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes", "kept"}
+    wanted |= {"weighted"}
     require(set(facts) == wanted, "unexpected facts")
     left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
     require([n for n in names if n in left] == left, "candidates out of order")
@@ -121,9 +123,14 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     require(len({state.inputs for state in states}) == 1, "candidates of other features")
     for state in states:
         require(
-            np.array_equal(state.class_count, states[0].class_count),
+            np.allclose(state.class_count, states[0].class_count, rtol=1e-9, atol=0.0),
             "candidates that have seen different rows",
         )
+    require(type(facts["weighted"]) is bool, "malformed facts")
+    require(
+        facts["weighted"] or int(states[0].class_count.sum()) == rows,
+        "a candidate that has seen a different number of rows",
+    )
     seen = set(states[0].classes.labels.tolist())
     labels = labels_of(facts["judged"])
     require(set(labels.tolist()) <= seen, "a tally of other classes")
@@ -152,7 +159,10 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     require(same, "a candidate with other options")
     tally = Tally(labels, total, hits)
     kept = _kept(contents, params.kept_rows, states[0]) if keeps else None
-    return Candidates(left, by_name, judges, tally, params.options, kept, rows, due, dropped)
+    return Candidates(
+        left, by_name, judges, tally, params.options, kept, rows, due, dropped,
+        facts["weighted"],
+    )  # fmt: skip
 
 
 def _kept(contents: Contents, most: int, state: State) -> Kept:
