@@ -1,7 +1,7 @@
 """A model that chooses by itself: it looks at nothing ahead, and its choice is an exact model.
 
-Most of these tests are about candidates that are judged before each row is learned, where no rows are
-kept; what is judged by kept rows is in test_average.py.
+Most of these tests are about candidates that are judged before each row is learned, where no rows
+are kept; what is judged by kept rows is in test_average.py.
 """
 
 import copy
@@ -340,7 +340,7 @@ def test_memory_does_not_grow_with_the_stream():
 
 def test_the_usual_candidates_are_what_the_documents_say():
     plain = ["linear", "pooling=1000", "pooling=10"]
-    landmarks = "rm2+landmarks:300,width=0.3/0.7/1.4"
+    landmarks = "rm2+landmarks:450,width=0.2/0.6/1.2"
     assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", landmarks]
     assert list(WITHOUT_ROWS) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
     assert RIDGES[0] == 100.0
@@ -464,7 +464,11 @@ def test_one_row_takes_few_calls():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: ChoosingClassifier(candidates=(LINEAR, "pooling=10", "rm2")), lambda: BalancedRidgeClassifier(ridge="gcv")]
+    "make",
+    [
+        lambda: ChoosingClassifier(candidates=(LINEAR, "pooling=10", "rm2")),
+        lambda: BalancedRidgeClassifier(ridge="gcv"),
+    ],
 )
 def test_two_threads_may_look_at_one_model(make):
     X, y = crossed(700)

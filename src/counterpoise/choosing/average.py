@@ -156,6 +156,4 @@ def averaged(
 
 
 def _scaled(one: Quadratic, factor: float, seen: Flags) -> Quadratic:
-    return replace(
-        one, root=one.root * np.sqrt(factor), offset=one.offset * factor, seen=seen
-    )
+    return replace(one, root=one.root * np.sqrt(factor), offset=one.offset * factor, seen=seen)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.choosing.answers import Asked, Current, among, next_average
 from counterpoise.choosing.average import Average
-from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh, tallied
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.choosing.singles import Singles
 from counterpoise.choosing.verdict import Verdict, by_leaving_out
-from counterpoise.exact.classes import Classes, problems, winners
+from counterpoise.exact.classes import Classes, winners
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -23,23 +25,7 @@ from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
 
-LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
-
-
-class Asked(NamedTuple):
-    """Where the scores of rows go, the classes that they are for, and when labels arrive."""
-
-    into: Matrix
-    classes: Labels
-    delay: int
-
-
-class Current(NamedTuple):
-    """The average as it was after some rows, its classes, and the rows at which it is due again."""
-
-    average: Average
-    labels: Labels
-    due: int
+_WAITING = attrgetter("waiting")
 
 
 @dataclass(eq=False)
@@ -102,7 +88,7 @@ class Candidates:
     @property
     def calm(self) -> bool:
         """Whether all have begun, and every map is fixed."""
-        return self.first.begun and not any([one.waiting for one in self.states.values()])
+        return self.first.begun and not max(map(_WAITING, self.states.values()))
 
     @property
     def _quadratic(self) -> list[int]:
@@ -184,7 +170,7 @@ class Candidates:
         verdict = self.verdict(ridges)
         if verdict is None:
             return found
-        average = self._averaged(verdict, found.classes, found.solution.ridge)
+        average: Any = self._averaged(verdict, found.classes, found.solution.ridge)
         return replace(found, solution=average, fixed=None)
 
     def _averaged(self, verdict: Verdict, classes: Classes, ridge: float) -> Average:
@@ -201,14 +187,9 @@ class Candidates:
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
         average = self._averaged(verdict, classes, 0.0)
-        self._current = Current(average, classes.labels, self._next())
+        due = next_average(self.rows, self.options.half_life)
+        self._current = Current(average, classes.labels, due)
         return self._current
-
-    def _next(self) -> int:
-        """Rows at which the next average is due."""
-        half_life = self.options.half_life
-        most = MOST if half_life is None else max(int(half_life) // 3, LEAST)
-        return self.rows + min(max(self.rows // 3, LEAST), most)
 
     # Single rows
 
@@ -271,11 +252,11 @@ class Candidates:
     ) -> Candidates:
         """With more rows: this object, changed, or another. Atomic with respect to signals."""
         n = len(batch.y)
-        if asked is None and n <= SLICE and self.calm:
-            if self.kept is not None or (self.judges[0] is not None and self.rows + n < self.due):
-                terms = {name: state.terms(batch.X) for name, state in self.states.items()}
-                self._learn_part(batch, declared, limit, terms)
-                return self
+        ready = self.kept is not None or (self.judges[0] is not None and self.rows + n < self.due)
+        if ready and asked is None and n <= SLICE and self.calm:
+            known = {name: state.terms(batch.X) for name, state in self.states.items()}
+            self._learn_part(batch, declared, limit, known)
+            return self
         grown, at = self.copy(), 0
         if asked is not None:
             grown._answer(batch.X[: asked.delay], 0, asked, ridges)
@@ -286,7 +267,7 @@ class Candidates:
             elif asked is not None:
                 stop = min(stop, at + grown._due(ridges) - grown.rows)
             part = batch if stop - at == n else _part(batch, at, stop)
-            terms = None
+            terms: dict[str, Rows] | None = None
             if grown.calm:
                 terms = {name: state.terms(part.X) for name, state in grown.states.items()}
             if asked is not None and asked.delay:
@@ -373,15 +354,10 @@ class Candidates:
         """The tally with more rows, whose terms by the maps as they are now may be known."""
         if self.judges[0] is None:  # all know the same classes: none can be judged
             return self.tally
-        _, candidates, r = self.tally.hits.shape
-        found: Flags = np.empty((len(batch.y), candidates, r), bool)
-        for k, (name, judge) in enumerate(zip(self.names, self.judges, strict=True)):
-            assert judge is not None
-            name = map_name(name)
-            known = terms is not None and judge.fixed is self.states[name].fixed
-            f = judge.weighed(terms[name]) if terms and known else judge.scores(batch.X)
-            found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
-        return self.tally.counted(batch.y, found, self.rows, batch.weight)
+        maps = list(map(map_name, self.names))
+        fixed = list(map(attrgetter("fixed"), map(self.states.__getitem__, maps)))
+        known = None if terms is None else list(map(terms.__getitem__, maps))
+        return tallied(self.tally, self.judges, fixed, batch, known, self.rows)
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
@@ -440,16 +416,6 @@ class Candidates:
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         kept = None if self.kept is None else self.kept.widened(len(names))
         return self._with(states=states, judges=judges, kept=kept)
-
-
-def among(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
-    """Scores of some classes as those of more, which score −∞ if they are not known."""
-    if problems(len(classes)) == 1:
-        return f
-    known = np.hstack([-f, f]) if f.shape[1] == 1 else f
-    result = np.full((len(f), len(classes)), -np.inf)
-    result[:, np.searchsorted(classes, labels)] = known
-    return result
 
 
 def _part(batch: Batch, at: int, stop: int) -> Batch:

@@ -1,4 +1,4 @@
-"""ChoosingClassifier: maps, ridges and boundaries side by side, and the best of them answers."""
+"""ChoosingClassifier: maps, ridges and boundaries side by side, and their average answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing import file, merging
-from counterpoise.choosing.candidates import Asked, Candidates
+from counterpoise.choosing.answers import Asked
+from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import Tally
-from counterpoise.choosing.names import map_name
 from counterpoise.choosing.kept import Kept
+from counterpoise.choosing.names import map_name
 from counterpoise.choosing.params import RIDGES, Params, read
 from counterpoise.choosing.reasons import explained
 from counterpoise.classifier import BalancedRidgeClassifier
@@ -36,7 +37,6 @@ from counterpoise.modelfile.saved import Saved
 from counterpoise.reasons import Reasons
 
 
-
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes that averages maps, shapes and ridges by itself.
 
@@ -46,7 +46,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     stream.
 
     What each candidate has learned depends on no order, once the maps are fixed by the first rows
-    (600 by default): these are moments, which :meth:`merge` adds up. The weights of the average
+    (900 by default): these are moments, which :meth:`merge` adds up. The weights of the average
     depend on those moments and on the rows that are kept, the last of each class. The best
     candidate alone is :attr:`best_`, an ordinary model, which forgets too.
 
@@ -87,7 +87,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     shares_ : dict of str to float
         Weight of each of them in the average; they add up to 1.
     maps_ : tuple
-        The candidates, with their maps as they are fixed: ``ChoosingClassifier(candidates=a.maps_)``
+        The candidates, with their maps as they are fixed: a model with ``candidates=a.maps_``
         learns what can be merged with ``a``.
     dropped_ : dict of str to int
         Candidates that were dropped, and after how many rows.
@@ -724,8 +724,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _require_same_learning(self, params: Params) -> None:
         if self._learned_with != params.learning:
             raise ValueError(
-                "candidates, ridges, kept_rows, costs and half_life cannot change once rows were learned; fit "
-                "again, or use a clone"
+                "candidates, ridges, kept_rows, costs and half_life cannot change once rows were "
+                "learned; fit again, or use a clone"
             )
 
     def _require_fitted(self) -> None:
@@ -745,7 +745,7 @@ def _several(given: Any) -> bool:
 
 def _refusal(what: str) -> ValueError:
     return ValueError(
-        f"a model that chooses cannot be {what}: the weights of its average depend on rows in their "
-        "order. Take best_, an ordinary model, and let others begin with its map: "
+        f"a model that chooses cannot be {what}: the weights of its average depend on rows in "
+        "their order. Take best_, an ordinary model, and let others begin with its map: "
         "BalancedRidgeClassifier(features=chosen.best_.features_)"
     )

@@ -74,7 +74,7 @@ class Chosen(Learned):
 
 
 def chosen_of(contents: Contents) -> Chosen:
-    """What predictions need of a file of a ChoosingClassifier: its best candidate, and the average."""
+    """What predictions need of a file of a ChoosingClassifier: best candidate, and average."""
     given, candidates = unpack(contents)
     ridges = np.array(given["ridges"])
     return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)

@@ -26,7 +26,7 @@ from counterpoise.exact.classes import Classes, winners
 from counterpoise.exact.labels import joined
 from counterpoise.exact.options import Options
 from counterpoise.exact.solution import Quadratic
-from counterpoise.exact.state import State
+from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
@@ -137,9 +137,7 @@ class Tally:
     total: Vector
     hits: NDArray[np.float64]
 
-    def counted(
-        self, y: Labels, found: Flags, first: int, weight: Vector | None = None
-    ) -> Tally:
+    def counted(self, y: Labels, found: Flags, first: int, weight: Vector | None = None) -> Tally:
         """With more rows.
 
         Parameters
@@ -210,6 +208,45 @@ class Tally:
         G = np.exp((share * np.log(recall)).sum(axis=0))
         error = G * np.sqrt((share**2 * (1.0 - recall) / (recall * n)).sum(axis=0))
         return G, error
+
+
+def tallied(
+    tally: Tally,
+    judges: Sequence[Judge | None],
+    fixed: Sequence[FixedMap | None],
+    batch: Batch,
+    terms: Sequence[Rows] | None,
+    rows: int,
+) -> Tally:
+    """The tally with more rows, scored by the judges of all candidates.
+
+    Parameters
+    ----------
+    tally : Tally
+        What was judged so far.
+    judges : sequence of Judge
+        Who judge.
+    fixed : sequence of FixedMap or None
+        Maps of the candidates as they are now, which need not be those of the judges.
+    batch : Batch
+        The rows.
+    terms : sequence of ndarray, optional
+        Their terms by these maps, if they are known.
+    rows : int
+        Rows before them.
+
+    Returns
+    -------
+    Tally
+    """
+    _, candidates, r = tally.hits.shape
+    found: Flags = np.empty((len(batch.y), candidates, r), bool)
+    for k, (judge, now) in enumerate(zip(judges, fixed, strict=True)):
+        assert judge is not None
+        same = terms is not None and judge.fixed is now
+        f = judge.weighed(terms[k]) if terms and same else judge.scores(batch.X)
+        found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
+    return tally.counted(batch.y, found, rows, batch.weight)
 
 
 def best(

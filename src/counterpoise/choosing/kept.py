@@ -28,9 +28,7 @@ class Kept:
     most: int
     rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
 
-    def followed(
-        self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]
-    ) -> Kept:
+    def followed(self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]) -> Kept:
         """With more rows, given the weight of each class before them."""
         result = dict(self.rows)
         for label in dict.fromkeys(y.tolist()):
@@ -85,4 +83,5 @@ def now(weight: Vector, passed: Vector, half_life: float | None) -> Vector:
         return weight
     rate = -np.log(2.0) / half_life
     entered: Vector = np.expm1(rate * weight) / np.expm1(rate)
-    return entered * np.exp(rate * passed)
+    faded: Vector = entered * np.exp(rate * passed)
+    return faded

@@ -9,10 +9,11 @@ would have had
 
     f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
 
-The last term gives the rest of its class the weight that the class loses with the row. Discriminants:
-without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of vvᵀ,
-so that the formula of Sherman and Morrison has distances and determinants. The rest of the class
-then counts n/(n − 1) times as much, which is left out: it is less than the noise of a row.
+The last term gives the rest of its class the weight that the class loses with the row.
+Discriminants: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses
+its share of vvᵀ, so that the formula of Sherman and Morrison has distances and determinants. The
+rest of the class then counts n/(n − 1) times as much, which is left out: it is less than the noise
+of a row.
 """
 
 from __future__ import annotations

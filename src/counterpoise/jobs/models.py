@@ -17,16 +17,16 @@ def taught(
 ) -> None:
     """Let a model learn rows X (n, d), and what was said of them before.
 
-    One that chooses counts rows, and knows neither weights nor verdicts.
+    One that chooses knows no verdicts.
     """
     if isinstance(model, BalancedRidgeClassifier):
         model.learn_judged(X, y, weight, verdicts)
     else:
-        model.partial_fit(X, y)
+        model.partial_fit(X, y, sample_weight=weight)
 
 
 def answering(stored: Stored) -> BalancedRidgeClassifier:
-    """Return the model that predicts: the stored one, or the candidate that it has chosen."""
+    """Return the stored model, or the best candidate of one that chooses: an ordinary model."""
     model = stored.model
     return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
 

@@ -589,7 +589,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _begun(self, y: Any) -> Course:
         """A learner that has learned nothing yet."""
         encoding = Encoding(wanted(self, self._label(y)))
-        prototype = prototype_of(self.estimator, self.weight)
+        prototype = prototype_of(self.estimator)
         return Course(encoding, prototype, chunk_rows(self), self._guards())
 
     def _label(self, y: Any) -> str:

@@ -11,7 +11,6 @@ from counterpoise import validate
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
-from counterpoise.errors import DataError, Remedy
 from counterpoise.jobs.models import Model
 from counterpoise.risk import RiskClassifier
 
@@ -58,8 +57,8 @@ def chunk_rows(model: Any) -> int:
     return int(rows)
 
 
-def prototype_of(estimator: Any, weight: str | None) -> Model:
-    """Return the model inside, with nothing learned; ``weight`` is a column of weights."""
+def prototype_of(estimator: Any) -> Model:
+    """Return the model inside, with nothing learned."""
     if isinstance(estimator, RiskClassifier):
         validate.factors(estimator, "costs")
         estimator = estimator.estimator or BalancedRidgeClassifier()
@@ -70,8 +69,6 @@ def prototype_of(estimator: Any, weight: str | None) -> Model:
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
             "ChoosingClassifier or a RiskClassifier"
         )
-    if isinstance(estimator, ChoosingClassifier) and weight is not None:
-        raise DataError("a model that chooses counts rows", Remedy("leave {} out", "weight"))
     found: Model = clone(estimator)
     found.check()
     return found
