@@ -340,8 +340,8 @@ def test_memory_does_not_grow_with_the_stream():
 
 def test_the_usual_candidates_are_what_the_documents_say():
     plain = ["linear", "pooling=1000", "pooling=10"]
-    landmarks = "rm2+landmarks:450,width=0.2/0.6/1.2"
-    assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", landmarks]
+    landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:450,width=0.2/0.6/1.2"]
+    assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", *landmarks]
     assert list(WITHOUT_ROWS) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-6

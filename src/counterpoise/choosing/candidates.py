@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -306,6 +307,14 @@ class Candidates:
         self.states = {
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
+        if self.calm and len(self.first.moments.labels) == 1:  # the last rows of the warm-up
+            warnings.warn(
+                f"all of the first {more['rows']:,} rows are of class "
+                f"{self.first.moments.labels.tolist()[0]!r}, and the maps of the candidates are "
+                "fixed by them: shuffle the rows if they are sorted",
+                UserWarning,
+                stacklevel=5,
+            )
         for name, value in more.items():
             setattr(self, name, value)
 

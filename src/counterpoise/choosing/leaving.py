@@ -12,8 +12,8 @@ would have had
 The last term gives the rest of its class the weight that the class loses with the row.
 Discriminants: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses
 its share of vvᵀ, so that the formula of Sherman and Morrison has distances and determinants. The
-rest of the class then counts n/(n − 1) times as much, which is left out: it is less than the noise
-of a row.
+rest of the class then counts n/(n − 1) times as much: W becomes wider, as if the class had its
+shape.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Left(NamedTuple):
         The models, for r ridges, or one.
     rms : ndarray of shape (r,)
         Root of the mean square of their scores, of several classes about their mean, where all
-        classes weigh the same.
+        classes weigh the same; of quadratic scores the median size.
     leverage : ndarray of shape (r,)
         Mean leverage of the rows of the class in which it is largest: near 1 a model knows its rows
         by heart, and leaving them out tells nothing. 0 where no rows are given.
@@ -154,10 +154,12 @@ def _linear(pool: Pool, b: Vector, rows: Sample) -> Left:
         grown = (beta / (1.0 - h[:, j]))[:, None]
         across = (vi * P).sum(axis=1)[:, None] - vi @ D.T  # v·Σ⁻¹(x − μ_j)
         height = pool.prior - 0.5 * (w * D).sum(axis=1)
-        scores[:, j] = height + P @ w.T - 0.5 * grown * across**2
+        shared = (P * P) @ inverse
+        distance = shared[:, None] - 2.0 * P @ w.T + (w * D).sum(axis=1) + grown * across**2
         # Its own mean moves away: (n/(n − ω))² times the distance, which W makes longer too.
-        distance = (n / left) ** 2 * (vi * v).sum(axis=1) / (1.0 - h[:, j])
-        scores[:, j][own] = pool.prior[code] + 0.5 * ((P * P) @ inverse - distance)
+        distance[own] = (n / left) ** 2 * (vi * v).sum(axis=1) / (1.0 - h[:, j])
+        distance /= (1.0 + beta)[:, None]
+        scores[:, j] = pool.prior + 0.5 * (shared[:, None] - distance)
         coef.append(w @ V.T / pool.s)
         offset.append(height - coef[-1] @ pool.centre)
         at, off = D @ w.T + height, w - w.mean(axis=0)
@@ -187,12 +189,14 @@ def _quadratic(pool: Pool, found: Quadratic, nu: float, rows: Sample) -> Left:
         used = np.minimum(beta * (moved**2).sum(axis=1), MOST)
         near = (x**2).sum(axis=1) + beta / (1.0 - used) * (x * moved).sum(axis=1) ** 2
         near[own] *= (n[k] / left[own]) ** 2
-        q[:, k] = offset - 0.5 * (near + np.log1p(-used))
+        wider = (n[k] + nu + shared * rows.weight) / (n[k] + nu - own * rows.weight)
+        fall = near / wider + len(mean) * np.log(wider) + np.log1p(-used)
+        q[:, k] = offset - 0.5 * fall
         h[own, 0] = used[own]
     f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
     about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
-    squares = [(about[code == k] ** 2).mean() for k in np.unique(code)]
-    size = np.sqrt(np.array([np.mean(squares)]))
+    # Tails of quadratic scores are long: the median says what is usual.
+    size = np.array([np.mean([np.median(np.abs(about[code == k])) for k in np.unique(code)])])
     return Left(f[:, None], found, size, np.zeros(1))
 
 

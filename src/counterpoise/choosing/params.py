@@ -18,7 +18,8 @@ NAMES = ("candidates", "ridges", "kept_rows", "drop", "costs", "half_life", "mem
 MANY = 100  # candidates at most
 MOST_KEPT = 100_000  # rows of a class
 PLAIN = (LINEAR, "pooling=1000", "pooling=10")
-CANDIDATES = (*PLAIN, "ranks", "hinges", "rm2", "rm2+landmarks:450,width=0.2/0.6/1.2")
+LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:450,width=0.2/0.6/1.2")
+CANDIDATES = (*PLAIN, "ranks", "hinges", "rm2", *LANDMARKS)
 WITHOUT_ROWS = (*PLAIN, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
 
