@@ -304,10 +304,11 @@ class Candidates:
             states = list(self.states.values())
             State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
             return
+        waited = any(state.waiting for state in self.states.values())
         self.states = {
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
-        if self.calm and len(self.first.moments.labels) == 1:  # the last rows of the warm-up
+        if waited and self.calm and len(self.first.moments.labels) == 1:  # the last rows of the warm-up
             warnings.warn(
                 f"all of the first {more['rows']:,} rows are of class "
                 f"{self.first.moments.labels.tolist()[0]!r}, and the maps of the candidates are "
