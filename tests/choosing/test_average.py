@@ -40,7 +40,7 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     how = {**how, "scale": None}  # else a refit has another scaling
     options = Options(ridge=b, **how)
     state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y).state_
-    sample = Sample(X[rows], y[rows], np.ones(len(rows)))
+    sample = Sample(X[rows], y[rows], np.ones(len(rows)), np.ones(len(rows)))
     found = left_out(state.moments, state.classes, options, np.array([b]), sample).scores[:, 0]
     whole, refitted = [], []
     for i in rows:
@@ -50,7 +50,9 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
         whole.append(state.solve(None, options).of(X[[i]])[0])
     whole, refitted = np.array(whole), np.array(refitted)
     if classes > 2:  # what all classes share decides nothing
-        whole, refitted, found = (f - f.mean(axis=1, keepdims=True) for f in (whole, refitted, found))
+        whole, refitted, found = (
+            f - f.mean(axis=1, keepdims=True) for f in (whole, refitted, found)
+        )
     # What is left out is of the order of 1/n of what leaving out does.
     assert np.abs(found - refitted).mean() < 0.3 * np.abs(whole - refitted).mean()
 
@@ -167,6 +169,7 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
         assert_close(state.moments.C, two.candidates_.states[name].moments.C, 1e-9)
     assert one.class_count_.tolist() == two.class_count_.tolist()
     assert content(ChoosingClassifier.from_contents(from_bytes(content(one)))) == content(one)
+    assert_close(one.decision_function(X), two.decision_function(X), 1e-7)
     single = chooser(candidates=fixed).partial_fit(X[:20], y[:20], sample_weight=w[:20])
     for x, label, weight in zip(X[20:], y[20:], w[20:], strict=True):
         single.learn_one(x, label, float(weight))

@@ -117,7 +117,7 @@ def test_a_path_is_every_ridge_solved_alone(classes):
     one = BalancedRidgeClassifier(features="rm2").fit(X, y)
     moments = one.state_.moments
     ridges = np.array([b for b in RIDGES if b >= 1e-4])
-    nobody = Sample(np.empty((0, len(moments.anchor))), np.empty(0, int), np.empty(0))
+    nobody = Sample(np.empty((0, len(moments.anchor))), np.empty(0, int), np.empty(0), np.empty(0))
     found = left_out(moments, one.state_.classes, Options.of(one), ridges, nobody).weights
     for j, ridge in enumerate(ridges):
         alone = scores_of(moments, one.state_.classes, Options(ridge=ridge)).solution

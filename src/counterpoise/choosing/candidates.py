@@ -148,9 +148,10 @@ class Candidates:
         states = [self.states[map_name(name)] for name in self.names]
         options = [self.looked(name, 1.0) for name in self.names]
         if self.kept is not None:
-            if self.rows < FIRST:
+            weight = float(self.first.moments.N.sum())
+            if weight < FIRST:
                 return None
-            return by_leaving_out(self.names, states, options, ridges, self.kept, self.rows)
+            return by_leaving_out(self.names, states, options, ridges, self.kept, weight)
         if not len(self.tally.labels):
             return None
         judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
@@ -308,7 +309,9 @@ class Candidates:
         self.states = {
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
-        if waited and self.calm and len(self.first.moments.labels) == 1:  # the last rows of the warm-up
+        if (
+            waited and self.calm and len(self.first.moments.labels) == 1
+        ):  # the last rows of the warm-up
             warnings.warn(
                 f"all of the first {more['rows']:,} rows are of class "
                 f"{self.first.moments.labels.tolist()[0]!r}, and the maps of the candidates are "

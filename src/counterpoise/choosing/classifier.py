@@ -159,6 +159,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             draft.__dict__.pop("_candidates", None)
             draft._waiting = ()
             draft._learn(X, y, None, sample_weight)
+            if "_candidates" not in draft.__dict__:
+                raise ValueError("all sample weights are zero; there is nothing to learn")
         return self
 
     def partial_fit(
@@ -635,7 +637,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             some = np.flatnonzero(weight)
             rows, target, weight = rows[some], target[some], weight[some]
         if not len(target):
-            if classes is not None or not empty:
+            if classes is not None:
                 self._candidates, self._learned_with = before.announced(known), params.learning
             return np.zeros((0, 1))
         everything = state.moments.labels

@@ -68,7 +68,7 @@ class Judge:
         if len(classes.labels) < 2:
             return None
         d = len(moments.anchor)
-        nobody = Sample(np.empty((0, d)), np.empty(0, dtype=np.intp), np.empty(0))
+        nobody = Sample(np.empty((0, d)), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
         found = left_out(moments, classes, options, ridges, nobody)
         weights = found.weights if filled is None else as_rows_are(found.weights, filled)
         return cls(classes.labels, state.fixed, weights, found.rms)

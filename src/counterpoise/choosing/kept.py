@@ -20,7 +20,8 @@ class Kept:
     Attributes
     ----------
     most : int
-        Rows of each class, at most.
+        Rows of each class, and their weight, at most: a row of weight 2 is as two, of which the
+        older may have gone.
     rows : dict of label to tuple of Row
         The rows, by the label of their class, the oldest first.
     """
@@ -40,21 +41,34 @@ class Kept:
             part = np.array(part) if isinstance(part, np.ndarray) else part.toarray()
             at = len(mine) - len(last)
             more = zip(part, w[at:].tolist(), clock[at:].tolist(), strict=True)
-            result[label] = (*result.get(label, ()), *more)[-self.most :]
+            result[label] = self._last((*result.get(label, ()), *more))
         return replace(self, rows=result)
 
     def with_one(self, x: Vector, label: Any, weight: float, before: float) -> Kept:
         """With one row more, which nobody will change."""
-        mine = (*self.rows.get(label, ())[1 - self.most :], (x, weight, before + weight))
-        return replace(self, rows={**self.rows, label: mine[-self.most :]})
+        mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
+        return replace(self, rows={**self.rows, label: mine})
 
     def merged(self, other: Kept, before: dict[Any, float]) -> Kept:
         """These rows followed by those of another stream, given the weight of each class here."""
         result = dict(self.rows)
         for label, rows in other.rows.items():
             later = [(x, w, clock + before.get(label, 0.0)) for x, w, clock in rows]
-            result[label] = (*result.get(label, ()), *later)[-self.most :]
+            result[label] = self._last((*result.get(label, ()), *later))
         return replace(self, rows=result)
+
+    def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """The last of these rows, so many of them and so much weight."""
+        rows = rows[-self.most :]
+        over = sum(w for _, w, _ in rows) - self.most
+        if over <= 0.0:
+            return rows
+        first = 0
+        while over >= rows[first][1] and first < len(rows) - 1:
+            over -= rows[first][1]
+            first += 1
+        x, w, clock = rows[first]
+        return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
     def widened(self, inputs: int) -> Kept:
         """The same for rows of more features, which were 0."""

@@ -40,11 +40,15 @@ DRAWN = 16  # rows of each class by which quadratic scores are measured where no
 
 
 class Sample(NamedTuple):
-    """Rows that were learned: after the map (n, d), places of their classes, and weights now."""
+    """Rows that were learned: after the map (n, d), and the places of their classes.
+
+    ``weight`` is what is left out of each, in the weights of now, and ``whole`` all that it weighs.
+    """
 
     Z: Matrix
     code: NDArray[np.intp]
     weight: Vector
+    whole: Vector
 
 
 class Left(NamedTuple):
@@ -196,7 +200,7 @@ def _quadratic(pool: Pool, found: Quadratic, nu: float, rows: Sample) -> Left:
     f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
     about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
     # Tails of quadratic scores are long: the median says what is usual.
-    size = np.array([np.mean([np.median(np.abs(about[code == k])) for k in np.unique(code)])])
+    size = np.array([np.mean([_median(about, rows.whole * (code == k)) for k in np.unique(code)])])
     return Left(f[:, None], found, size, np.zeros(1))
 
 
@@ -206,7 +210,17 @@ def _drawn(found: Quadratic) -> Sample:
     z = normal(0, "drawn", DRAWN * d).reshape(DRAWN, d)
     both = zip(found.mean, found.root, strict=True)
     Z = [mean + np.linalg.solve(root.T, z.T).T for mean, root in both]
-    return Sample(np.concatenate(Z), np.repeat(np.arange(c), DRAWN), np.zeros(c * DRAWN))
+    return Sample(
+        np.concatenate(Z), np.repeat(np.arange(c), DRAWN), np.zeros(c * DRAWN), np.ones(c * DRAWN)
+    )
+
+
+def _median(f: Matrix, weight: Vector) -> float:
+    """Median size of scores (n, problems) of weighted rows."""
+    size, w = np.abs(f).ravel(), np.repeat(weight, f.shape[1])
+    order = np.argsort(size)
+    total = np.cumsum(w[order])
+    return float(size[order][np.searchsorted(total, 0.5 * total[-1])])
 
 
 def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:

@@ -79,10 +79,12 @@ def by_leaving_out(
             return None
         X, code, weight, clock = kept.arrays(classes.labels)
         passed = moments.N[classes.slots][code] - clock
-        weight = now(weight, np.maximum(passed, 0.0), state.plan.half_life)
+        passed, half_life = np.maximum(passed, 0.0), state.plan.half_life
+        one, weight = (now(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight))
         Z = state.terms(X) if filled is None else state.inputs_filled(X)
-        found = left_out(moments, classes, how, ridges, Sample(Z, code, weight))
-        G.append(_g_means(found, code, weight, moments.n[classes.slots], classes, how.costs))
+        found = left_out(moments, classes, how, ridges, Sample(Z, code, one, weight))
+        alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
+        G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.costs))
         weights = found.weights if filled is None else as_rows_are(found.weights, filled)
         judges.append(Judge(classes.labels, state.fixed, weights, found.rms))
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
@@ -90,9 +92,12 @@ def by_leaving_out(
 
 
 def _g_means(
-    left: Left, code: NDArray[np.intp], weight: Vector, n: Vector, classes: Classes, costs: Costs
+    left: Left, code: NDArray[np.intp], weight: Vector, classes: Classes, costs: Costs
 ) -> Vector:
-    """G-mean by ridge. A row counts as found by Φ of its margin over NEAR times the rms."""
+    """G-mean by ridge. A row counts as found by Φ of its margin over NEAR times the rms.
+
+    One that is all of its class cannot be left out, and weighs nothing here.
+    """
     f, own = left.scores, np.arange(len(code))
     if f.shape[2] == 1:
         margin = np.where(code[:, None] == 1, f[..., 0], -f[..., 0])
@@ -105,10 +110,9 @@ def _g_means(
     share = share / share.sum()
     log_G = np.zeros(len(left.rms))
     for k in np.unique(code).tolist():
-        # A row that is all of its class cannot be left out.
-        rows = np.flatnonzero((code == k) & (weight < (1.0 - 1e-9) * n[k]))
+        rows = np.flatnonzero((code == k) & (weight > 0.0))
         if len(rows):
-            w, one = weight[rows], float(weight[rows].mean())
+            w, one = weight[rows], min(float(weight[rows].mean()), 1.0)
             log_G += share[k] * np.log((w @ found[rows] + 0.5 * one) / (w.sum() + one))
     G: Vector = np.exp(log_G)
     known = left.leverage < HEART

@@ -31,6 +31,7 @@ from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.solution import Linear
 
 BLUR = 1e-12  # of a loss: its rounding is a thousandth of that
+FREE = 0.5  # of the rows of a class: degrees of freedom that must be left to trust a criterion
 ROWS = 3.0  # that the shrinking ridge is worth (benchmarks/ridge.py)
 
 
@@ -315,7 +316,9 @@ class Path:
         """Generalised cross-validation, class by class.
 
         GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
-        degrees of freedom that class k takes up; infinite where t_k ≥ n_k.
+        degrees of freedom that class k takes up; infinite where t_k ≥ n_k/2. With more terms than
+        rows loss and freedom left vanish together, and their ratio says nothing of other rows: rows
+        are then known by heart.
 
         Parameters
         ----------
@@ -348,7 +351,7 @@ class Path:
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
             freedom -= spent * system.rank_one(b, self.norm(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
-            score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
+            score += np.where(left > np.maximum(least, FREE), system.a[k] * loss / left**2, np.inf)
             blur += t.size // len(b) * system.a[k] * BLUR / left**2
         return score, blur
 
