@@ -51,7 +51,7 @@ bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) ledger.py
 
 prove: $(VENV)/installed-test
-	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py
+	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) missing.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py && $(PY) repeated.py
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))

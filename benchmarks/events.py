@@ -51,7 +51,11 @@ class Timed:
             for name, ((model, rows), look, learn) in calls.items():
                 asked = getattr(model, look) if look else None
                 start = time.process_time()
-                if look and learn:
+                if look == "unlearn_one":
+                    for x, label in zip(rows[at], labels, strict=True):
+                        model.learn_one(x, label)
+                        model.unlearn_one(x, label)
+                elif look and learn:
                     for x, label in zip(rows[at], labels, strict=True):
                         asked(x)
                         model.learn_one(x, label)
@@ -73,15 +77,29 @@ def pipeline():
     return preprocessing.StandardScaler() | linear_model.LogisticRegression()
 
 
+def calibrated():
+    return RiverFace(calibrate=True)
+
+
 def one_row(d):
     """Microseconds of every call for one row."""
     timed, calls = Timed(d, 1000), {}
     for face, made in (("river face", timed.dicts_of), ("arrays", timed.rows)):
         make = RiverFace if face == "river face" else BalancedRidgeClassifier
         calls[f"{face}: learn_one"] = made(make), None, True
-        for look in LOOKS:
+        for look in (*LOOKS, *(["explain_one"] if make is RiverFace else [])):
             calls[f"{face}: {look}, nothing new"] = made(make), look, False
             calls[f"{face}: {look}, then learn_one"] = made(make), look, True
+    calls["river face: learn_one, then unlearn_one"] = (
+        timed.dicts_of(RiverFace),
+        "unlearn_one",
+        True,
+    )
+    calls["river face, calibrate=True: stream_proba_one, nothing new"] = (
+        timed.dicts_of(calibrated),
+        "stream_proba_one",
+        False,
+    )
     for name, make in (
         ("StandardScaler, LogisticRegression", pipeline),
         ("LogisticRegression", linear_model.LogisticRegression),
@@ -92,11 +110,14 @@ def one_row(d):
             "predict_one",
             True,
         )
-    pipe = timed.dicts_of(pipeline)
-    calls["river StandardScaler, LogisticRegression: predict_proba_one"] = (
-        pipe,
+    name = "river StandardScaler, LogisticRegression"
+    calls[f"{name}: learn_one"] = timed.dicts_of(pipeline), None, True
+    for look in LOOKS[:2]:
+        calls[f"{name}: {look}, nothing new"] = timed.dicts_of(pipeline), look, False
+    calls[f"{name}: predict_proba_one, then learn_one"] = (
+        timed.dicts_of(pipeline),
         "predict_proba_one",
-        False,
+        True,
     )
     return timed.microseconds(calls)
 
@@ -181,7 +202,8 @@ if __name__ == "__main__":
         "which everybody takes a turn. *Nothing new*: no row was learned since the last look. A "
         "look after a row brings weights up to date first, and `predict_proba_one` and "
         "`stream_proba_one` also the link from scores to probabilities, which takes the inverse of "
-        "a covariance: d³. " + report.machine("numpy", "river"),
+        "a covariance: d³. `explain_one` gives the contribution of every feature; river's models "
+        "have no such call. " + report.machine("numpy", "river"),
         report.table(
             ["call", *[f"d = {d}" for d in NARROW]],
             [[name, *[f"{one[name]:.1f}" for one in calls]] for name in calls[0]],

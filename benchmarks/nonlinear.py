@@ -227,8 +227,8 @@ def main():
         f"C from {GRID['svc__C']} and gamma from {GRID['svc__gamma']} over the number of features "
         "by 5-fold cross-validation for G-mean, 81 fits a fold; HistGradientBoosting is balanced "
         "and otherwise as it comes; RF has 300 trees, balanced. *One winner* is what the chooser "
-        "was before it averaged: the best of five candidates, judged before they learn. The best of a row is bold; - was not "
-        "run. " + report.machine("scikit-learn", "river", "numpy"),
+        "was before it averaged: the best of five candidates, judged before they learn. The best "
+        "of a row is bold; - was not run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["set", "l", *LEARNERS], rows),
         "Sets on which the chooser is better, and worse, of those that were run:",
         report.table(["against", "better", "worse"], against),

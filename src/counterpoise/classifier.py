@@ -362,15 +362,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         w : float, default=1.0
             Its weight.
         """
-        found, row = self._open(), np.asarray(x)
-        slot = None if found is None else found.slots.get(y)
-        if (
-            found is None
-            or slot is None
-            or found.options.calibrate
-            or not 0.0 <= w <= validate.HEAVIEST
-            or not self.state_.learn_row(found, row, slot, w)
-        ):
+        found = self._open()
+        if found is None or found.options.calibrate or not self.state_.learn_row(found, x, y, w):
+            row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
                 draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
@@ -598,30 +592,30 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         True
         """
         self._require_fitted()
-        scores, names = self._scores(), [f"x{j}" for j in range(self.n_features_in_)]
+        names = [f"x{j}" for j in range(self.n_features_in_)]
         names = [str(name) for name in getattr(self, "feature_names_in_", names)]
-        if scores.fixed is not None:
-            names = scores.fixed.names(names)
-        return summarised(scores, self.state_.moments, self.options_, names)
+        if self.features_ is not None:
+            names = self.features_.names(names)
+        return summarised(self.state_, self.options_, names)
 
     @property
     def moments_(self) -> ClassMoments:
         """Count, mean and scatter of each class seen, read-only; of the terms of a map."""
         self._require_fitted()
-        return class_moments(self.state_.moments, self.state_.classes)
+        return class_moments(self.state_.whole, self.state_.classes)
 
     @property
     def mean_(self) -> Vector:
         """Mean of each feature, or term of the map, over all rows."""
         self._require_fitted()
-        moments = self.state_.moments
+        moments = self.state_.whole
         return moments.anchor + affine(moments, "standard")[0]
 
     @property
     def scale_(self) -> Vector:
         """Standard deviation of each feature, or term, over all rows; 1 if it never varies."""
         self._require_fitted()
-        return affine(self.state_.moments, "standard")[1]
+        return affine(self.state_.whole, "standard")[1]
 
     @property
     def features_(self) -> FixedMap | None:

@@ -110,7 +110,7 @@ def test_single_rows_that_are_bad_change_nothing():
         one = chooser().fit(X[:rows], y[:rows])
         before = content(one)
         for x, label in (([1.0, np.nan, 2.0], 1), ([1.0], 1), ([1.0, 2.0, 1e200], 1)):
-            with pytest.raises(ValueError, match="NaN|features|beyond"):
+            with pytest.raises(ValueError, match=r"NaN|features|beyond"):
                 one.learn_one(np.array(x), label)
         with pytest.raises(ValueError, match="text"):
             one.learn_one(X[0], "a")

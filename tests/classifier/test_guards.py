@@ -420,12 +420,23 @@ def test_dates_in_another_notation_are_noticed_and_read(run, form):
     pd.DataFrame({"x": when.strftime("%Y-%m-%d %H:%M"), "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": when.strftime(form), "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
-    assert f"read them with --time x --time-format '{form}'" in done.err
-    run("learn", "t.csv", "--label", "y", "--time", "x", "--time-format", form, "-m", MODEL)
+    assert f"read them with --date x --time-format '{form}'" in done.err
+    run("learn", "t.csv", "--label", "y", "--time", "x", "--time-format", form, "-m", "s.st")
     run("learn", "plain.csv", "--label", "y", "--time", "x", "-m", "plain.st")
-    one, two = (BalancedRidgeClassifier.load(path) for path in (MODEL, "plain.st"))
+    assert run("predict", "s.st", "t.csv").out == run("predict", "plain.st", "plain.csv").out
+    run("learn", "t.csv", "--label", "y", "--date", "x", "--time-format", form, "-m", MODEL)
+    run("learn", "plain.csv", "--label", "y", "-m", "cycles.st")  # as ISO dates are by default
+    one, two = (BalancedRidgeClassifier.load(path) for path in (MODEL, "cycles.st"))
     np.testing.assert_array_equal(one.coef_, two.coef_)
-    assert run("predict", MODEL, "t.csv").out == run("predict", "plain.st", "plain.csv").out
+    assert run("predict", MODEL, "t.csv").out == run("predict", "cycles.st", "plain.csv").out
+
+
+def test_another_sign_between_fields_is_named(run):
+    Path("t.csv").write_text("a;b;y\n1,5;2;p\n2,5;3;q\n")
+    done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
+    assert "2 fields, expected 1: '1,5;2;p'; say what is between fields with --delimiter ';'" in (
+        done.err
+    )
 
 
 def test_a_day_that_does_not_exist_is_an_error(run):

@@ -7,7 +7,7 @@ from counterpoise.exact.moments import Moments
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 31, 64, 95, 96, 97, 130])
+@pytest.mark.parametrize("d", [1, 3, 7, 8, 9, 31, 64, 96, 97, 130, 512, 513])
 @pytest.mark.parametrize("n", [2, 5, 700])
 def test_scatters_are_those_of_centred_rows(n, d, weighted):
     rng = np.random.default_rng(n + d)

@@ -237,6 +237,38 @@ def test_onnx_knows_missing_values(run, features, missing):
     assert np.isnan(scores).any() == (missing == "drop")
 
 
+@pytest.mark.parametrize("features", ["linear", "rff:20"])
+@pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
+def test_exports_know_dates_and_gaps(run, features, missing):
+    rng = np.random.default_rng(0)
+    frame = towns(["A", "B"], 500, 0)
+    days = rng.integers(-9_000 * 86_400, 19_000 * 86_400, (500, 2))  # before 1970, too
+    frame["born"], frame["never"] = (pd.to_datetime(column, unit="s") for column in days.T)
+    for column in ("amount", "town", "born"):
+        frame.loc[rng.random(500) < 0.1, column] = None
+    frame.loc[450:460, "never"] = None  # was never missing while the model learned
+    frame[:400].to_csv("one.csv", index=False)
+    frame[400:].to_csv("two.csv", index=False)
+    more = ["--missing", missing, "--hash", "town=4"]
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    numbers = pd.read_csv("two.csv")
+    for column in ("born", "never"):
+        at = pd.to_datetime(numbers[column])
+        numbers[column] = (at - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    assert_onnx_agrees(run, "two.csv", numbers)
+    run("export", "m.st", "-o", "m.joblib")
+    pipeline, told = joblib.load("m.joblib"), pd.read_csv("two.csv").drop(columns="target")
+    labels, scores = predictions(run, "two.csv")
+    if missing == "drop":
+        with pytest.raises(ValueError, match="no value in column"):
+            pipeline.predict(told)
+        whole = told.notna().all(axis=1).to_numpy()
+        told, labels, scores = told[whole], labels[whole], scores[whole]
+    np.testing.assert_array_equal(pipeline.predict(told), labels)
+    np.testing.assert_allclose(pipeline.decision_function(told), scores.ravel(), rtol=1e-9)
+    assert pipeline.predict_proba(told).shape == pipeline.stream_proba(told).shape
+
+
 def test_an_empty_text_that_was_learned_is_a_category(run):
     rows = [{"town": town, "target": int(i % 3 == 0)} for i, town in enumerate(["A", "", "B"] * 30)]
     Path("one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -317,8 +349,6 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
 def test_what_cannot_be_exported_says_so(run):
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--hash", "town=4"])
-    done = run("export", "m.st", "-o", "m.joblib", code=2)
-    assert "export an ONNX graph with --to onnx, or the coefficients with --to json" in done.err
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
     assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
     assert not os.path.exists("m.joblib")

@@ -123,7 +123,8 @@ def test_what_cannot_be_merged_or_forgotten_says_why(run):
         in run("merge", "a.st", "b.st", "-o", "c", code=2).err
     )
     learn(run, "d.st", "two.csv", more=["--missing", "drop"])
-    assert "different column options" in run("merge", "a.st", "d.st", "-o", "c", code=2).err
+    told = run("merge", "a.st", "d.st", "-o", "c", code=2).err
+    assert "different column options: --missing is 'mean' in the first and 'drop' in" in told
     before = Path("a.st").read_bytes()
     assert "two.csv was never learned" in run("forget", "a.st", "two.csv", code=2).err
     Path("one.csv").write_text(Path("one.csv").read_text().replace("1", "2", 1))

@@ -9,6 +9,7 @@ from river import metrics
 from sklearn.impute import SimpleImputer
 
 import counterpoise
+from counterpoise.modelfile.container import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier
 
 
@@ -129,3 +130,47 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     rows = [model._row(x) for x in (lacking, filled)]
     rows[1][2] = 1.0  # that it is missing is told, too
     np.testing.assert_allclose(*(fixed.transform(row[None]) for row in rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("features", [None, "rff:20"])
+@pytest.mark.parametrize("rows", [0, 60, 300])
+@pytest.mark.slow
+def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
+    """With a map that is fixed, or not yet; before and after the first gap, and a late feature."""
+    events, labels = films(310, gone=0.2)
+    events[50:] = [{**x, "late": float(i)} for i, x in enumerate(events[50:])]
+    whole = [{"year": 2000.0, "rating": 1.0}, {"year": 2010.0, "rating": 0.0}] * 3
+    model = BalancedRidgeClassifier(absent="missing", features=features)
+    for x, y in zip(whole + events[:rows], [True, False] * 3 + labels[:rows], strict=True):
+        model.learn_one(x, y)
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    assert again.absent == "missing"
+    for x, y in zip(events[rows:], labels[rows:], strict=True):
+        model.learn_one(x, y)
+        again.learn_one(x, y)
+    assert again.predict_proba_one({"rating": 0.5}) == model.predict_proba_one({"rating": 0.5})
+    again.save(tmp_path / "n")
+    model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+    with pytest.raises(ModelFileError, match=r"lack features; use counterpoise\.river"):
+        counterpoise.BalancedRidgeClassifier.load(tmp_path / "m")
+    with pytest.raises(ValueError, match="absent='missing' cannot be merged"):
+        model.merge(again)
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": 20.0}, {"features": "rff:20"}], ids=str)
+def test_reasons_add_up_by_feature(options):
+    events, labels = films(300, gone=0.2)
+    events[40:] = [{**x, "late": float(i % 7)} for i, x in enumerate(events[40:])]
+    model = BalancedRidgeClassifier(absent="missing", **options)
+    for x, y in zip(events, labels, strict=True):
+        model.learn_one(x, y)
+    totals, scores = [], []
+    for x in events[:40]:
+        reasons = model.explain_one(x, True)
+        assert set(reasons) == {"year", "rating", "late"}
+        totals.append(sum(reasons.values()))
+        scores.append(model._scores().of(model._row(x)[None])[0, 0])
+    apart = np.subtract(totals, scores)  # the score of the centre is the same for all
+    np.testing.assert_allclose(np.abs(apart), abs(apart[0]), atol=1e-9)

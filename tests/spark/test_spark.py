@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
@@ -29,7 +30,7 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, TableClassifier
 from counterpoise.features import fixed
 from counterpoise.jobs.file import stored_model
 from counterpoise.modelfile import container as modelfile
@@ -215,6 +216,72 @@ def test_missing_values_are_refused_dropped_or_learned(spark, payments):
     assert predict(frame, known).toPandas()["prediction"].notna().all()
 
 
+def gappy(n=600, seed=0):
+    """Numbers far from zero, words and dates, all of them with gaps, and labels in words."""
+    rng = np.random.default_rng(seed)
+    at = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 200 * 86_400, n), unit="s")
+    table = pd.DataFrame(
+        {
+            "year": rng.normal(2010.0, 5.0, n),
+            "amount": rng.lognormal(3, 1, n),
+            "country": rng.choice(["DE", "FR", "IT"], n),
+            "at": at,
+        }
+    )
+    risk = (table.year - 2010.0) / 5.0 + (table.country == "IT") + rng.normal(size=n)
+    table["fraud"] = np.where(risk > 1.5, "yes", "no")
+    for column in ("year", "country", "at"):
+        table.loc[rng.random(n) < 0.1, column] = None
+    table.loc[n // 2 + 7, "amount"] = None  # in the second half alone
+    return table
+
+
+def frame_of(spark, table):
+    """A Spark frame whose gaps are null, and whose dates have no time zone."""
+    return spark.createDataFrame(pa.Table.from_pandas(table, preserve_index=False)).repartition(3)
+
+
+def test_a_stream_goes_on_with_what_a_shell_learned_with_gaps(spark, run, tmp_path):
+    table, path = gappy(), str(tmp_path / "m.st")
+    half = len(table) // 2
+    table[:half].to_csv(tmp_path / "rows.csv", index=False)
+    run("learn", str(tmp_path / "rows.csv"), "--label", "fraud", "--model", path)  # as by default
+    ModelSink(path, "fraud")(frame_of(spark, table[half:]), 0)
+    found, one = TableClassifier.load(path), TableClassifier().fit(table, "fraud")
+    assert sorted(found.get_feature_names_out()) == sorted(one.get_feature_names_out())
+    rows = table.drop(columns="fraud")
+    assert same(found.decision_function(rows), one.decision_function(rows))
+    scored = predict(frame_of(spark, table), path).toPandas()
+    assert same(scored["score"], found.decision_function(scored[rows.columns]))
+    rows[:half].assign(fraud=table.fraud[:half]).to_csv(tmp_path / "more.csv", index=False)
+    run("learn", str(tmp_path / "more.csv"), "--label", "fraud", "--model", path)  # and back
+    with pytest.raises(DataError, match="learned with missing 'mean', not 'drop'"):
+        ModelSink(path, "fraud", missing="drop")(frame_of(spark, table), 1)
+
+
+@pytest.mark.parametrize("name", [None, "rff:20", "poly2"])
+def test_gaps_are_filled_by_the_mean_of_the_whole_frame(spark, name, tmp_path):
+    table = gappy()
+    model = fit(frame_of(spark, table), "fraud", missing="mean", date=["at"], feature_map=name)
+    one = TableClassifier(BalancedRidgeClassifier()).fit(table, "fraud")
+    path = str(tmp_path / "m.st")
+    save(model, path)
+    found = TableClassifier.load(path)
+    rows = table.drop(columns="fraud")
+    names = found.get_feature_names_out().tolist()
+    at = [one.get_feature_names_out().tolist().index(n) for n in names]
+    Z = one.transform(rows)[:, at]  # filled by the mean of all
+    np.testing.assert_allclose(found.transform(rows), Z, rtol=1e-12)
+    features = None if name is None else fixed(name, Z.mean(axis=0), Z.std(axis=0))
+    fresh = BalancedRidgeClassifier(features=features).fit(Z, table.fraud)
+    # Seconds since 1970 are 1e9 away from zero, and with a map terms are nearly collinear.
+    np.testing.assert_allclose(
+        found.decision_function(rows),
+        fresh.decision_function(Z),
+        atol=1e-10 if name is None else 1e-7,
+    )
+
+
 lit, col, array, when = functions.lit, functions.col, functions.array, functions.when
 
 
@@ -238,7 +305,7 @@ BAD = [
     (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),
     (lambda f: f.limit(0), {}, "no row to learn from"),
     (lambda f: f.select("y"), {}, "no column is left"),
-    (lambda f: f, {"missing": "maybe"}, "missing must be 'error', 'drop' or 'indicate'"),
+    (lambda f: f, {"missing": "maybe"}, "missing must be 'error', 'drop', 'ind"),
     (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
     (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
     (lambda f: f, {"features": []}, "features is empty"),

@@ -1,5 +1,6 @@
 """TableClassifier: frames with words, dates and gaps, learned as files are."""
 
+import json
 import pickle
 import warnings
 
@@ -7,9 +8,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -214,14 +217,75 @@ def test_risks():
     assert risky.predict(frame).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("estimator", [None, ChoosingClassifier(candidates=("linear", "rm2"))])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        None,
+        ChoosingClassifier(candidates=("linear", "rm2")),
+        *(
+            BalancedRidgeClassifier(**options)
+            for options in (
+                {"pooling": 20.0},
+                {"features": "poly2"},
+                {"features": "interactions"},
+                {"features": "rff:30"},
+                {"features": "rm2+rff:30", "pooling": 20.0},
+            )
+        ),
+    ],
+    ids=str,
+)
 def test_reasons_are_those_of_columns(estimator):
+    """With numbers filled by their mean: in one row of five something is missing."""
     frame = payments()
     model = made(estimator=estimator).fit(frame, "fraud")
     found = model.explain(frame[:50])
     assert sorted(found.names) == sorted(set(frame) - {"fraud"})
     total = found.values.sum(axis=1) + found.base
     np.testing.assert_allclose(total, model.decision_function(frame[:50]), atol=1e-9)
+
+
+def test_reasons_and_summary_are_those_of_an_imputer_and_a_fresh_fit():
+    frame = payments()[["amount", "year", "fraud"]]
+    model = TableClassifier(BalancedRidgeClassifier()).fit(frame, "fraud")
+    X = frame[["amount", "year"]]
+    Z = SimpleImputer(add_indicator=True).fit_transform(X)
+    fresh = BalancedRidgeClassifier().fit(Z, frame.fraud)
+    columns = ["amount", "year", "amount", "year"]
+    found, want = model.explain(frame), fresh.explain(Z).grouped(columns)
+    # Scores are of the size of 1.
+    np.testing.assert_allclose(found.values, want.values, atol=1e-10)
+    found, want = model.summary(), fresh.summary()
+    assert sorted(found.names) == ["amount", "amount is missing", "year", "year is missing"]
+    order = [
+        found.names.index(n) for n in ("amount", "year", "amount is missing", "year is missing")
+    ]
+    for name in ("weights", "errors", "low", "high", "class_means", "mean", "scale"):
+        np.testing.assert_allclose(
+            getattr(found, name)[..., order], getattr(want, name), rtol=1e-9, err_msg=name
+        )
+
+
+def test_inspect_shows_what_a_summary_does(run):
+    as_csv(payments().drop(columns="shop"), "t.csv")
+    run("learn", "t.csv", "--label", "fraud", "-m", "m.st")
+    found, told = (
+        TableClassifier.load("m.st").summary(),
+        json.loads(run("inspect", "m.st", "--json").out),
+    )
+    for j, name in enumerate(found.names):
+        assert told["errors"][name] == found.errors[:, j].tolist()
+        assert told["intervals"][name] == [[found.low[0, j], found.high[0, j]]]
+        means = {"mean": found.mean[j], "deviation": found.scale[j]}
+        assert told["means"][name] == {**means, "by_class": found.class_means[:, j].tolist()}
+    shown = run("inspect", "m.st", "--most", "2")
+    assert "for yes\tstd. error\t95 % from\tto" in shown.out
+    assert "mean\tstd. deviation\tmean of no\tmean of yes" in shown.out
+    assert "normal within each class" in shown.out
+    run("learn", "t.csv", "--label", "fraud", "--pooling", "20", "-m", "q.st")
+    told = json.loads(run("inspect", "q.st", "--json").out)
+    assert told["errors"] is None
+    assert "quadratic" in told["note"]
 
 
 def test_the_tools_of_scikit_learn():
@@ -292,6 +356,20 @@ def test_bad_frames_have_one_message_and_change_nothing(tmp_path, case):
     assert model.partial_fit(frame, "fraud").class_count_.sum() == 2 * len(frame)
 
 
+def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
+    user = pc.binary_join_element_wise("u", pa.array(np.arange(1_000_000)).cast(pa.string()), "")
+    frame = pa.table({"user": user, "fraud": pa.array(np.arange(1_000_000) % 2)})
+    model = TableClassifier().fit(frame[:900], "fraud")
+    before = contents(model, tmp_path)
+    with pytest.raises(
+        ValueError, match=r"'user' has more than 1,000 categories.*hashed={\"user\""
+    ):
+        model.partial_fit(frame, "fraud")
+    assert_same(before, contents(model, tmp_path), but=())
+    hashed = TableClassifier(hashed={"user": 16}).fit(frame[:50_000], "fraud")
+    assert len(hashed.get_feature_names_out()) == 16
+
+
 def test_an_index_does_not_matter(tmp_path):
     frame = payments()
     one = contents(made().fit(frame, "fraud"), tmp_path)
@@ -306,6 +384,8 @@ def test_of_nothing_nothing_is_learned(tmp_path):
     nothing = made().partial_fit(frame[:0], "fraud")
     with pytest.raises(NotFittedError):
         nothing.predict(frame)
+    other = frame.rename(columns={"amount": "sum"})
+    assert "sum" in nothing.partial_fit(other, "fraud").get_feature_names_out()
     model = made().fit(frame, "fraud")
     before = contents(model, tmp_path)
     with warnings.catch_warnings():
@@ -313,6 +393,7 @@ def test_of_nothing_nothing_is_learned(tmp_path):
         model.partial_fit(frame[:0], "fraud")
         model.partial_fit(pa.Table.from_pandas(frame[:0]), "fraud")
         model.partial_fit(iter([]), "fraud")
+        model.partial_fit(pd.DataFrame(), [])
     assert_same(before, contents(model, tmp_path), but=())
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,3 +48,13 @@ def among(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
     result = np.full((len(f), len(classes)), -np.inf)
     result[:, np.searchsorted(classes, labels)] = known
     return result
+
+
+def warn_of_one_class(label: Any, rows: int) -> None:
+    """Say that all rows by which maps were fixed are of one class."""
+    warnings.warn(
+        f"all of the first {rows:,} rows are of class {label!r}, and the maps of the candidates "
+        "are fixed by them: shuffle the rows if they are sorted",
+        UserWarning,
+        stacklevel=6,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -11,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Rows, Vector
-from counterpoise.choosing.answers import Asked, Current, among, next_average
+from counterpoise.choosing.answers import (
+    Asked,
+    Current,
+    among,
+    next_average,
+    warn_of_one_class,
+)
 from counterpoise.choosing.average import Average
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh, tallied
 from counterpoise.choosing.kept import Kept
@@ -312,13 +317,7 @@ class Candidates:
         if (
             waited and self.calm and len(self.first.moments.labels) == 1
         ):  # the last rows of the warm-up
-            warnings.warn(
-                f"all of the first {more['rows']:,} rows are of class "
-                f"{self.first.moments.labels.tolist()[0]!r}, and the maps of the candidates are "
-                "fixed by them: shuffle the rows if they are sorted",
-                UserWarning,
-                stacklevel=5,
-            )
+            warn_of_one_class(self.first.moments.labels.tolist()[0], more["rows"])
         for name, value in more.items():
             setattr(self, name, value)
 
@@ -342,9 +341,9 @@ class Candidates:
             classes = Classes(labels, np.arange(len(labels)))
             if len(self.tally.labels):
                 verdict = self._tallied(self.judges)
-                current = Current(self._averaged(verdict, classes, 0.0), labels, 0)
             else:  # nothing is judged yet
-                current = self._begun(classes, ridges)
+                verdict = Verdict.alone(self.names, self.judges, self.best(ridges), self.rows)
+            current = Current(self._averaged(verdict, classes, 0.0), labels, 0)
             same = all(
                 one is None or one.fixed is self.states[map_name(name)].fixed
                 for name, one in zip(self.names, self.judges, strict=True)
@@ -353,15 +352,6 @@ class Candidates:
         if current is not None:
             f = current.average.of(X) if terms is None else current.average.of_terms(terms)
             asked.into[at : at + X.shape[0]] = among(f, current.labels, asked.classes)
-
-    def _begun(self, classes: Classes, ridges: Vector) -> Current:
-        """What answers before anything was judged: the linear candidate, if any."""
-        i, j = self.best(ridges)
-        known = [one for one in self.judges if one is not None]
-        G = [np.full(len(one.rms), -np.inf) for one in known]
-        G[i][j] = 1.0
-        verdict = Verdict(self.names, known, G, (i, j), self.rows)
-        return Current(self._averaged(verdict, classes, 0.0), classes.labels, 0)
 
     def _judged(self, batch: Batch, terms: dict[str, Rows] | None) -> Tally:
         """The tally with more rows, whose terms by the maps as they are now may be known."""
@@ -390,21 +380,12 @@ class Candidates:
             for name in self.names
         ]
 
-    def merged(self, other: Candidates, limit: float, ridges: Vector) -> Candidates:
-        """What was learned here, followed by what was learned there, by the same maps."""
-        states = {
-            name: state.merged(other.states[name], limit) for name, state in self.states.items()
-        }
-        rows, weighted = self.rows + other.rows, self.weighted or other.weighted
-        if self.kept is not None and other.kept is not None:
-            moments = self.first.moments
-            before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
-            kept = self.kept.merged(other.kept, before)
-            return self._with(states=states, rows=rows, kept=kept, weighted=weighted)
-        tally = self.tally.merged(other.tally)
-        result = self._with(states=states, rows=rows, tally=tally, weighted=weighted)
-        result._renew(ridges)
-        result.due = next_refresh(rows)
+    def renewed(self, ridges: Vector, **changes: Any) -> Candidates:
+        """The same with other attributes, and judges who know them."""
+        result = self._with(**changes)
+        if result.kept is None:
+            result._renew(ridges)
+            result.due = next_refresh(result.rows)
         return result
 
     def filling(self, fill: Fill | None) -> Candidates:

@@ -29,6 +29,7 @@ from counterpoise.exact.held import held
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
+from counterpoise.exact.summary import Summary
 from counterpoise.exact.weighting import Costs
 from counterpoise.features import FixedMap, Map
 from counterpoise.modelfile.container import Contents
@@ -297,7 +298,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         (mine, params), (theirs, _) = self._settled(), other._settled()
         merging.require_same(self, other, mine, theirs)
         result: ChoosingClassifier = copy.deepcopy(self)
-        result._candidates = mine.merged(theirs, self.memory_limit, params.ridges)
+        result._candidates = merging.joined(mine, theirs, self.memory_limit, params.ridges)
         return result
 
     def forget(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
@@ -391,6 +392,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         state, _ = candidates.chosen(params.ridges)
         names = getattr(self, "feature_names_in_", None)
         return explained(self._scores(), candidates, state, rows, names)
+
+    def summary(self) -> Summary:
+        """Sum up what the best candidate has found.
+
+        Returns
+        -------
+        Summary
+            See :meth:`BalancedRidgeClassifier.summary`.
+        """
+        return self.best_.summary()
 
     @property
     def best_(self) -> BalancedRidgeClassifier:

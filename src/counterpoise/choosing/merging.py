@@ -1,4 +1,4 @@
-"""Which models that choose can become one."""
+"""Models that choose, made one: which can be, and how."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise import validate
+from counterpoise.arrays import Vector
 from counterpoise.choosing.candidates import Candidates
 from counterpoise.errors import DataError, Remedy
 
@@ -37,3 +38,20 @@ def require_same(one: Any, two: Any, mine: Candidates, theirs: Candidates) -> No
                 Remedy("let the other begin with {}", "candidates", "maps_ of this one"),
             )
     validate.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
+
+
+def joined(one: Candidates, two: Candidates, limit: float, ridges: Vector) -> Candidates:
+    """What was learned here, followed by what was learned there, by the same maps."""
+    states = {name: state.merged(two.states[name], limit) for name, state in one.states.items()}
+    changes: dict[str, Any] = {
+        "states": states,
+        "rows": one.rows + two.rows,
+        "weighted": one.weighted or two.weighted,
+    }
+    if one.kept is not None and two.kept is not None:
+        moments = one.first.moments
+        before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
+        changes["kept"] = one.kept.merged(two.kept, before)
+    else:
+        changes["tally"] = one.tally.merged(two.tally)
+    return one.renewed(ridges, **changes)

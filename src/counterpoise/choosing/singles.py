@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Vector
-from counterpoise.exact import progressive
-from counterpoise.exact._events import learn_all
-from counterpoise.exact._scorer import Scorer
+from counterpoise.exact.events import Together
 from counterpoise.exact.options import Options
 from counterpoise.exact.state import State
 
@@ -29,12 +27,9 @@ class Singles:
     def __init__(self, states: dict[str, State], options: Options) -> None:
         self.states = states
         self.moments = [state.moments for state in states.values()]
-        labels = self.moments[0].labels
-        self.labels: list[Any] = labels.tolist()
+        self.labels: list[Any] = self.moments[0].labels.tolist()
         self.slots = {label: k for k, label in enumerate(self.labels)}
-        self.scorers = [
-            Scorer(progressive.recipe(options, one, np.sort(labels)), one) for one in self.moments
-        ]
+        self._together = Together(self.moments, options)
         self._last: tuple[Vector, dict[str, Vector]] | None = None
 
     def fits(self, states: dict[str, State]) -> bool:
@@ -64,4 +59,4 @@ class Singles:
         """Learn a row of the class in a slot; the holder gets attributes in the same moment."""
         for state in self.states.values():  # before, so that no old scores are left
             state.version += 1
-        learn_all(self.scorers, list(terms.values()), slot, w, holder, more)
+        self._together.learn(list(terms.values()), slot, w, holder, more)

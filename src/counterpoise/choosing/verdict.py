@@ -47,6 +47,20 @@ class Verdict:
     best: tuple[int, int]
     rows: float
 
+    @classmethod
+    def alone(
+        cls,
+        names: list[str],
+        judges: Sequence[Judge | None],
+        best: tuple[int, int],
+        rows: float,
+    ) -> Verdict:
+        """The verdict that one candidate and ridge is all there is."""
+        known = [one for one in judges if one is not None]
+        G = [np.full(len(one.rms), -np.inf) for one in known]
+        G[best[0]][best[1]] = 1.0
+        return cls(names, known, G, best, rows)
+
     @property
     def shares(self) -> list[Vector]:
         """Weights in the average, by candidate and ridge; they add up to 1."""

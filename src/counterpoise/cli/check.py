@@ -29,6 +29,7 @@ def check(
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
     time: opt.Time = None,
+    date: opt.Date = None,
     hash: opt.Hash = None,  # noqa: A002
     missing: opt.Missing = None,
     classes: opt.Classes = None,
@@ -51,7 +52,7 @@ def check(
         raise opt.bad("--most", "must be 1 or more")
     columns = opt.columns(
         label, weight, drop, keep, numeric, categorical, time, hash, None, missing, classes,
-        decimal, time_format,
+        decimal, time_format, date,
     )  # fmt: skip
 
     from counterpoise import streams

@@ -18,11 +18,15 @@ def inspect(
 ) -> None:
     """Show classes, counts, options, the largest weights, and what was learned from where.
 
-    Weights are for features of standard deviation 1. A model with --pooling has none: mean and
-    standard deviation of each class are shown instead, of the features in which the classes differ
-    most. The calibration error says how far the stream's probabilities of rows that were judged
-    before they were learned were from what came of them, and how far they are as corrected by
-    these verdicts. Of many inputs the first and the last are shown; --json has all of them.
+    Weights are for features of standard deviation 1. Two classes, or several with --multi-class
+    ovr, have standard errors and 95 % intervals of them, unless there is a map, --pooling or
+    --half-life. They assume rows that are normal within each class. Mean and standard deviation
+    of these features over all rows follow, and the mean of each class. A model with --pooling has
+    no weights: mean and standard deviation of each class are shown instead, of the features in
+    which the classes differ most. The calibration error says how far the stream's probabilities
+    of rows that were judged before they were learned were from what came of them, and how far they
+    are as corrected by these verdicts. Of many inputs the first and the last are shown; --json has
+    all of them.
 
     Example: counterpoise inspect fraud.safetensors
     """
@@ -41,6 +45,7 @@ def inspect(
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
         *_judged(found["calibration"]),
+        *_certain(found),
         *([name, shown(value)] for name, value in found["options"].items()),
         *([name, shown(value)] for name, value in found["columns"].items() if _said(name, value)),
     ]
@@ -69,10 +74,35 @@ def inspect(
             [name, *(x for pair in zip(one["mean"], one["deviation"], strict=True) for x in pair)]
             for name, one in found["densities"].items()
         ]
-    else:
-        head = [what, *(f"for {label}" for label in found["scores"])]
-        rows = [[name, *values] for name, values in found["weights"].items()]
-    show(head, rows[:most])
+        show(head, rows[:most])
+        return
+    show(*_weights(found, what, most))
+    if found["means"]:
+        print()
+        show(*_means(found, what, most))
+
+
+def _weights(found: dict[str, Any], what: str, most: int) -> tuple[list[str], list[list[Any]]]:
+    """The largest weights, with their standard errors and intervals if there are any."""
+    head, rows = [what], [[name] for name in list(found["weights"])[:most]]
+    for q, label in enumerate(found["scores"]):
+        head.append(f"for {label}")
+        head += ["std. error", "95 % from", "to"] if found["errors"] else []
+        for row in rows:
+            row.append(found["weights"][row[0]][q])
+            if found["errors"]:
+                row += [found["errors"][row[0]][q], *found["intervals"][row[0]][q]]
+    return head, rows
+
+
+def _means(found: dict[str, Any], what: str, most: int) -> tuple[list[str], list[list[Any]]]:
+    """Mean and standard deviation of the same features, over all rows and of each class."""
+    head = [what, "mean", "std. deviation", *(f"mean of {label}" for label in found["means_of"])]
+    rows: list[list[Any]] = []
+    for name in list(found["weights"])[:most]:
+        one = found["means"][name]
+        rows.append([name, one["mean"], one["deviation"], *one["by_class"]])
+    return head, rows
 
 
 def _judged(found: dict[str, Any] | None) -> list[list[Any]]:
@@ -84,6 +114,16 @@ def _judged(found: dict[str, Any] | None) -> list[list[Any]]:
         ["calibration error", found["error"]],
         ["as corrected", found["corrected"]],
     ]
+
+
+def _certain(found: dict[str, Any]) -> list[list[Any]]:
+    """What the standard errors assume, or why there are none."""
+    if found["errors"] is None:
+        note = found["note"] or ""
+        return [["standard errors", note.replace("No standard errors", "none").rstrip(".")]] * bool(
+            note
+        )
+    return [["standard errors", "for rows that are independent, and normal within each class"]]
 
 
 def _folded(inputs: list[list[Any]]) -> list[list[Any]]:

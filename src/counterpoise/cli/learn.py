@@ -35,6 +35,7 @@ def learn(
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
     time: opt.Time = None,
+    date: opt.Date = None,
     hash: opt.Hash = None,  # noqa: A002
     seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
@@ -134,7 +135,7 @@ def learn(
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     columns = opt.columns(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
-        classes, decimal, time_format,
+        classes, decimal, time_format, date,
     )  # fmt: skip
     parameters = opt.boundaries(ridge, multi_class, pooling)
     if parameters.get("pooling") is not None and intercept == "none":

@@ -64,6 +64,12 @@ Categorical = Annotated[
 Time = Annotated[
     list[str] | None, typer.Option(help="Columns of dates, learned as seconds.", metavar="COLUMNS")
 ]
+Date = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns of dates, learned as age and as place in cycles.", metavar="COLUMNS"
+    ),
+]
 Hash = Annotated[
     list[str] | None,
     typer.Option(help="Spread the categories of a column over N buckets.", metavar="COLUMN=N"),
@@ -292,6 +298,7 @@ def columns(
     classes: list[str] | None = None,
     decimal: str | None = None,
     time_format: str | None = None,
+    date: list[str] | None = None,
 ) -> dict[str, Any]:
     """Fields of Columns that somebody has named.
 
@@ -299,7 +306,7 @@ def columns(
     ----------
     label, weight, drop, keep, numeric, categorical, time, hashed, seed, missing
         As given.
-    classes, decimal, time_format
+    classes, decimal, time_format, date
         As given.
 
     Returns
@@ -312,7 +319,8 @@ def columns(
     if weight is not None:
         result["weight"] = weight
     lists = {
-        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time
+        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time,
+        "date": date,
     }  # fmt: skip
     result |= {name: tuple(sorted(set(names(value)))) for name, value in lists.items() if value}
     if hashed:
@@ -340,20 +348,17 @@ def columns(
     if time_format is not None:
         if "%" not in time_format:
             raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
-        if not time:
-            raise bad("--time-format", "name the columns of dates too, with --time")
+        if not time and not date:
+            raise bad("--time-format", "name the columns of dates too, with --date or --time")
         result["time_format"] = time_format
-    told = [
-        *names(numeric),
-        *names(categorical),
-        *names(time),
-        *result.get("hashed", {}),
-    ]
+    told = [name for some in (numeric, categorical, time, date) for name in names(some)]
+    told += result.get("hashed", {})
     twice = [name for name in told if told.count(name) > 1]
     if twice:
         raise bad(
             "--numeric",
-            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time and --hash",
+            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time, --date and "
+            "--hash",
         )
     if drop and keep:
         raise bad("--keep", "cannot be combined with --drop")

@@ -23,6 +23,7 @@ def race(
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
     time: opt.Time = None,
+    date: opt.Date = None,
     hash: opt.Hash = None,  # noqa: A002
     missing: opt.Missing = None,
     decimal: opt.Decimal = None,
@@ -89,7 +90,7 @@ def race(
     reading = opt.reading(format, delimiter, no_header)
     columns = opt.columns(
         label, None, drop, keep, numeric, categorical, time, hash, None, missing,
-        None, decimal, time_format,
+        None, decimal, time_format, date,
     )  # fmt: skip
 
     import numpy as np

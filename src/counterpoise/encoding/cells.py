@@ -94,7 +94,7 @@ def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
     numeric = Setting("numeric", [name])
     if found["date"]:
         shape = Setting("time_format", _format(found["date"]))
-        remedy = Remedy("read them", "time", [name], also=(shape,))
+        remedy = Remedy("read them", "date", [name], also=(shape,))
     elif found["comma"]:
         dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
         remedy = Remedy("read them", "decimal", ",", also=(numeric,) if dressed else ())

@@ -103,11 +103,21 @@ cdef class Events:
             self.take(&self.x[0], k, omega)
         return True
 
-    def learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
+    cpdef learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
         """Learn a row of class k."""
         self.check(row)
         if omega > 0.0:
             self.take(&row[0], k, omega)
+
+    def learn_plain(self, x, Py_ssize_t k, double omega):
+        """Learn a row of class k, if it is an array of float64 in order; returns whether."""
+        cdef const double[::1] row
+        try:
+            row = x
+        except (BufferError, TypeError, ValueError):
+            return False
+        self.learn_array(row, k, omega)
+        return True
 
     cdef void take(self, const double* x, Py_ssize_t k, double omega) noexcept:
         cdef bint first = self.scorer.n[k] == 0.0

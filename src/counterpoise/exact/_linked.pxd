@@ -5,7 +5,7 @@ cdef class Linked:
     cdef Scorer scorer
     cdef Py_ssize_t c, d, nodes
     cdef double[::1] at, mass                   # of the Student t
-    cdef double[:, ::1] V, A, shared, D2, v, G, M
+    cdef double[:, ::1] V, W, K, A, shared, D2, v, G, M
     cdef double[::1] p, q, h, n, pi, evidence, tiny, centre, y
     cdef double[::1] prior, g, wg, wgg, r
     cdef double[:, ::1] delta

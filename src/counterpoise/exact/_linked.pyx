@@ -27,10 +27,12 @@ cdef extern from "linked.h" nogil:
     double trace_of_product(
         const double* P, Py_ssize_t stride, const double* C, Py_ssize_t stride_C, Py_ssize_t d
     )
-    int sweep(double* A, Py_ssize_t d, Py_ssize_t stride, double* tiny)
+    int sweep(
+        double* A, Py_ssize_t d, Py_ssize_t stride, double* tiny, double* W, double* K
+    )
 
 cdef double EPS = 2.220446049250313e-16
-cdef Py_ssize_t SMALL = 28  # features up to which sweeping is faster than LAPACK
+cdef Py_ssize_t SMALL = 400  # features up to which sweeping is faster than LAPACK
 
 
 cdef class Linked:
@@ -46,6 +48,7 @@ cdef class Linked:
         self.scorer, self.c, self.d, self.nodes = scorer, c, d, at.shape[0]
         self.at, self.mass = at, mass
         self.V = np.zeros((d, (d + 3) // 4 * 4))
+        self.W, self.K = np.zeros((2, 4, self.V.shape[1]))
         self.A, self.delta = np.zeros((2, c, d))
         self.shared, self.D2, self.v, self.G, self.M = np.zeros((5, c, c))
         self.p, self.q, self.h, self.n, self.pi, self.evidence = np.zeros((6, c))
@@ -152,7 +155,7 @@ cdef class Linked:
         cdef Scorer s = self.scorer
         cdef int d = <int> self.d, stride = <int> self.V.shape[1], info
         cdef Py_ssize_t i, j, k
-        cdef double trace = 0.0, total = 0.0
+        cdef double trace = 0.0, total = 0.0, sign = 1.0  # of the inverse
         cdef double* V = &self.V[0, 0]
         memset(V, 0, d * stride * sizeof(double))
         for i in range(self.c):
@@ -165,11 +168,9 @@ cdef class Linked:
             V[j * stride + j] += s.b / total * s.v[j]
             self.tiny[j] = d * EPS
         if d <= SMALL:
-            for i in range(d):
-                for j in range(i):
-                    V[i * stride + j] = V[j * stride + i]
-            if sweep(V, d, stride, &self.tiny[0]):
+            if sweep(V, d, stride, &self.tiny[0], &self.W[0, 0], &self.K[0, 0]):
                 return 1
+            sign = -1.0
         else:
             # Over the roots of its diagonal, so that units do not matter.
             for i in range(d):
@@ -192,7 +193,8 @@ cdef class Linked:
                     V[i * stride + j] *= self.y[i] * self.y[j]
         for i in range(self.c):
             k = s.recipe.order[i]
-            self.q[i] = trace_of_product(V, stride, s.s.C + k * s.s.size, s.s.stride, d) / s.n[k]
+            self.q[i] = trace_of_product(V, stride, s.s.C + k * s.s.size, s.s.stride, d)
+            self.q[i] *= sign / s.n[k]
             trace += self.p[i] * self.q[i]
         for i in range(self.c):
             self.q[i] += trace / self.n[i]

@@ -21,17 +21,18 @@ cdef Py_ssize_t TILE = 65536
 
 
 cdef extern from "products.h" nogil:
-    Py_ssize_t NARROW
+    Py_ssize_t NARROW, WIDEST
     void add_products(
-        const double* R, Py_ssize_t m, Py_ssize_t d, double* S, Py_ssize_t width
+        const double* R, Py_ssize_t m, Py_ssize_t d, Py_ssize_t stride, Py_ssize_t step, double* S,
+        Py_ssize_t width
     )
 
 
 cdef extern from "loops.h" nogil:
     double gather_rows(
         double n, const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
-        const double* weight, const double* centre,
-        double* R, double* total, double* not_zero, double* not_one,
+        const double* weight, const double* centre, Py_ssize_t span, Py_ssize_t step,
+        Py_ssize_t stride, double* R, double* total, double* not_zero, double* not_one,
     )
     double sum_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
@@ -74,10 +75,13 @@ def gather(
     cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
     cdef Py_ssize_t width = (d + 7) // 8 * 8
     cdef double n, about, one = 1.0, beta = 0.0
-    cdef bint marked = marks is not None, narrow = d <= NARROW
+    cdef bint marked = marks is not None, narrow = d <= NARROW, ours = d <= WIDEST
     cdef double* S = &work[0]
-    cdef double* R = S + (width * width if narrow else 0)
-    cdef Py_ssize_t room = (work.shape[0] - (width * width + 8 if narrow else 0)) // d
+    cdef double* R = S + (width * width if ours else 0)
+    cdef Py_ssize_t room = tile_of(d, m)
+    # Many features stand in panels of eight.
+    cdef Py_ssize_t span = d if narrow or not ours else 8
+    cdef Py_ssize_t next_row = span, next_panel = 8 if narrow else 8 * room
     cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else room
     cdef int size = <int> d, tile, stride = <int> (C.strides[0] // sizeof(double))
     with nogil:
@@ -88,13 +92,16 @@ def gather(
         for j in range(d):
             centre[j] = anchor[j] + centre[j] / n
         n = 0.0
-        if narrow:
-            memset(&work[0], 0, work.shape[0] * sizeof(double))
+        if ours:
+            memset(S, 0, width * width * sizeof(double))
+            # What is read beyond the last feature is of no account, but is no strange number.
+            j = room * d if narrow else (width - 8) * room
+            memset(R + j, 0, (8 if narrow else 8 * room) * sizeof(double))
         while i < m:
             some = min(step, m - i, room - filled)
             n = gather_rows(
-                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], R + filled * d, &mean[0],
-                &away[0, 0], &away[1, 0],
+                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], span, next_panel,
+                next_row, R + filled * next_row, &mean[0], &away[0, 0], &away[1, 0],
             )
             if marked:
                 mark_rows(&X[0, 0], d, &rows[i], some, &weight[0], &marks[0, 0], &marks[1, 0])
@@ -102,12 +109,12 @@ def gather(
             filled += some
             if filled == room or i == m:
                 tile = <int> filled
-                if narrow:
-                    add_products(R, filled, d, S, width)
+                if ours:
+                    add_products(R, filled, d, next_row, next_panel, S, width)
                 else:
                     dsyrk(b"U", b"N", &size, &tile, &one, R, &size, &beta, &C[0, 0], &stride)
                 beta, filled = 1.0, 0
-        if narrow:
+        if ours:
             for i in range(d):
                 for j in range(i + 1):
                     C[i, j] = S[j * width + i]
@@ -118,12 +125,17 @@ def gather(
     return n
 
 
+cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
+    """Rows that are centred before their products are added up."""
+    return min(m, max((NEAR_TILE if d <= NARROW else TILE) // d, 4))
+
+
 def room_to_gather(Py_ssize_t d, Py_ssize_t m):
     """Numbers that gathering m rows of d features works with."""
-    cdef Py_ssize_t width = (d + 7) // 8 * 8
-    if d <= NARROW:
-        return width * width + 8 + d * min(m, max(NEAR_TILE // d, 4))
-    return d * min(m, max(TILE // d, 4))
+    cdef Py_ssize_t width = (d + 7) // 8 * 8, tile = tile_of(d, m)
+    if d > WIDEST:
+        return tile * d
+    return width * width + (tile * d + 8 if d <= NARROW else tile * width)
 
 
 def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):

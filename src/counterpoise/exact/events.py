@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from counterpoise.arrays import Vector
 from counterpoise.exact import progressive
-from counterpoise.exact._events import Events
+from counterpoise.exact._events import Events, learn_all
 from counterpoise.exact._scorer import Scorer
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
+from counterpoise.exact.unseen import named
 
 
 @dataclass(eq=False)
@@ -20,7 +23,7 @@ class Open:
 
     ``labels`` are in the order of the scores, ``answers`` are the same as arrays hold them,
     ``slots`` has the slot of each; ``version`` counts the changes up to which the weights are
-    known.
+    known; ``watched`` says whether options give weights to labels, which may never occur.
     """
 
     events: Events
@@ -32,6 +35,7 @@ class Open:
     options: Options
     names: list[Any] | None
     version: int
+    watched: bool
 
     def best(self, row: Vector) -> Any:
         """Label of a row; None if the compiled solver cannot tell."""
@@ -52,6 +56,23 @@ def opened(
     events = Events(scorer, list(range(len(moments.anchor))) if names is None else names)
     labels = classes.labels.tolist()
     slots = dict(zip(labels, classes.slots.tolist(), strict=True))
-    return Open(
-        events, classes, labels, list(classes.labels), slots, moments, options, names, version
-    )
+    answers, watched = list(classes.labels), named(options)
+    return Open(events, classes, labels, answers, slots, moments, options, names, version, watched)
+
+
+class Together:
+    """Several moments that learn the same single rows, each as it wants them, at once.
+
+    All have seen the same classes.
+    """
+
+    def __init__(self, moments: list[Moments], options: Options) -> None:
+        labels = np.sort(moments[0].labels)
+        recipes = [progressive.recipe(options, one, labels) for one in moments]
+        self._scorers = [Scorer(*both) for both in zip(recipes, moments, strict=True)]
+
+    def learn(
+        self, rows: list[Vector], slot: int, w: float, holder: Any, more: dict[str, Any]
+    ) -> None:
+        """Learn one row of the class in a slot; a holder gets attributes in the same moment."""
+        learn_all(self._scorers, rows, slot, w, holder, more)

@@ -91,51 +91,74 @@ ANY_ORDER ONE_PER_CPU static double trace_of_product(
     return diagonal + 2.0 * beside;
 }
 
-/* The inverse of a symmetric positive definite matrix of few rows, all of it, in its place, by
-   sweeping (Gauss and Jordan), four pivots at a time. Rows are `stride` long, a multiple of 4.
+/* Minus the inverse of four rows and columns at most, in their place; returns whether a pivot was
+   at most `tiny`. */
+static int sweep_pivots(double G[4][4], ptrdiff_t m, const double *tiny)
+{
+    for (ptrdiff_t k = 0; k < m; k++) {
+        if (!(G[k][k] > tiny[k]))
+            return 1;
+        const double inverse = 1.0 / G[k][k];
+        for (ptrdiff_t i = 0; i < m; i++)
+            for (ptrdiff_t j = 0; j < m; j++)
+                if (i != k && j != k)
+                    G[i][j] -= G[i][k] * inverse * G[k][j];
+        for (ptrdiff_t i = 0; i < m; i++)
+            if (i != k)
+                G[i][k] = G[k][i] = G[k][i] * inverse;
+        G[k][k] = -inverse;
+    }
+    return 0;
+}
+
+/* Minus the inverse of a symmetric positive definite matrix, in its place, by sweeping (Gauss and
+   Jordan), four pivots at a time: with G the pivots' own rows, W the rest of them and K = G^-1 W,
+   A - W'K takes the place of the others, K that of W and -G^-1 that of G. Only the upper triangle
+   counts. Rows are `stride` long, a multiple of 4; `W` and `K` are workspace of 4 such rows each.
    Returns whether a pivot was at most `tiny` of what it was. */
 ANY_ORDER ONE_PER_CPU static int sweep(
-    double *restrict A, ptrdiff_t d, ptrdiff_t stride, double *restrict tiny)
+    double *restrict A, ptrdiff_t d, ptrdiff_t stride, double *restrict tiny, double *restrict W,
+    double *restrict K)
 {
     for (ptrdiff_t k = 0; k < d; k++)
         tiny[k] *= A[k * stride + k];
     for (ptrdiff_t first = 0; first < d; first += 4) {
-        const ptrdiff_t last = first + 4 < d ? first + 4 : d;
-        double *restrict p[4];
-        for (ptrdiff_t k = first; k < last; k++) { /* among the pivots themselves */
-            double *restrict pivot = p[k - first] = A + k * stride;
-            if (!(pivot[k] > tiny[k]))
-                return 1;
-            const double inverse = 1.0 / pivot[k];
-            pivot[k] = 1.0;
-            for (ptrdiff_t j = 0; j < stride; j++)
-                pivot[j] *= inverse;
-            for (ptrdiff_t i = first; i < last; i++) {
-                double *restrict row = A + i * stride;
-                const double factor = row[k];
-                if (i == k)
-                    continue;
-                row[k] = 0.0;
-                for (ptrdiff_t j = 0; j < stride; j++)
-                    row[j] -= factor * pivot[j];
-            }
+        const ptrdiff_t m = first + 4 < d ? 4 : d - first, last = first + m;
+        double G[4][4] = {{0}};
+        memset(W, 0, 4 * stride * sizeof *W);
+        for (ptrdiff_t k = 0; k < m; k++) {
+            const double *restrict row = A + (first + k) * stride;
+            for (ptrdiff_t i = 0; i < first; i++)
+                W[k * stride + i] = A[i * stride + first + k];
+            for (ptrdiff_t j = last; j < d; j++)
+                W[k * stride + j] = row[j];
+            for (ptrdiff_t j = k; j < m; j++)
+                G[k][j] = G[j][k] = row[first + j];
         }
-        for (ptrdiff_t k = last; k < first + 4; k++)
-            p[k - first] = p[0]; /* counts for nothing */
-        const double *restrict p0 = p[0], *restrict p1 = p[1];
-        const double *restrict p2 = p[2], *restrict p3 = p[3];
-        for (ptrdiff_t i = 0; i < d; i++) {
-            double *restrict row = A + i * stride;
-            double f[4] = {0.0, 0.0, 0.0, 0.0};
-            if (i >= first && i < last)
-                continue;
-            for (ptrdiff_t k = first; k < last; k++) {
-                f[k - first] = row[k];
-                row[k] = 0.0;
-            }
-            const double f0 = f[0], f1 = f[1], f2 = f[2], f3 = f[3];
+        if (sweep_pivots(G, m, tiny + first))
+            return 1;
+        const double *restrict w0 = W, *restrict w1 = w0 + stride;
+        const double *restrict w2 = w1 + stride, *restrict w3 = w2 + stride;
+        for (ptrdiff_t k = 0; k < 4; k++)
             for (ptrdiff_t j = 0; j < stride; j++)
-                row[j] -= (f0 * p0[j] + f1 * p1[j]) + (f2 * p2[j] + f3 * p3[j]);
+                K[k * stride + j] =
+                    -((G[k][0] * w0[j] + G[k][1] * w1[j]) + (G[k][2] * w2[j] + G[k][3] * w3[j]));
+        const double *restrict k0 = K, *restrict k1 = k0 + stride;
+        const double *restrict k2 = k1 + stride, *restrict k3 = k2 + stride;
+        for (ptrdiff_t i = 0; i < d; i++) { /* in rows of the pivots W is 0 */
+            double *restrict row = A + i * stride;
+            const double f0 = w0[i], f1 = w1[i], f2 = w2[i], f3 = w3[i];
+            for (ptrdiff_t j = i / 4 * 4; j < stride; j++)
+                row[j] -= (f0 * k0[j] + f1 * k1[j]) + (f2 * k2[j] + f3 * k3[j]);
+        }
+        for (ptrdiff_t k = 0; k < m; k++) {
+            double *restrict row = A + (first + k) * stride;
+            for (ptrdiff_t i = 0; i < first; i++)
+                A[i * stride + first + k] = K[k * stride + i];
+            for (ptrdiff_t j = k; j < m; j++)
+                row[first + j] = G[k][j];
+            for (ptrdiff_t j = last; j < d; j++)
+                row[j] = K[k * stride + j];
         }
     }
     return 0;

@@ -38,48 +38,57 @@
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
-   Returns n and the sum of the w_i. */
+   R has its columns in panels of `span`, which begin at multiples of `step`, and the
+   rows of a panel at multiples of `stride`. Returns n and the sum of the w_i. */
 ONE_PER_CPU static double gather_rows(
     double n, const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
-    const double *restrict weight, const double *restrict centre,
-    double *restrict R, double *restrict total, double *restrict not_zero,
+    const double *restrict weight, const double *restrict centre, ptrdiff_t span, ptrdiff_t step,
+    ptrdiff_t stride, double *restrict R, double *restrict total, double *restrict not_zero,
     double *restrict not_one)
 {
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
         const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
         const double *restrict x2 = X + rows[i + 2] * d, *restrict x3 = X + rows[i + 3] * d;
-        double *restrict r0 = R + i * d, *restrict r1 = r0 + d;
-        double *restrict r2 = r1 + d, *restrict r3 = r2 + d;
         const double w0 = weight[rows[i]], w1 = weight[rows[i + 1]];
         const double w2 = weight[rows[i + 2]], w3 = weight[rows[i + 3]];
         n += (w0 + w1) + (w2 + w3);
         const double s0 = sqrt(w0), s1 = sqrt(w1), s2 = sqrt(w2), s3 = sqrt(w3);
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
-            const double v2 = x2[j] - centre[j], v3 = x3[j] - centre[j];
-            r0[j] = s0 * v0;
-            r1[j] = s1 * v1;
-            r2[j] = s2 * v2;
-            r3[j] = s3 * v3;
-            total[j] += (w0 * v0 + w1 * v1) + (w2 * v2 + w3 * v3);
-            not_zero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
-                           ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
-            not_one[j] += ((x0[j] != 1.0 ? w0 : 0.0) + (x1[j] != 1.0 ? w1 : 0.0)) +
-                          ((x2[j] != 1.0 ? w2 : 0.0) + (x3[j] != 1.0 ? w3 : 0.0));
+        double *panel = R + i * stride;
+        for (ptrdiff_t from = 0; from < d; from += span, panel += step) {
+            const ptrdiff_t to = d - from < span ? d : from + span;
+            double *restrict r0 = panel - from, *restrict r1 = r0 + stride;
+            double *restrict r2 = r1 + stride, *restrict r3 = r2 + stride;
+            for (ptrdiff_t j = from; j < to; j++) {
+                const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
+                const double v2 = x2[j] - centre[j], v3 = x3[j] - centre[j];
+                r0[j] = s0 * v0;
+                r1[j] = s1 * v1;
+                r2[j] = s2 * v2;
+                r3[j] = s3 * v3;
+                total[j] += (w0 * v0 + w1 * v1) + (w2 * v2 + w3 * v3);
+                not_zero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
+                               ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
+                not_one[j] += ((x0[j] != 1.0 ? w0 : 0.0) + (x1[j] != 1.0 ? w1 : 0.0)) +
+                              ((x2[j] != 1.0 ? w2 : 0.0) + (x3[j] != 1.0 ? w3 : 0.0));
+            }
         }
     }
     for (; i < m; i++) {
         const double *restrict x = X + rows[i] * d;
-        double *restrict r = R + i * d;
         const double w = weight[rows[i]], s = sqrt(w);
         n += w;
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const double v = x[j] - centre[j];
-            r[j] = s * v;
-            total[j] += w * v;
-            not_zero[j] += x[j] != 0.0 ? w : 0.0;
-            not_one[j] += x[j] != 1.0 ? w : 0.0;
+        double *panel = R + i * stride;
+        for (ptrdiff_t from = 0; from < d; from += span, panel += step) {
+            const ptrdiff_t to = d - from < span ? d : from + span;
+            double *restrict r = panel - from;
+            for (ptrdiff_t j = from; j < to; j++) {
+                const double v = x[j] - centre[j];
+                r[j] = s * v;
+                total[j] += w * v;
+                not_zero[j] += x[j] != 0.0 ? w : 0.0;
+                not_one[j] += x[j] != 1.0 ? w : 0.0;
+            }
         }
     }
     return n;

@@ -1,4 +1,4 @@
-/* Products of few features: S += R'R, for widths at which BLAS has not got going yet. */
+/* Products of features: S += R'R, up to widths at which BLAS has got going. */
 
 #ifndef COUNTERPOISE_PRODUCTS_H
 #define COUNTERPOISE_PRODUCTS_H
@@ -6,20 +6,26 @@
 #include "symmetric.h"
 
 #if defined(__GNUC__)
-#define NARROW 96 /* features up to which these loops are faster than dsyrk (benchmarks/bulk.py) */
+/* Features up to which these loops are faster than dsyrk (benchmarks/bulk.py), and up to which rows
+   as they are serve as well as panels. */
+#define WIDEST 512
+#define NARROW 96
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* S += R'R of m rows of d values, blocks of 4 by 8 on and above the diagonal. S has rows of
-   `width`, a multiple of 8; what stands in it beyond d is of no account. Eight values after the
-   last row must be readable. */
+/* S += R'R of m rows of d values, blocks of 4 by 8 on and above the diagonal. Panel p, eight columns
+   of R, begins at R + p * step, and its rows follow each other at `stride`: rows as they are have
+   stride d and step 8. S has rows of `width`, a multiple of 8; what stands in it beyond d is of no
+   account. Eight values after the last row must be readable. */
 ANY_ORDER ONE_PER_CPU static void add_products(
-    const double *restrict R, ptrdiff_t m, ptrdiff_t d, double *restrict S, ptrdiff_t width)
+    const double *restrict R, ptrdiff_t m, ptrdiff_t d, ptrdiff_t stride, ptrdiff_t step,
+    double *restrict S, ptrdiff_t width)
 {
-    for (ptrdiff_t i = 0; i < d; i += 4)
-        for (ptrdiff_t j = i / 8 * 8; j < d; j += 8) {
+    for (ptrdiff_t j = 0; j < d; j += 8)
+        for (ptrdiff_t i = 0; i < j + 8 && i < d; i += 4) {
             four a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
-            const double *restrict left = R + i, *restrict right = R + j;
-            for (ptrdiff_t t = 0; t < m; t++, left += d, right += d) {
+            const double *restrict left = R + i / 8 * step + i % 8;
+            const double *restrict right = R + j / 8 * step;
+            for (ptrdiff_t t = 0; t < m; t++, left += stride, right += stride) {
                 const four x = *(const four *)right, y = *(const four *)(right + 4);
                 a0 += left[0] * x;
                 b0 += left[0] * y;
@@ -42,8 +48,13 @@ ANY_ORDER ONE_PER_CPU static void add_products(
         }
 }
 #else
+#define WIDEST 0
 #define NARROW 0
-static void add_products(const double *R, ptrdiff_t m, ptrdiff_t d, double *S, ptrdiff_t width) {}
+static void add_products(
+    const double *R, ptrdiff_t m, ptrdiff_t d, ptrdiff_t stride, ptrdiff_t step, double *S,
+    ptrdiff_t width)
+{
+}
 #endif
 
 #endif

@@ -39,7 +39,7 @@ from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
 from counterpoise.exact.unseen import named, warn_of_unseen
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
-from counterpoise.validate import LARGEST
+from counterpoise.validate import HEAVIEST, LARGEST
 
 NUMBER = np.dtype(np.float64)
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
@@ -480,8 +480,7 @@ class State:
         self, classes: Classes, options: Options, link: bool, known: Scores | None = None
     ) -> Scores:
         """Scores as a function of rows as they are, with their link if it is asked for."""
-        filled = self.filled
-        moments = self.moments if filled is None else filled.moments
+        filled, moments = self.filled, self.whole
         found = known
         if found is None or filled is not None:
             found = scores_of(moments, classes, options)
@@ -506,6 +505,17 @@ class State:
             self._filled = self.version, self.fill.filled(self.moments)
         return self._filled[1]
 
+    @property
+    def whole(self) -> Moments:
+        """Moments of rows with missing values filled; as learned, where none can be missing."""
+        return self.moments if self.filled is None else self.filled.moments
+
+    def imputed(self, options: Options) -> Scores:
+        """Scores as a function of rows with missing values filled, to look at their weights."""
+        if self.filled is None:
+            return self.solve(None, options)
+        return scores_of(self.whole, self.classes, options)
+
     def inputs_filled(self, X: Matrix) -> Matrix:
         """Rows (n, l), before any map, with missing values filled by their mean so far."""
         if self.fill is None or not self.begun:
@@ -524,7 +534,7 @@ class State:
         """Mean of each input over everything seen, missing values left out; by a map its own."""
         if self.fixed is not None:
             return self.fixed.mean
-        moments = self.moments if self.filled is None else self.filled.moments
+        moments = self.whole
         total = max(float(moments.N.sum()), 1e-300)
         mean: Vector = moments.anchor + moments.N @ moments.mean / total
         return mean
@@ -541,6 +551,15 @@ class State:
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         found, names = self._open, self.names if self.fixed is None else None
+        if (  # as it was at the last event
+            found is not None
+            and found.options is options
+            and found.version == self.version
+            and found.moments is self.moments
+            and found.names is names
+            and not found.watched
+        ):
+            return found
         if (
             found is None
             or found.moments is not self.moments
@@ -562,13 +581,18 @@ class State:
         found.version = self.version = self.version + 1
         found.events.learn_array(row, slot, w)
 
-    def learn_row(self, found: Open, x: Any, slot: int, w: float) -> bool:
-        """One row more, as it comes; returns whether it is a row of numbers."""
-        plain = self.fixed is None and x.dtype is NUMBER
-        row = np.ascontiguousarray(x) if plain else self.row(x)
+    def learn_row(self, found: Open, x: Any, y: Any, w: float) -> bool:
+        """One row more, as it comes; returns whether it is one of numbers, of a known class."""
+        slot = found.slots.get(y)
+        if slot is None or not 0.0 <= w <= HEAVIEST:
+            return False
+        # Before, so that no old scores are left whenever a signal comes.
+        found.version = self.version = self.version + 1
+        if self.fixed is None and found.events.learn_plain(x, slot, w):
+            return True
+        row = self.row(np.asarray(x))
         if row is None:
             return False
-        found.version = self.version = self.version + 1
         found.events.learn_array(row, slot, w)
         return True
 

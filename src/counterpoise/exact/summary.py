@@ -15,8 +15,8 @@ from counterpoise.exact.inference import ASSUMED, QUANTILE, refusal, standard_er
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scaling import affine
-from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear
+from counterpoise.exact.state import State
 from counterpoise.printable import printable
 
 SHOWN = 15  # features in the text
@@ -145,12 +145,20 @@ class Summary:
         return cells + ([f"{m:.4g}" for m in self.class_means[:, j].tolist()] if several else [])
 
 
-def summarised(scores: Scores, moments: Moments, options: Options, names: Sequence[str]) -> Summary:
-    """What was found, of features, or terms, with these names."""
+def summarised(
+    state: State, options: Options, names: Sequence[str], most: float = np.inf
+) -> Summary:
+    """What was found, of features, or terms, with these names; missing values are filled.
+
+    Standard errors of more than ``most`` features are left to those who want to wait for them.
+    """
+    scores, moments = state.imputed(options), state.whole
     m, s = affine(moments, "standard")
     held = class_moments(moments, scores.classes)
     weights, errors = None, None
     why = refusal(scores, moments, options)
+    if why is None and len(s) > most:
+        why = f"No standard errors: there are more than {most:,} features; summary() has them."
     if isinstance(scores.solution, Linear):
         weights = scores.solution.coef * s
         errors = None if why else standard_errors(scores, moments, options) * s

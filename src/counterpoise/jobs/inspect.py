@@ -14,9 +14,13 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.scaling import spread
 from counterpoise.exact.scores import condition
 from counterpoise.exact.solution import Linear
+from counterpoise.exact.summary import summarised
 from counterpoise.features.given import text_of
 from counterpoise.jobs.models import Model, answering
 from counterpoise.jobs.store import Stored
+
+FOUND = ("note", "means", "means_of", "errors", "intervals")
+LARGE = 1000  # features of which standard errors take a second
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -52,7 +56,9 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix | None, str | None]:
     model = answering(stored)
     weights: Matrix | None = None
     if isinstance(model.scores_.solution, Linear):
-        weights = model.coef_ * spread(model.state_.moments)
+        solution = model.state_.imputed(model.options_).solution
+        assert isinstance(solution, Linear)
+        weights = solution.coef * spread(model.state_.whole)
     if model.features_ is None:
         return names, weights, None
     return unique(model.features_.names(names)), weights, model.features_.map.text
@@ -64,7 +70,7 @@ def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
     That is by how many standard deviations of all rows the means are apart at most, plus the
     largest difference of the logarithms of the deviations.
     """
-    moments, classes = model.state_.moments, model.state_.classes
+    moments, classes = model.state_.whole, model.state_.classes
     slot, s = classes.slots[classes.seen], spread(moments)
     n = moments.n[slot, None]
     mean = moments.anchor + moments.mean[slot]
@@ -81,7 +87,7 @@ def _named(model: Model) -> str | None:
 def _condition(model: BalancedRidgeClassifier) -> float:
     """Largest condition number of what is inverted, in scaled units."""
     state = model.state_
-    return condition(state.moments, state.classes, model.options_, model.ridge_)
+    return condition(state.whole, state.classes, model.options_, model.ridge_)
 
 
 def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
@@ -91,6 +97,26 @@ def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
         return None
     before, after = found.errors()
     return {"rows": found.rows, "error": before, "corrected": after}
+
+
+def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
+    """Means and class means by name; errors and intervals of the weights, or why there are none."""
+    found = summarised(model.state_, model.options_, names, LARGE)
+    means = zip(
+        names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
+    )
+    result: dict[str, Any] = {
+        "note": found.note,
+        "means": {n: {"mean": m, "deviation": s, "by_class": of} for n, m, s, of in means},
+        "means_of": [str(label) for label in found.classes.tolist()],
+        "errors": None,
+        "intervals": None,
+    }
+    if found.errors is not None and found.low is not None and found.high is not None:
+        ends = np.stack([found.low.T, found.high.T], axis=-1)
+        result["errors"] = dict(zip(names, found.errors.T.tolist(), strict=True))
+        result["intervals"] = dict(zip(names, ends.tolist(), strict=True))
+    return result
 
 
 def described(stored: Stored) -> dict[str, Any]:
@@ -141,4 +167,5 @@ def described(stored: Stored) -> dict[str, Any]:
             for key, record in stored.records.items()
         },
         **shown,
+        **(_found(answering(stored), names) if fitted else dict.fromkeys(FOUND)),
     }

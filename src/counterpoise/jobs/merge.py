@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from counterpoise.arrays import Counts
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import Remedy
+from counterpoise.errors import Remedy, Setting
 from counterpoise.exact.filling import Fill
 from counterpoise.jobs.recent import together
 from counterpoise.jobs.store import (
@@ -136,11 +136,16 @@ def _of_frames(one: Record, two: Record) -> Record:
 
 
 def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
-    if one.encoding.columns != two.encoding.columns:
-        raise DataError(
-            f"{names[0]} and {names[1]} were learned with different column options: "
-            f"{one.encoding.columns} and {two.encoding.columns}"
-        )
+    mine, theirs = asdict(one.encoding.columns), asdict(two.encoding.columns)
+    for option, value in mine.items():
+        if value != theirs[option]:
+            raise DataError(
+                (
+                    f"{names[0]} and {names[1]} were learned with different column options: ",
+                    Setting(option),
+                    f" is {value!r} in the first and {theirs[option]!r} in the second",
+                )
+            )
     for column, kind in one.encoding.kinds.items():
         other = two.encoding.kinds.get(column, kind)
         if kind != other:

@@ -8,7 +8,7 @@ from counterpoise.exact.classes import union
 from counterpoise.exact.state import Plan, State
 from counterpoise.modelfile import options
 from counterpoise.modelfile.calibrations import calibration_from, with_calibration
-from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.fills import fill_of, plain_fill
 from counterpoise.modelfile.labels import labels_of, plain_labels
 from counterpoise.modelfile.maps import map_from, with_map, without_map
@@ -32,6 +32,11 @@ def contents_of(estimator: Any, state: State) -> Contents:
 
 def state_of(contents: Contents, plan: Plan) -> State:
     """What was learned, from a file; a map that was given is in the file and not in the plan."""
+    if "absent" in contents.facts:
+        raise ModelFileError(
+            "was learned from events that lack features; use "
+            "counterpoise.river.BalancedRidgeClassifier.load"
+        )
     wanted = {"labels", "declared", "features", "extremes"}
     wanted |= {"map"} if plan.text else set()
     require(set(contents.facts) - {"calibration", "fill"} == wanted, "unexpected facts")

@@ -263,8 +263,11 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """
         if not isinstance(other, BalancedRidgeClassifier):
             raise TypeError(f"can only merge with a BalancedRidgeClassifier, not {type(other)}")
-        for model in (self, other):
-            model._require_zeros("merged")
+        if "missing" in (self.absent, other.absent):
+            raise ValueError(
+                "models of events with absent='missing' cannot be merged; use "
+                "counterpoise.TableClassifier, which fills missing numbers in the same way"
+            )
         require_same_options(self._options, other._options)
         result: BalancedRidgeClassifier = self.clone()
         result._become(joined(self._state, other._state, self.memory_limit))
@@ -275,12 +278,13 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     def contents(self) -> Contents:
         """What a file is to hold of this model: what the array face would write.
 
+        With ``absent="missing"`` it says so, and only this face loads it.
+
         Returns
         -------
         Contents of a model file.
         """
-        self._require_zeros("saved")
-        return contents_of(self._parameters(), self._state)
+        return contents_of(self._parameters(), self.absent, self._state)
 
     @classmethod
     def from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
@@ -412,7 +416,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """Contribution of each feature to the score of a label: what is positive speaks for it.
 
         All of them add up to the score minus the score at the balanced centre, the mean of the
-        class means. A feature that is absent is 0, which may be a reason too.
+        class means. A feature that is absent may be a reason, too: because it is 0, or with
+        ``absent="missing"`` because it is missing.
 
         Parameters
         ----------
@@ -439,7 +444,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         scores = self._scores()
         if scores is None:
             return {}
-        return explained_one(scores, state, self._options, self._row(x), y)
+        reasons = explained_one(scores, state, self._options, self._row(x), y)
+        return reasons if state.fill is None else gaps.together(state, reasons)
 
     # Inside
 
@@ -526,13 +532,6 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _batch(self, rows: Matrix, labels: list[Any], weight: Vector | None) -> Batch:
         return Batch(rows, objects_of(labels), weight, grouped)
-
-    def _require_zeros(self, what: str) -> None:
-        if self.absent != "zero":
-            raise ValueError(
-                f"a model of events with absent={self.absent!r} cannot be {what}; use "
-                "counterpoise.TableClassifier, which fills missing numbers in the same way"
-            )
 
     def _become(self, state: State) -> None:
         """Let a State take the place of this one."""

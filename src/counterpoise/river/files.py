@@ -1,6 +1,7 @@
 """A model of events as a file: the same as that of the array face, with the names of the features.
 
-So what learned from events can be loaded for arrays, and what learned from frames for events.
+So what learned from events can be loaded for arrays, and what learned from frames for events. Where
+absent features are missing, the file says so, and is for events alone: only they know indicators.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from counterpoise.arrays import Labels
 from counterpoise.classifier import BalancedRidgeClassifier as Arrays
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap
-from counterpoise.modelfile.container import Contents, ModelFileError
+from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.river.frames import objects_of
 
 
-def contents_of(params: dict[str, Any], state: State) -> Contents:
-    """What a file is to hold of a model of events."""
+def contents_of(params: dict[str, Any], absent: str, state: State) -> Contents:
+    """What a file is to hold of a model of events, in which absent features mean this."""
     names = state.names or []
     if not state.begun or not names:
         raise ValueError("this model has learned no feature yet; there is nothing to save")
@@ -31,11 +32,19 @@ def contents_of(params: dict[str, Any], state: State) -> Contents:
         )
     arrays = Arrays.with_state(_relabelled(state, _typed), **params)
     arrays.feature_names_in_ = np.array(names, dtype=object)
-    return arrays.contents()
+    contents = arrays.contents()
+    if absent == "zero":
+        return contents
+    return replace(contents, facts={**contents.facts, "absent": absent})
 
 
 def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
     """Parameters and what was learned, from a file, checked as if a stranger had written it."""
+    facts = dict(contents.facts)
+    absent = facts.pop("absent", "zero")
+    require(absent in ("zero", "missing"), "absent features of an unknown meaning")
+    require(absent == "missing" or "fill" not in facts, "missing features that are 0")
+    contents = replace(contents, facts=facts)
     if contents.stream is not None:
         raise ModelFileError(
             "was learned from files, whose columns become features by rules that events do not know"
@@ -46,7 +55,7 @@ def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
         raise ModelFileError(
             "has no names of features, which events need; let it learn from data frames"
         )
-    params = arrays.get_params(deep=False)
+    params = {**arrays.get_params(deep=False), "absent": absent}
     if isinstance(params["features"], FixedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
     state = _relabelled(arrays.state_, lambda labels: objects_of(labels.tolist()))

@@ -100,6 +100,14 @@ def row_of(state: State, event: dict[Any, Any]) -> Vector:
     return row
 
 
+def together(state: State, reasons: dict[Any, float]) -> dict[Any, float]:
+    """Reasons by feature, in which whether it is there counts with what it is."""
+    result = dict(reasons)
+    for name, gap in known(state).items():
+        result[name] += result.pop(gap.flag)
+    return result
+
+
 def _told(values: dict[Any, float], gaps: dict[Any, Gap]) -> dict[Any, float]:
     """Values of one event, and what its indicators say."""
     result = dict(values)

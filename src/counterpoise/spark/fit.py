@@ -7,28 +7,34 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, functions
 from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.encoding.limits import MOST
-from counterpoise.errors import DataError, Remedy
+from counterpoise.errors import DataError
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.spark.frames import Plan, chunks, columns_of, in_spark, planned
+from counterpoise.spark.frames import Plan, chunks, columns_of, planned
+from counterpoise.spark.search import encoded
+from counterpoise.spark.tasks import (
+    batch_of,
+    large_types,
+    number,
+    partition,
+    raise_first,
+    words_of,
+)
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
 FAN, LEVELS = 16, 2
 PART = "part long, error string, dropped long, model binary"
-FEATURE = "error string, kind string, column string, value string"
-ORDER = {"number": 0, "category": 1, "bucket": 2, "missing": 3}
 
 
 def fit(
@@ -41,6 +47,7 @@ def fit(
     numeric: Sequence[str] = (),
     categorical: Sequence[str] = (),
     time: Sequence[str] = (),
+    date: Sequence[str] = (),
     hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
@@ -67,15 +74,17 @@ def fit(
         Column of the weights of rows.
     drop : sequence of str
         Columns to leave out.
-    numeric, categorical, time : sequence of str
-        Columns that are numbers, categories, dates (learned as seconds) whatever their type.
+    numeric, categorical, time, date : sequence of str
+        Columns that are numbers, categories, times (learned as seconds) or dates (seconds, and
+        where they are in the day, the week and the year) whatever their type.
     hashed : mapping of str to int, optional
         Columns of text to be spread over so many buckets.
     categories : mapping of str to sequence of str, optional
         Categories of columns of text. Where they are given for all, the pass that finds them is
         not needed, and any other is an error.
-    missing : "error", "drop" or "indicate"
-        What becomes of rows with null or NaN: see the command line.
+    missing : "error", "drop", "indicate" or "mean"
+        What becomes of rows with null or NaN: see the command line, where "mean" is the default.
+        It fills numbers by the mean of all values of the frame, exactly.
     feature_map : str, Map or FixedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
@@ -88,7 +97,9 @@ def fit(
     BalancedRidgeClassifier
         An ordinary one; its ``encoding_`` says how columns became features.
     """
-    columns = columns_of(label, features, weight, drop, numeric, categorical, time, hashed, missing)
+    columns = columns_of(
+        label, features, weight, drop, numeric, categorical, time, hashed, missing, date
+    )
     template = BalancedRidgeClassifier(**options, features=feature_map)
     template.check()
     plan = planned(df, columns)
@@ -125,9 +136,12 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
     model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
-    moments = model.state_.moments
+    moments, fill = model.state_.whole, model.state_.fill
     m, s = affine(moments, "standard")
-    return {**options, "features": fixed(wanted, moments.anchor + m, s)}
+    found = fixed(wanted, moments.anchor + m, s)
+    if fill is not None:
+        found = found.blanked(fill.at, fill.by, fill.present)
+    return {**options, "features": found}
 
 
 def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidgeClassifier:
@@ -135,89 +149,6 @@ def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidge
     model.feature_names_in_ = np.array([f.name for f in encoding.features], dtype=object)
     model.encoding_ = encoding
     return model
-
-
-def encoded(
-    plan: Plan, before: Encoding, categories: Mapping[str, Sequence[str]] | None = None
-) -> Encoding:
-    """How the columns of a frame become features, with what these rows add to what is known.
-
-    Parameters
-    ----------
-    plan : Plan
-        The frame.
-    before : Encoding
-        What is known.
-    categories : mapping of str to sequence of str, optional
-        Categories of columns of text.
-
-    Returns
-    -------
-    Encoding
-    """
-    columns, given = plan.columns, dict(categories or {})
-    for name in given:
-        if plan.kinds.get(name) != "text" or not columns.feature(name):
-            raise DataError(f"categories are given for {name!r}, which is not a column of text")
-    kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
-    kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learned stays
-    if not kinds:
-        raise DataError("no column is left to learn from")
-    for name, kind in kinds.items():
-        if kind == "time" and name not in columns.time and name not in before.kinds:
-            raise DataError(
-                f"column {name!r} holds dates",
-                Remedy("learn them as seconds", "time", [name]),
-                Remedy("as categories", "categorical", [name]),
-                Remedy("leave them out", "drop", [name]),
-            )
-    certain = [Feature(n, "number") for n, kind in kinds.items() if kind in ("number", "time")]
-    certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
-    sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
-    found: list[Feature] = []
-    if sought or columns.missing == "indicate":
-        found = _sought(plan, Encoding(columns, kinds))
-    told = columns.told.get(columns.label, plan.kinds[columns.label])
-    labels = before.labels or ("int" if told == "number" else "text")
-    place = {name: j for j, name in enumerate(kinds)}
-    fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
-    ordered = sorted(
-        fresh - set(before.features), key=lambda f: (place[f.column], ORDER[f.kind], _natural(f))
-    )
-    everything = (*before.features, *ordered)
-    for name in sought:
-        count = sum(f.column == name and f.kind == "category" for f in everything)
-        if count > MOST:
-            raise DataError(
-                f"column {name!r} has more than {MOST:,} categories",
-                Remedy("spread them over buckets", "hashed", {name: 256}),
-                Remedy("leave the column out", "drop", [name]),
-            )
-    return Encoding(columns, {**kinds, **before.kinds}, everything, labels)
-
-
-def _natural(feature: Feature) -> tuple[int, str]:
-    return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
-
-
-def _sought(plan: Plan, start: Encoding) -> list[Feature]:
-    """Features that only the rows know of: one pass over them."""
-    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
-    large = large_types(plan.df)
-
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = start
-        try:
-            for chunk in chunks(batches, _partition(), names, vectors, unread):
-                _, known = known.learn(chunk)
-        except ValueError as error:
-            yield _batch(FEATURE, [(_words(error), "", "", "")], large)
-            return
-        yield _batch(FEATURE, [("", f.kind, f.column, f.value) for f in known.features], large)
-
-    rows = plan.df.mapInArrow(look, FEATURE).distinct().collect()
-    _raise_first(sorted(row["error"] for row in rows if row["error"]))
-    return [Feature(row["column"], row["kind"], row["value"]) for row in rows]
 
 
 def learned(
@@ -247,10 +178,10 @@ def learned(
     large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, model, dropped = _number(), None, 0
+        part, model, dropped = number(), None, 0
         try:
             with threadpool_limits(1, user_api="blas"):
-                for chunk in chunks(batches, _partition(), names, vectors, unread):
+                for chunk in chunks(batches, partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
                         raise _unforeseen(encoding, after)
@@ -263,12 +194,12 @@ def learned(
                         model.learn_judged(one.X, one.y, one.weight, verdicts)
                         _require_few(model, encoding)
         except ValueError as error:
-            yield _batch(PART, [(part, _words(error), 0, b"")], large)
+            yield batch_of(PART, [(part, words_of(error), 0, b"")], large)
             return
         known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
         data = model.state_.to_bytes() if model is not None and known else b""
         if data or dropped:
-            yield _batch(PART, [(part, "", dropped, data)], large)
+            yield batch_of(PART, [(part, "", dropped, data)], large)
 
     def merge(table: pa.Table) -> pa.Table:
         return _merged_group(table, large, limit)
@@ -278,12 +209,13 @@ def learned(
         group = functions.floor(functions.col("part") / FAN).alias("group")
         parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
-    _raise_first([row["error"] for row in rows if row["error"]])
+    raise_first([row["error"] for row in rows if row["error"]])
     state = _merged([bytes(row["model"]) for row in rows], limit)
     dropped = sum(row["dropped"] for row in rows)
     if state is None:
         return None, dropped
     model = BalancedRidgeClassifier.with_state(state, **options)
+    model.fill_in(Fill.of(*encoding.fill))
     _require_few(model, encoding)
     return model, dropped
 
@@ -296,22 +228,6 @@ def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:
         )
 
 
-def large_types(df: DataFrame) -> bool:
-    """Whether Spark wants text and bytes with long offsets.
-
-    Parameters
-    ----------
-    df : DataFrame
-        A frame of the session.
-
-    Returns
-    -------
-    bool
-    """
-    name = "spark.sql.execution.arrow.useLargeVarTypes"
-    return df.sparkSession.conf.get(name, "false") == "true"
-
-
 def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
     """Moments of neighbouring parts as those of one part; the first error, if there is one."""
     rows = sorted(table.to_pylist(), key=lambda row: row["part"])
@@ -322,7 +238,7 @@ def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
             state = _merged([row["model"] for row in rows], limit)
         data = b"" if state is None else state.to_bytes()
     group = rows[0]["part"] // FAN
-    return pa.Table.from_batches([_batch(PART, [(group, error, dropped, data)], large)])
+    return pa.Table.from_batches([batch_of(PART, [(group, error, dropped, data)], large)])
 
 
 def _merged(parts: list[bytes], limit: float) -> State | None:
@@ -342,32 +258,3 @@ def _unforeseen(encoding: Encoding, after: Encoding) -> DataError:
         f"column {new[0].column!r} holds {new[0].value!r}, which is not among those given "
         "or found when the frame was read before; add it, and cache frames that change"
     )
-
-
-def _partition() -> str:
-    return f"partition {_number()}"
-
-
-def _number() -> int:
-    task = TaskContext.get()
-    return task.partitionId() if task else 0
-
-
-def _batch(schema: str, rows: list[tuple[Any, ...]], large: bool) -> pa.RecordBatch:
-    """Rows as Spark wants them back."""
-    kinds = {"long": pa.int64(), "string": pa.string(), "binary": pa.binary()}
-    if large:
-        kinds |= {"string": pa.large_string(), "binary": pa.large_binary()}
-    fields = [field.split() for field in schema.split(", ")]
-    arrays = [pa.array([row[j] for row in rows], kinds[kind]) for j, (_, kind) in enumerate(fields)]
-    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
-
-
-def _raise_first(errors: list[str]) -> None:
-    if errors:
-        raise DataError(errors[0])
-
-
-def _words(error: ValueError) -> str:
-    """What a partition says of an error, to whoever has called from Python."""
-    return error.message.spelled(in_spark) if isinstance(error, DataError) else str(error)

@@ -47,20 +47,21 @@ def columns_of(
     time: Sequence[str],
     hashed: Mapping[str, int] | None,
     missing: str,
+    date: Sequence[str] = (),
 ) -> Columns:
     """What somebody wants of the columns of a frame, checked.
 
     Parameters
     ----------
-    label, features, weight, drop, numeric, categorical, time, hashed, missing
+    label, features, weight, drop, numeric, categorical, time, hashed, missing, date
         See :func:`counterpoise.spark.fit`.
 
     Returns
     -------
     Columns
     """
-    if missing not in ("error", "drop", "indicate"):
-        raise DataError(f"missing must be 'error', 'drop' or 'indicate', got {missing!r}")
+    if missing not in ("error", "drop", "indicate", "mean"):
+        raise DataError(f"missing must be 'error', 'drop', 'indicate' or 'mean', got {missing!r}")
     for name, buckets in (hashed or {}).items():
         if type(buckets) is not int or not 1 <= buckets <= 2**32:
             raise DataError(f"hashed must give a number of buckets for {name!r}, got {buckets!r}")
@@ -76,6 +77,7 @@ def columns_of(
         time=tuple(time),
         hashed=dict(hashed or {}),
         missing=missing,
+        date=tuple(date),
     )
 
 

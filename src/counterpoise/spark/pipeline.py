@@ -71,7 +71,7 @@ class BalancedRidge(
     """
 
     missing: Param[str] = Param(
-        Params._dummy(), "missing", "error, drop or indicate", TypeConverters.toString
+        Params._dummy(), "missing", "error, drop, indicate or mean", TypeConverters.toString
     )
     options: Param[str] = Param(
         Params._dummy(), "options", "parameters of the classifier, as JSON", TypeConverters.toString

@@ -24,8 +24,8 @@ from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored, require_learned
-from counterpoise.spark.fit import large_types
 from counterpoise.spark.frames import chunk_of, readable, vector_of
+from counterpoise.spark.tasks import large_types
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
 Ready = tuple[Scores, Encoding, Vector]  # and the mean of each feature
@@ -49,7 +49,7 @@ def predict(
         the executors run.
     prediction : str, default="prediction"
         Column for the label; null where a value is missing, unless the model has learned with
-        ``missing="indicate"``. Categories that were never learned count as none.
+        ``missing="indicate"`` or ``"mean"``. Categories that were never learned count as none.
     score : str, default="score"
         Column for the score of the second of two classes, or for the scores of all.
 

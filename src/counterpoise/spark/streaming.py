@@ -17,6 +17,7 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
+from counterpoise.exact.filling import Fill
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.jobs.file import contents_of, of_contents, stored_model
@@ -24,10 +25,12 @@ from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.jobs.store import Record, Stored
 from counterpoise.modelfile import container as modelfile
-from counterpoise.spark.fit import encoded, learned, with_fixed_map
+from counterpoise.spark.fit import learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
+from counterpoise.spark.search import encoded
 from counterpoise.streams.chunk import Mark
 
+KEPT = ("seed", "classes", "decimal", "time_format")  # of which a sink has no option
 PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file
 
 
@@ -48,8 +51,10 @@ class ModelSink:
         Columns to learn from; by default all but label and weight.
     query : str, default="stream"
         Name of the query: a file can take in several, each under a name of its own.
-    weight, drop, numeric, categorical, time, hashed, missing
+    weight, drop, numeric, categorical, time, date, hashed
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
+    missing : "error", "drop", "indicate" or "mean", optional
+        See there too. By default what the file was learned with, and "error" for a new one.
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
     **options
@@ -77,15 +82,18 @@ class ModelSink:
         numeric: Sequence[str] = (),
         categorical: Sequence[str] = (),
         time: Sequence[str] = (),
+        date: Sequence[str] = (),
         hashed: Mapping[str, int] | None = None,
-        missing: str = "error",
+        missing: str | None = None,
         feature_map: str | Map | FixedMap | None = None,
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
+        self.missing = missing
         self.columns = columns_of(
-            label, features, weight, drop, numeric, categorical, time, hashed, missing
-        )
+            label, features, weight, drop, numeric, categorical, time, hashed, missing or "error",
+            date,
+        )  # fmt: skip
         template = BalancedRidgeClassifier(**options, features=feature_map)
         template.check()
         self.options = template.get_params(deep=False)
@@ -147,18 +155,19 @@ class ModelSink:
             )
         return number >= record.mark.size
 
+    def _columns(self, before: Stored | None) -> Columns:
+        """What is wanted of the columns of a batch: what nobody says stays as it was learned."""
+        if before is None:
+            return self.columns
+        known = before.encoding.columns
+        kept = {name: getattr(known, name) for name in KEPT}
+        if self.missing is None:
+            kept["missing"] = known.missing
+        return replace(self.columns, **kept)
+
     def _folded(self, batch: DataFrame, before: Stored | None) -> tuple[Stored | None, int]:
-        columns, sizes = self.columns, None
-        if before is not None:
-            known = before.encoding.columns
-            columns = replace(
-                columns,
-                seed=known.seed,
-                classes=known.classes,
-                decimal=known.decimal,
-                time_format=known.time_format,
-            )
-            sizes = _sizes(before.encoding)
+        columns = self._columns(before)
+        sizes = None if before is None else _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
         if before is None or not before.model.__sklearn_is_fitted__():
@@ -167,6 +176,7 @@ class ModelSink:
             wide = before.model.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
+            wide.fill_in(Fill.of(*encoding.fill))
             judge = wide.scores_ if wide.calibrate else None  # it does not know this batch
             options = {**self.options, "features": wide.features_}
             model, dropped = learned(plan, encoding, options, judge)
@@ -187,7 +197,7 @@ class ModelSink:
                 f"{self.path} was learned with other options of the classifier: {theirs}; use "
                 "them, or another file"
             )
-        ours, known = _asked(self.columns), _asked(before.encoding.columns)
+        ours, known = _asked(self._columns(before)), _asked(before.encoding.columns)
         for name, value in ours.items():
             if value != known[name]:
                 raise DataError(
@@ -219,7 +229,7 @@ def _asked(columns: Columns) -> dict[str, Any]:
     """What was asked of the columns, vectors by their own names."""
     keep = dict.fromkeys(vector_of(name) or name for name in columns.keep)
     asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
-    for name in ("drop", "numeric", "categorical", "time", "missing"):
+    for name in ("drop", "numeric", "categorical", "time", "date", "missing"):
         asked[name] = getattr(columns, name)
     return asked | {"hashed": dict(columns.hashed)}
 

@@ -17,6 +17,7 @@ from counterpoise.streams.chunk import Chunk, require_different, require_few
 from counterpoise.streams.text import Piece
 
 MOST_FIELDS = 1_000_000  # of a record
+SIGNS = ";\t|,"  # between fields, in files that have other signs than they are read by
 RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 
 
@@ -113,9 +114,16 @@ class Delimited:
             ragged = RAGGED.search(str(error))
             if ragged:
                 row, expected, found, text = ragged.groups()
+                other = [sign for sign in SIGNS if sign in self.names[0]]
+                alone = len(self.names) == 1 and bool(other)
                 raise DataError(
                     f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
-                    f"{_shown(text)}"
+                    f"{_shown(text)}",
+                    *(
+                        [Remedy("say what is between fields", "delimiter", other[0])]
+                        if alone
+                        else []
+                    ),
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None

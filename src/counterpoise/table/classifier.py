@@ -22,6 +22,7 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.exact.classes import flat
 from counterpoise.exact.scores import Scores
+from counterpoise.exact.summary import Summary, summarised
 from counterpoise.exact.weighting import by_label
 from counterpoise.jobs import file, merge
 from counterpoise.jobs.guards import Guards
@@ -421,6 +422,24 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         parts = self._encoded(X)
         rows = np.vstack([one if isinstance(one, np.ndarray) else one.toarray() for one in parts])
         return self.estimator_.explain(rows).grouped(self.feature_columns_)
+
+    def summary(self) -> Summary:
+        """Sum up what was found: weights of the encoded features, their errors, means, class means.
+
+        Missing numbers are filled, as by :meth:`transform`. A
+        :class:`~counterpoise.ChoosingClassifier` is summed up by its best candidate.
+
+        Returns
+        -------
+        Summary
+            Printed, it is a table; see :meth:`BalancedRidgeClassifier.summary`.
+        """
+        self._require_fitted()
+        model, names = self.estimator_, self.get_feature_names_out().tolist()
+        best = model.chosen() if isinstance(model, ChoosingClassifier) else model
+        if best.features_ is not None:
+            names = best.features_.names(names)
+        return summarised(best.state_, best.options_, names)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the encoded features.

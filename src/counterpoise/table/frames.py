@@ -80,6 +80,8 @@ def frame_of(
             f"Found array with {rows} sample(s) (shape={(rows, len(mine))}) while a minimum of "
             f"{least} is required."
         )
+    if reset and rows == 0 == least:
+        return Frame(X, rows)  # of no rows nothing is learned, not even what the columns are
     if not mine and not known:
         raise ValueError(
             f"Found array with 0 feature(s) (shape={(rows, 0)}) while a minimum of 1 is required."

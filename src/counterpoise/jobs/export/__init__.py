@@ -22,7 +22,6 @@ from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.file import KINDS, of_contents
 from counterpoise.jobs.models import telling
@@ -33,10 +32,10 @@ from counterpoise.streams import DataError
 FACES = {face.__name__: face for face in (BalancedRidgeClassifier, ChoosingClassifier)}
 
 
-def blanks(stored: Stored) -> dict[str, float]:
-    """What stands for a missing value in each column of numbers, besides what indicates it.
+def blanks(stored: Stored) -> dict[Feature, float]:
+    """What stands for a missing value in each feature of a column of numbers or dates.
 
-    Without a feature that indicates it that is the mean of all values that were learned. Empty if
+    Without a feature that indicates it, that is the mean of all values that were learned. Empty if
     rows with missing values have no prediction.
     """
     encoding, state = stored.encoding, telling(stored.model)
@@ -44,23 +43,12 @@ def blanks(stored: Stored) -> dict[str, float]:
         return {}
     features, result = set(encoding.features), {}
     for feature, mean in zip(encoding.features, state.mean.tolist(), strict=True):
-        if feature.kind == "number":
+        if feature.kind in ("number", "cycle"):
             known = Feature(feature.column, "missing") in features
             own = encoding.columns.missing == "mean" and state.fixed is not None
-            usual = mean if own or not known else encoding.bases.get(feature.column, 0.0)
-            result[feature.column] = usual
+            told = encoding.bases.get(feature.column, 0.0) if feature.kind == "number" else 0.0
+            result[feature] = mean if own or not known else told
     return result
-
-
-def require_known(stored: Stored, kinds: tuple[str, ...], what: str) -> None:
-    """Raise if an export cannot make one of the features of a model."""
-    strange = [f for f in stored.encoding.features if f.kind not in kinds]
-    if strange:
-        raise DataError(
-            f"feature {strange[0].name!r}: {what}",
-            Remedy("learn dates as seconds", "time", [strange[0].column]),
-            Remedy("export the coefficients with {} instead", "to", "json"),
-        )
 
 
 def exportable(path: str) -> Stored:

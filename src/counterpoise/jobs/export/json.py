@@ -28,7 +28,9 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         ``classes``, ``intercept`` and for each feature its ``column``, ``kind``, ``value`` and
         ``weights``: one of the second class for two, else one a class. A score is the intercept
         plus the sum of weights times features; the intercept of a class that was never seen is
-        −inf. ``blank`` is what a number is where it is missing. Where there is a map, ``map`` has
+        −inf. ``blank`` is what a number, or a cycle, is where it is missing. A cycle is the
+        sine or the cosine of the phase of a date in the day, the week or the year, in seconds since
+        1970 in UTC, see :mod:`counterpoise.encoding.cycles`. Where there is a map, ``map`` has
         its name, the scaling of the features, its random numbers, and the weights of its terms. A
         quadratic model has ``quadratic`` in place of intercept and weights: an ``anchor``, and for
         each class that was seen its ``label``, ``mean``, ``root`` and ``offset``, so that its
@@ -43,9 +45,9 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         {**f._asdict(), "name": f.name} for f in stored.encoding.features
     ]
     usual = blanks(stored)
-    for feature in features:
-        if feature["kind"] == "number" and feature["column"] in usual:
-            feature["blank"] = usual[feature["column"]]
+    for feature, made in zip(stored.encoding.features, features, strict=True):
+        if feature in usual:
+            made["blank"] = usual[feature]
     names = [f.name for f in stored.encoding.features]
     labels = scores.classes.labels
     found: dict[str, Any] = {"classes": labels.tolist()}

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from counterpoise.arrays import Matrix
 from counterpoise.choosing.average import Average
 from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.cycles import CYCLES
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy
 from counterpoise.exact.scores import Scores
@@ -32,7 +33,7 @@ from counterpoise.features.landmarks import Landmarks
 from counterpoise.features.polynomial import Interactions, Polynomial, ReducedPolynomial, recipe
 from counterpoise.features.ranks import KNOTS, Ranks
 from counterpoise.features.union import Union
-from counterpoise.jobs.export import blanks, deciding, require_known
+from counterpoise.jobs.export import blanks, deciding
 from counterpoise.jobs.export.onnx_odds import probabilities
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import DataError
@@ -55,10 +56,11 @@ def graph(stored: Stored) -> bytes:
     Returns
     -------
     bytes
-        The graph has one input a column, of shape (n, 1): doubles, NaN where missing, times in
-        seconds; or text, empty where missing. Its outputs are ``label`` of shape (n,), ``score`` of
-        shape (n, 1) for two classes or (n, c), and the probabilities ``balanced`` and ``stream`` of
-        shape (n, c). Metadata, as JSON: ``columns`` has the
+        The graph has one input a column, of shape (n, 1): doubles, NaN where missing, dates and
+        times in seconds since 1970 in UTC, as ONNX cannot read dates; or text, empty where missing.
+        Its outputs are ``label`` of shape (n,), ``score`` of shape (n, 1) for two classes or
+        (n, c), and the probabilities ``balanced`` and ``stream`` of shape (n, c). Metadata, as
+        JSON: ``columns`` has the
         input of each column, ``classes`` the labels. A missing value that the model has not
         learned to deal with makes the scores of its row NaN.
     """
@@ -66,7 +68,6 @@ def graph(stored: Stored) -> bytes:
         import onnx  # noqa: F401
     except ImportError as error:
         raise DataError("ONNX needs the package onnx: pip install 'counterpoise[onnx]'") from error
-    require_known(stored, ("number", "category", "bucket", "missing"), "ONNX knows no cycles")
     scores = deciding(stored)
     made = Graph()
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
@@ -167,7 +168,7 @@ def _described(name: str, dtype: np.dtype[Any], shape: list[str | int], column: 
 
 
 def _features(
-    made: Graph, encoding: Encoding, names: dict[str, str], blank: dict[str, float]
+    made: Graph, encoding: Encoding, names: dict[str, str], blank: dict[Feature, float]
 ) -> str:
     """Rows of features, in the order of the encoding."""
     text = [column for column in names if encoding.kinds.get(column) in ("text", "hash")]
@@ -185,16 +186,16 @@ def _numbers(
     encoding: Encoding,
     names: dict[str, str],
     columns: list[str],
-    blank: dict[str, float],
+    blank: dict[Feature, float],
 ) -> list[Block]:
-    """Features of columns of numbers, and whether they are missing."""
+    """Features of columns of numbers and dates, and whether they are missing."""
     X = made.joined([made.input(names[column], float, column) for column in columns])
     at = {feature: j for j, feature in enumerate(encoding.features)}
-    result = []
+    result = _cycles(made, encoding, columns, X, blank)
     indicated = encoding.columns.indicated
     gone = made.node("IsNaN", X) if indicated else ""
     if indicated:
-        usual = np.array([[blank.get(column, 0.0) for column in columns]])
+        usual = np.array([[blank.get(Feature(column, "number"), 0.0) for column in columns]])
         X = made.node("Where", gone, made.constant(usual), X)
     for kind, source in (("number", X), ("missing", gone)):
         found = [(i, at.get(Feature(column, kind))) for i, column in enumerate(columns)]
@@ -205,6 +206,37 @@ def _numbers(
         if mine:
             block = source if len(mine) == len(columns) else made.taken(source, mine)
             result.append((block if kind == "number" else made.double(block), places))
+    return result
+
+
+def _cycles(
+    made: Graph, encoding: Encoding, columns: list[str], X: str, blank: dict[Feature, float]
+) -> list[Block]:
+    """Where the dates among the columns X are in the day, the week and the year."""
+    at = {feature: j for j, feature in enumerate(encoding.features)}
+    dates = [i for i, column in enumerate(columns) if encoding.kinds.get(column) == "date"]
+    if not dates:
+        return []
+    seconds = X if len(dates) == len(columns) else made.taken(X, dates)
+    gone = made.node("IsNaN", seconds) if encoding.columns.indicated else ""
+    result = []
+    for cycle, (length, start) in CYCLES.items():
+        past = made.node("Sub", seconds, made.constant(start))
+        past = made.node("Mod", past, made.constant(length), fmod=1)  # with the sign of the date
+        before = made.node("Less", past, made.constant(0.0))
+        past = made.node("Where", before, made.node("Add", past, made.constant(length)), past)
+        phase = made.node("Mul", past, made.constant(2.0 * np.pi / length))
+        ahead = made.node("Add", phase, made.constant(np.pi / 2.0))  # cos a = sin(a + π/2)
+        for wave, angle in (("sin", phase), ("cos", ahead)):
+            features = [Feature(columns[i], "cycle", f"{cycle} {wave}") for i in dates]
+            block = made.node("Sin", angle)
+            if gone:
+                usual = made.constant(np.array([[blank.get(f, 0.0) for f in features]]))
+                block = made.node("Where", gone, usual, block)
+            mine = [i for i, feature in enumerate(features) if feature in at]
+            if mine:
+                block = block if len(mine) == len(dates) else made.taken(block, mine)
+                result.append((block, [at[features[i]] for i in mine]))
     return result
 
 

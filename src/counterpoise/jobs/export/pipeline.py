@@ -1,10 +1,14 @@
 """A fitted scikit-learn pipeline for data frames.
 
-It knows columns of numbers and of categories; a time column is given in seconds.
+Columns of numbers and categories are made into features by steps of scikit-learn; a time column is
+given in seconds. Where there are dates, hashes or missing values, the encoding of the model itself
+is the step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +17,17 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from counterpoise.arrays import Labels, Matrix
-from counterpoise.errors import Remedy
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.classes import flat, winners
 from counterpoise.exact.scores import Scores
 from counterpoise.features import FixedMap
 from counterpoise.jobs.export import deciding, unmapped
-from counterpoise.jobs.store import Stored
-from counterpoise.streams import DataError
+from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.models import answering
+from counterpoise.jobs.store import Stored, sometimes
+from counterpoise.streams import DataError, Mark
+from counterpoise.streams.frames import FrameSource
 
 
 class Exported(Pipeline):
@@ -160,7 +167,37 @@ def as_text(frame: Any) -> Any:
     return frame.map(text).astype(object)
 
 
-def mapped(X: Matrix, fixed: FixedMap | None, order: list[int]) -> Matrix:
+def encoded(frame: Any, encoding: Encoding, usual: Vector, optional: Collection[str]) -> Matrix:
+    """Features of the rows of a data frame, as the model itself makes them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows; columns that the model does not know are not looked at.
+    encoding : Encoding
+        How columns become features.
+    usual : ndarray of shape (d,)
+        The mean of each feature, for numbers that were never missing before.
+    optional : collection of str
+        Columns that it need not have.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    columns, parts = encoding.columns, []
+    if columns.missing == "drop":  # every row gets its prediction
+        encoding = replace(encoding, columns=replace(columns, missing="error"))
+    chunks = FrameSource(frame).chunks(
+        CHUNK_ROWS, Mark(), columns.read(encoding.kinds), encoding.knows
+    )
+    for chunk in chunks:
+        X = encoding.predict(chunk, None, optional, usual).X
+        parts.append(X if isinstance(X, np.ndarray) else X.toarray())
+    return np.vstack([np.zeros((0, len(encoding.features))), *parts])
+
+
+def mapped(X: Matrix, fixed: FixedMap | None, order: list[int] | None) -> Matrix:
     """Features of rows whose features came in another order, or the terms of their map.
 
     Parameters
@@ -169,15 +206,15 @@ def mapped(X: Matrix, fixed: FixedMap | None, order: list[int]) -> Matrix:
         The rows.
     fixed : FixedMap, optional
         The map.
-    order : list of int
-        Which feature each column is.
+    order : list of int, optional
+        Which feature each column is; by default in turn.
 
     Returns
     -------
     ndarray of shape (n, d)
     """
     rows = np.empty(np.shape(X))
-    rows[:, order] = X
+    rows[:, slice(None) if order is None else order] = X
     return rows if fixed is None else fixed.transform(rows)
 
 
@@ -200,13 +237,13 @@ def fitted(stored: Stored) -> Pipeline:
         raise DataError("a pipeline for data frames needs pandas: pip install pandas") from error
 
     features, scores = stored.encoding.features, deciding(stored)
-    strange = [f for f in features if f.kind not in ("number", "category")]
-    if strange:
-        raise DataError(
-            f"feature {strange[0].name!r}: pipelines know numbers and categories only",
-            Remedy("export an ONNX graph", "to", "onnx"),
-            Remedy("the coefficients with {} instead", "to", "json"),
-        )
+    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": None})
+    scorer = Scorer(unmapped(scores))
+    if any(feature.kind not in ("number", "category") for feature in features):
+        usual = answering(stored).state_.mean
+        kw_args = {"encoding": stored.encoding, "usual": usual, "optional": sometimes(stored)}
+        columns = FunctionTransformer(encoded, kw_args=kw_args)
+        return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
     order = [j for j, f in enumerate(features) if f.kind == "number"]
     numbers = [features[j].column for j in order]
     steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
@@ -221,5 +258,4 @@ def fitted(stored: Stored) -> Pipeline:
         order += at
     columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
     step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
-    scorer = Scorer(unmapped(scores))
     return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
