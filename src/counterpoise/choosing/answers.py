@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Matrix
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.choosing.average import Average
-from counterpoise.exact.classes import problems
+from counterpoise.exact.classes import problems, winners
 
 LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
 
@@ -28,6 +28,10 @@ class Current(NamedTuple):
     average: Average
     labels: Labels
     due: int
+
+    def best_of(self, terms: dict[str, Vector]) -> Any:
+        """Label of a row, given its terms by the name of the map."""
+        return self.labels[int(winners(self.average.of_one(terms)))]
 
 
 def next_average(rows: int, half_life: float | None) -> int:

@@ -28,7 +28,6 @@ from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
-from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
 
 _WAITING = attrgetter("waiting")
@@ -75,11 +74,6 @@ class Candidates:
     _current: Current | None = field(default=None, repr=False)
     _verdict: tuple[int, Verdict | None] | None = field(default=None, repr=False)
     _singles: Singles | None = field(default=None, repr=False)
-
-    @property
-    def costs(self) -> Costs:
-        """Exponents of the recalls, by label."""
-        return self.options.costs
 
     @property
     def first(self) -> State:
@@ -164,8 +158,8 @@ class Candidates:
 
     def _tallied(self, judges: list[Judge | None]) -> Verdict:
         """The verdict of the tally on these judges."""
-        G, _ = self.tally.g_means(self.rows, self.costs)
-        top = best(self.tally, self.rows, self.costs, self._quadratic)
+        G, _ = self.tally.g_means(self.rows, self.options.costs)
+        top = best(self.tally, self.rows, self.options.costs, self._quadratic)
         known = [one for one in judges if one is not None]
         mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
         return Verdict(self.names, known, mine, top, self.rows)
@@ -221,9 +215,7 @@ class Candidates:
             f = current.average.of(np.array(row, dtype=np.float64)[None])[0]
             return current.labels[int(winners(f))]
         terms = self._opened().terms(row)
-        if terms is None:
-            return None
-        return current.labels[int(winners(current.average.of_one(terms[1])))]
+        return None if terms is None else current.best_of(terms[1])
 
     def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Learn one row of a class known; returns whether single rows can be learned now."""
@@ -272,8 +264,10 @@ class Candidates:
             if grown.kept is None:
                 stop = min(stop, at + grown.due - grown.rows)
             elif asked is not None:
-                stop = min(stop, at + grown._due(ridges) - grown.rows)
-            part = batch if stop - at == n else _part(batch, at, stop)
+                current = grown.current(ridges)
+                due = max(FIRST, grown.rows + 1) if current is None else current.due
+                stop = min(stop, at + due - grown.rows)
+            part = batch if stop - at == n else batch.part(at, stop)
             terms: dict[str, Rows] | None = None
             if grown.calm:
                 terms = {name: state.terms(part.X) for name, state in grown.states.items()}
@@ -287,11 +281,6 @@ class Candidates:
                 grown._refresh(ridges, drop)
             at = stop
         return grown
-
-    def _due(self, ridges: Vector) -> int:
-        """Rows at which the average is due, which is brought up to date if it is now."""
-        known = self.current(ridges)
-        return max(FIRST, self.rows + 1) if known is None else known.due
 
     def _learn_part(
         self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
@@ -364,7 +353,7 @@ class Candidates:
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
-        gone = losers(self.tally, self.rows, self.costs) if drop else []
+        gone = losers(self.tally, self.rows, self.options.costs) if drop else []
         if gone:
             self.dropped |= {self.names[i]: self.rows for i in gone}
             self.names = [name for i, name in enumerate(self.names) if i not in gone]
@@ -401,8 +390,7 @@ class Candidates:
 
     def announced(self, declared: Labels) -> Candidates:
         """The same, with other labels announced."""
-        states = {name: one.announced(declared) for name, one in self.states.items()}
-        return self._with(states=states)
+        return self._with(states={k: one.announced(declared) for k, one in self.states.items()})
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
@@ -410,9 +398,3 @@ class Candidates:
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         kept = None if self.kept is None else self.kept.widened(len(names))
         return self._with(states=states, judges=judges, kept=kept)
-
-
-def _part(batch: Batch, at: int, stop: int) -> Batch:
-    """Some rows of a batch."""
-    weight = None if batch.weight is None else batch.weight[at:stop]
-    return replace(batch, X=batch.X[at:stop], y=batch.y[at:stop], weight=weight)

@@ -103,6 +103,11 @@ class Batch:
     group: Grouping
     owner: Any = None
 
+    def part(self, at: int, stop: int) -> Batch:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[at:stop]
+        return replace(self, X=self.X[at:stop], y=self.y[at:stop], weight=weight)
+
 
 @dataclass(eq=False)
 class State:
