@@ -57,7 +57,7 @@ wheels: $(VENV)/tools
 
 # What must run where there is neither POSIX nor Spark.
 portable: $(VENV)/tools
-	$(PY) -m pip install -q --no-build-isolation ".[cli,river]" hypothesis pandas polars psutil pytest
+	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,river]" hypothesis pandas polars psutil pytest
 	$(PY) -m pytest -q -m "not slow" tests/exact tests/classifier tests/features tests/online tests/river
 
 # The oldest versions that we promise to work with, in an environment of their own.

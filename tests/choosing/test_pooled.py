@@ -11,7 +11,11 @@ from counterpoise.choosing.names import LINEAR, map_name, name_of, pooling_of
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 POOLED = (LINEAR, "pooling=1000", "pooling=10")
-MIXED = {"candidates": (LINEAR, "pooling=10", "interactions"), "ridges": (10.0, 1.0, 0.1)}
+MIXED = {
+    "candidates": (LINEAR, "pooling=10", "interactions"),
+    "ridges": (10.0, 1.0, 0.1),
+    "kept_rows": 0,
+}
 
 
 def spread(rows=800, seed=0, classes=2):
@@ -49,7 +53,7 @@ def test_the_answer_is_that_of_the_classifier_with_this_pooling(classes, nu):
 
 def test_rows_are_judged_by_the_densities_of_the_last_refresh():
     X, y = spread(40)
-    one = ChoosingClassifier(candidates=POOLED).fit(X[:20], y[:20])
+    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:20], y[:20])
     before = BalancedRidgeClassifier(pooling=10).fit(X[:20], y[:20])
     judged = one.candidates_.judges[2].scores(X[20:])[:, 0, 0]
     assert_close(judged, before.decision_function(X[20:]))
@@ -59,7 +63,7 @@ def test_rows_are_judged_by_the_densities_of_the_last_refresh():
 
 def test_what_was_judged_is_the_g_mean_of_the_progressive_scores():
     X, y = spread(500)
-    one = ChoosingClassifier(candidates=("pooling=10",))
+    one = ChoosingClassifier(kept_rows=0, candidates=("pooling=10",))
     scores = one.progressive_scores(X, y)
     rows = np.arange(16, 500)
     w, found = np.sqrt(rows), (scores[rows] > 0) == (y[rows] == 1)
@@ -72,10 +76,10 @@ def test_what_was_judged_is_the_g_mean_of_the_progressive_scores():
 
 def test_moments_are_learned_once_whoever_looks_at_them():
     X, y = spread(600)
-    one = ChoosingClassifier(candidates=POOLED, drop=False).fit(X, y)
+    one = ChoosingClassifier(kept_rows=0, candidates=POOLED, drop=False).fit(X, y)
     assert list(one.candidates_.states) == [LINEAR]
     assert sum(name.endswith(" C") for name in one.contents().arrays) == 1
-    alone = ChoosingClassifier(candidates=(LINEAR,), drop=False).fit(X, y)
+    alone = ChoosingClassifier(kept_rows=0, candidates=(LINEAR,), drop=False).fit(X, y)
     G, alone_G = (list(it.g_means_[LINEAR].values()) for it in (one, alone))
     assert_close(G, alone_G, 1e-12)
     assert_same_model(alone.best_, BalancedRidgeClassifier(ridge=alone.best_.ridge).fit(X, y))
@@ -84,7 +88,7 @@ def test_moments_are_learned_once_whoever_looks_at_them():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(classes):
     X, y = spread(1200, classes=classes)
-    one = ChoosingClassifier(candidates=POOLED).fit(X[:800], y[:800])
+    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:800], y[:800])
     linear = BalancedRidgeClassifier().fit(X[:800], y[:800])
     assert one.best_.pooling == 10.0
     assert one.score(X[800:], y[800:]) > linear.score(X[800:], y[800:]) + 0.1
@@ -94,7 +98,7 @@ def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(clas
 
 @pytest.mark.parametrize("seed", range(5))
 def test_classes_of_the_same_spread_stay_linear(seed):
-    one = ChoosingClassifier(candidates=POOLED).fit(*shifted(seed=seed))
+    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(*shifted(seed=seed))
     assert one.best_.pooling is None
 
 
@@ -120,11 +124,9 @@ def test_chunks_do_not_matter(size):
     assert_close(one.candidates_.tally.hits, whole.candidates_.tally.hits, 1e-12)
 
 
-def test_the_choice_can_be_merged_and_the_chooser_cannot():
+def test_the_choice_can_be_merged():
     X, y = spread(600)
-    one = ChoosingClassifier(candidates=POOLED).fit(X[:400], y[:400])
-    with pytest.raises(ValueError, match="depends on the order of the rows"):
-        one.merge(one)
+    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:400], y[:400])
     both = one.best_.merge(BalancedRidgeClassifier(pooling=10).fit(X[400:], y[400:]))
     at_once = BalancedRidgeClassifier(pooling=10).fit(X, y)
     assert_close(both.decision_function(X), at_once.decision_function(X), 1e-9)
@@ -216,9 +218,9 @@ def test_names_are_the_same_however_a_number_is_written():
 def test_boundaries_count_among_the_memory():
     X, y = spread(50)
     limit = 8 * 2 * 2 * 4 * 4  # two classes: the moments, and as much for those of a chunk
-    ChoosingClassifier(candidates=POOLED[:2], memory_limit=limit).fit(X, y)
+    ChoosingClassifier(kept_rows=0, candidates=POOLED[:2], memory_limit=limit).fit(X, y)
     with pytest.raises(ValueError, match=r"4 \+ 4 \+ 4 terms.*name fewer candidates"):
-        ChoosingClassifier(candidates=POOLED, memory_limit=limit).fit(X, y)
+        ChoosingClassifier(kept_rows=0, candidates=POOLED, memory_limit=limit).fit(X, y)
 
 
 def test_a_class_that_was_never_seen_never_wins():
@@ -227,7 +229,7 @@ def test_a_class_that_was_never_seen_never_wins():
     X = rng.standard_normal((400, 2)) + 30.0 * np.eye(3)[y][:, :2]  # far apart: scores far below 0
     X[200:] = 10.0  # half-way between all of them
     for names in ((LINEAR,), ("pooling=10",)):
-        one = ChoosingClassifier(candidates=names, ridges=(1e-3,))
+        one = ChoosingClassifier(kept_rows=0, candidates=names, ridges=(1e-3,))
         scores = one.progressive_scores(X, y, classes=[0, 1, 2, 7])
         assert (scores[20:].argmax(axis=1) < 3).all()
         assert (scores[20:, 3] == -np.inf).all()

@@ -382,8 +382,10 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
     assert found["not_counted"] == uncounted(y, 3)
     assert f"not counted: the first {uncounted(y, 3)} rows" in done.err
     assert found["methods"][OURS]["scored"] == 400 - found["not_counted"]
-    assert json.loads(run(*race, "--only", "PA", "--features", "auto").out)["methods"][OWN]
-    for wrong in (["--only", "who"], ["--ridge", "x"], ["--features", "auto", "--delay", "1"]):
+    assert json.loads(run(*race, "--only", "PA", "--features", "auto", "--delay", "1").out)[
+        "methods"
+    ][OWN]
+    for wrong in (["--only", "who"], ["--ridge", "x"]):
         run(*race, *wrong, code=2)
     done = run(*race, "--delay", "399", code=2)
     assert "no row can be counted; give more rows, or a smaller --delay" in done.err

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.choosing.answers import (
+    Asked,
+    Current,
+    among,
+    next_average,
+    warn_of_one_class,
+)
+from counterpoise.choosing.average import Average
+from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh, tallied
+from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
+from counterpoise.choosing.singles import Singles
+from counterpoise.choosing.verdict import Verdict, by_leaving_out
+from counterpoise.exact.classes import Classes, winners
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
+from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, State
-from counterpoise.exact.weighting import Costs
 from counterpoise.features.fixed import SLICE
+
+_WAITING = attrgetter("waiting")
 
 
 @dataclass(eq=False)
@@ -28,17 +44,21 @@ class Candidates:
     states : dict of str to State
         What they have learned, by the name of the map: candidates with the same map share it.
     judges : list of Judge or None
-        Their weights at the last refresh.
+        Their weights at the last refresh, where no rows are kept.
     tally : Tally
-        What was judged so far.
+        What was judged so far, where no rows are kept.
     options : Options
         How all of them are looked at; the ridge is chosen.
+    kept : Kept, optional
+        The last rows of each class, by which they are judged.
     rows : int
         Rows so far.
     due : int
-        Rows at which the next refresh is due.
+        Rows at which the next refresh is due, where no rows are kept.
     dropped : dict of str to int
         Candidates that are gone, and after how many rows.
+    weighted : bool
+        Whether a row had another weight than 1.
     """
 
     names: list[str]
@@ -46,14 +66,14 @@ class Candidates:
     judges: list[Judge | None]
     tally: Tally
     options: Options
+    kept: Kept | None = None
     rows: int = 0
     due: int = FIRST
     dropped: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def costs(self) -> Costs:
-        """Exponents of the recalls, by label."""
-        return self.options.costs
+    weighted: bool = False
+    _current: Current | None = field(default=None, repr=False)
+    _verdict: tuple[int, Verdict | None] | None = field(default=None, repr=False)
+    _singles: Singles | None = field(default=None, repr=False)
 
     @property
     def first(self) -> State:
@@ -66,28 +86,32 @@ class Candidates:
         return self.states.get(LINEAR, self.first)
 
     @property
+    def calm(self) -> bool:
+        """Whether all have begun, and every map is fixed."""
+        return self.first.begun and not max(map(_WAITING, self.states.values()))
+
+    @property
     def _quadratic(self) -> list[int]:
         return [i for i, one in enumerate(self.names) if map_name(one) != one]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_current": None, "_verdict": None, "_singles": None}
+
     def copy(self) -> Candidates:
         """An independent copy."""
-        return replace(
-            self,
+        return self._with(
             names=list(self.names),
             states={name: state.copy() for name, state in self.states.items()},
             judges=list(self.judges),
             dropped=dict(self.dropped),
+            _current=self._current,
         )
 
-    def best(self) -> tuple[int, int]:
-        """Candidate and ridge that predict; before anything was judged the linear one, if any.
+    def _with(self, **changes: Any) -> Candidates:
+        fresh = {"_current": None, "_verdict": None, "_singles": None}
+        return replace(self, **{**fresh, **changes})
 
-        The ridge of quadratic boundaries is 0: the first of the one that they have.
-        """
-        if not len(self.tally.labels):
-            first = self.names.index(LINEAR) if LINEAR in self.names else 0
-            return first, 0 if first in self._quadratic else self.tally.hits.shape[2] // 2
-        return best(self.tally, self.rows, self.costs, self._quadratic)
+    # Looking
 
     def looked(self, name: str, ridge: float) -> Options:
         """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
@@ -95,11 +119,126 @@ class Candidates:
         own: float | str = ridge if nu is None else "shrinking"
         return replace(self.options, ridge=own, pooling=nu)
 
+    def best(self, ridges: Vector) -> tuple[int, int]:
+        """Candidate and ridge that are best; before anything was judged the linear one, if any.
+
+        The ridge of quadratic boundaries is 0: the first of the one that they have.
+        """
+        verdict = self.verdict(ridges)
+        if verdict is not None:
+            return verdict.best
+        first = self.names.index(LINEAR) if LINEAR in self.names else 0
+        return first, 0 if first in self._quadratic else len(ridges) // 2
+
     def chosen(self, ridges: Vector) -> tuple[State, Options]:
         """What the best candidate has learned, and how it looks at it."""
-        i, j = self.best()
+        i, j = self.best(ridges)
         name = self.names[i]
         return self.states[map_name(name)], self.looked(name, float(ridges[j]))
+
+    def verdict(self, ridges: Vector) -> Verdict | None:
+        """How good they are by all rows so far; None before anything was judged."""
+        known = self._verdict
+        if known is None or known[0] != self.rows:
+            known = self._verdict = self.rows, self._look(ridges)
+        return known[1]
+
+    def _look(self, ridges: Vector) -> Verdict | None:
+        states = [self.states[map_name(name)] for name in self.names]
+        options = [self.looked(name, 1.0) for name in self.names]
+        if self.kept is not None:
+            weight = float(self.first.moments.N.sum())
+            if weight < FIRST:
+                return None
+            return by_leaving_out(self.names, states, options, ridges, self.kept, weight)
+        if not len(self.tally.labels):
+            return None
+        judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
+        return self._tallied(judges)
+
+    def _tallied(self, judges: list[Judge | None]) -> Verdict:
+        """The verdict of the tally on these judges."""
+        G, _ = self.tally.g_means(self.rows, self.options.costs)
+        top = best(self.tally, self.rows, self.options.costs, self._quadratic)
+        known = [one for one in judges if one is not None]
+        mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
+        return Verdict(self.names, known, mine, top, self.rows)
+
+    def scores(self, ridges: Vector, link: bool = False) -> Scores:
+        """Scores of the average, with the link of the best candidate to probabilities."""
+        state, options = self.chosen(ridges)
+        found = state.solve(None, options, link)
+        verdict = self.verdict(ridges)
+        if verdict is None:
+            return found
+        average: Any = self._averaged(verdict, found.classes, found.solution.ridge)
+        return replace(found, solution=average, fixed=None)
+
+    def _averaged(self, verdict: Verdict, classes: Classes, ridge: float) -> Average:
+        return verdict.average([map_name(name) for name in verdict.names], classes, ridge)
+
+    def current(self, ridges: Vector) -> Current | None:
+        """The average of a few rows ago: at most a third of all rows then, and MOST of them."""
+        known = self._current
+        if known is not None and self.rows < known.due:
+            return known
+        verdict = self.verdict(ridges)
+        if verdict is None:
+            return None
+        moments = self.first.moments
+        classes = Classes.of(moments, moments.labels[:0])
+        average = self._averaged(verdict, classes, 0.0)
+        due = next_average(self.rows, self.options.half_life)
+        self._current = Current(average, classes.labels, due)
+        return self._current
+
+    # Single rows
+
+    def knows(self, y: Any) -> bool:
+        """Whether a row of this class was learned before."""
+        return any(y == label for label in self.first.moments.labels.tolist())
+
+    def stale(self, rows: int) -> bool:
+        """Whether the average of a few rows ago is due again, after so many rows."""
+        return self._current is None or rows >= self._current.due
+
+    def answer_one(self, row: NDArray[Any], ridges: Vector) -> Any:
+        """Label of a row by the average of a few rows ago; None if there is none."""
+        if self.kept is None or not self.rows:
+            return None
+        current = self.current(ridges)
+        if current is None:  # nobody was judged yet
+            options = self.looked(LINEAR, 1.0)
+            scores = self.plainest.solve(None, options)
+            return scores.classes.best(scores.of(np.array(row, dtype=np.float64)[None]))[0]
+        if not self.calm:  # the maps of the average are not those of now
+            f = current.average.of(np.array(row, dtype=np.float64)[None])[0]
+            return current.labels[int(winners(f))]
+        terms = self._opened().terms(row)
+        return None if terms is None else current.best_of(terms[1])
+
+    def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
+        """Learn one row of a class known; returns whether single rows can be learned now."""
+        if self.kept is None or not self.calm:
+            return False
+        singles = self._opened()
+        terms = singles.terms(row)
+        if terms is None:
+            return False
+        if w > 0.0:
+            slot = singles.slots[y]
+            before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
+            kept = self.kept.with_one(terms[0], label, w, before)
+            more = {"rows": self.rows + 1, "kept": kept, "weighted": self.weighted or w != 1.0}
+            singles.learn(terms[1], slot, w, self, more)
+        return True
+
+    def _opened(self) -> Singles:
+        if self._singles is None or not self._singles.fits(self.states):
+            self._singles = Singles(self.states, self.options)
+        return self._singles
+
+    # Learning
 
     def learn(
         self,
@@ -108,78 +247,135 @@ class Candidates:
         limit: float,
         ridges: Vector,
         drop: bool,
-        into: tuple[Matrix, Labels] | None = None,
+        asked: Asked | None = None,
     ) -> Candidates:
-        """With more rows, each judged before it is learned: this object, changed, or another.
-
-        Atomic with respect to signals. ``into`` are an array for the scores of the best of each
-        moment, and the classes that they are for.
-        """
-        n, waiting = len(batch.y), [state.waiting for state in self.states.values()]
-        ready = self.judges[0] is not None and not any(waiting)
-        if ready and self.rows + n < self.due and n <= SLICE:
-            terms = {name: state.terms(batch.X) for name, state in self.states.items()}
-            tally = self._judged(batch, 0, into, terms)
-            more = {"tally": tally, "rows": self.rows + n}
-            states = list(self.states.values())
-            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
+        """With more rows: this object, changed, or another. Atomic with respect to signals."""
+        n = len(batch.y)
+        ready = self.kept is not None or (self.judges[0] is not None and self.rows + n < self.due)
+        if ready and asked is None and n <= SLICE and self.calm:
+            known = {name: state.terms(batch.X) for name, state in self.states.items()}
+            self._learn_part(batch, declared, limit, known)
             return self
         grown, at = self.copy(), 0
+        if asked is not None:
+            grown._answer(batch.X[: asked.delay], 0, asked, ridges)
         while at < n:
-            stop = min(n, at + grown.due - grown.rows)
-            part = (
-                batch if stop - at == n else replace(batch, X=batch.X[at:stop], y=batch.y[at:stop])
-            )
-            grown.tally = grown._judged(part, at, into)
-            grown.states = {
-                name: state.learn(part, limit, declared) for name, state in grown.states.items()
-            }
-            grown.rows += stop - at
-            if grown.rows == grown.due:
+            stop = min(n, at + SLICE)
+            if grown.kept is None:
+                stop = min(stop, at + grown.due - grown.rows)
+            elif asked is not None:
+                current = grown.current(ridges)
+                due = max(FIRST, grown.rows + 1) if current is None else current.due
+                stop = min(stop, at + due - grown.rows)
+            part = batch if stop - at == n else batch.part(slice(at, stop))
+            terms: dict[str, Rows] | None = None
+            if grown.calm:
+                terms = {name: state.terms(part.X) for name, state in grown.states.items()}
+            if asked is not None and asked.delay:
+                coming = batch.X[at + asked.delay : stop + asked.delay]
+                grown._answer(coming, at + asked.delay, asked, ridges)
+            elif asked is not None:
+                grown._answer(part.X, at, asked, ridges, terms)
+            grown._learn_part(part, declared, limit, terms)
+            if grown.kept is None and grown.rows == grown.due:
                 grown._refresh(ridges, drop)
             at = stop
         return grown
 
-    def _judged(
-        self,
-        batch: Batch,
-        at: int,
-        into: tuple[Matrix, Labels] | None,
-        terms: dict[str, Rows] | None = None,
-    ) -> Tally:
-        """The tally with more rows; scores go into their places from ``at`` on.
+    def _learn_part(
+        self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
+    ) -> None:
+        """Learn rows, given their terms if all maps are fixed."""
+        more: dict[str, Any] = {"rows": self.rows + len(batch.y)}
+        if batch.weight is not None and (batch.weight != 1.0).any():
+            more["weighted"] = True
+        if self.kept is None:
+            more["tally"] = self._judged(batch, terms)
+        else:
+            moments = self.first.moments
+            before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
+            more["kept"] = self.kept.followed(batch.X, batch.y, batch.weight, before)
+        if terms is not None:
+            states = list(self.states.values())
+            State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
+            return
+        waited = any(state.waiting for state in self.states.values())
+        self.states = {
+            name: state.learn(batch, limit, declared) for name, state in self.states.items()
+        }
+        if (
+            waited and self.calm and len(self.first.moments.labels) == 1
+        ):  # the last rows of the warm-up
+            warn_of_one_class(self.first.moments.labels.tolist()[0], more["rows"])
+        for name, value in more.items():
+            setattr(self, name, value)
 
-        ``terms`` of the rows, by the maps as they are now, may be known already.
-        """
+    def _answer(
+        self,
+        X: Rows,
+        at: int,
+        asked: Asked,
+        ridges: Vector,
+        terms: dict[str, Rows] | None = None,
+    ) -> None:
+        """Scores of rows, by the average of now, into their places from ``at`` on."""
+        if not X.shape[0]:
+            return
+        if self.kept is not None:
+            current = self.current(ridges)
+        elif self.judges[0] is None:
+            current = None
+        else:  # by the weights of the last refresh, which may have had other maps
+            labels = self.judges[0].labels
+            classes = Classes(labels, np.arange(len(labels)))
+            if len(self.tally.labels):
+                verdict = self._tallied(self.judges)
+            else:  # nothing is judged yet
+                verdict = Verdict.alone(self.names, self.judges, self.best(ridges), self.rows)
+            current = Current(self._averaged(verdict, classes, 0.0), labels, 0)
+            same = all(
+                one is None or one.fixed is self.states[map_name(name)].fixed
+                for name, one in zip(self.names, self.judges, strict=True)
+            )
+            terms = terms if same else None
+        if current is not None:
+            f = current.average.of(X) if terms is None else current.average.of_terms(terms)
+            asked.into[at : at + X.shape[0]] = among(f, current.labels, asked.classes)
+
+    def _judged(self, batch: Batch, terms: dict[str, Rows] | None) -> Tally:
+        """The tally with more rows, whose terms by the maps as they are now may be known."""
         if self.judges[0] is None:  # all know the same classes: none can be judged
             return self.tally
-        n, (_, candidates, r) = len(batch.y), self.tally.hits.shape
-        found = np.empty((n, candidates, r), bool)
-        chosen = (0, 0) if into is None else self.best()
-        for k, (name, judge) in enumerate(zip(self.names, self.judges, strict=True)):
-            assert judge is not None
-            name = map_name(name)
-            known = terms is not None and judge.fixed is self.states[name].fixed
-            f = judge.weighed(terms[name]) if terms and known else judge.scores(batch.X)
-            found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
-            if into is not None and k == chosen[0]:
-                into[0][at : at + n] = judge.among(f[:, chosen[1]], into[1])
-        return self.tally.counted(batch.y, found, self.rows)
+        maps = list(map(map_name, self.names))
+        fixed = list(map(attrgetter("fixed"), map(self.states.__getitem__, maps)))
+        known = None if terms is None else list(map(terms.__getitem__, maps))
+        return tallied(self.tally, self.judges, fixed, batch, known, self.rows)
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
-        gone = losers(self.tally, self.rows, self.costs) if drop else []
+        gone = losers(self.tally, self.rows, self.options.costs) if drop else []
         if gone:
             self.dropped |= {self.names[i]: self.rows for i in gone}
             self.names = [name for i, name in enumerate(self.names) if i not in gone]
             self.tally = self.tally.without(gone)
             needed = {map_name(name) for name in self.names}
             self.states = {name: one for name, one in self.states.items() if name in needed}
+        self._renew(ridges)
+        self.due = next_refresh(self.rows)
+
+    def _renew(self, ridges: Vector) -> None:
         self.judges = [
             Judge.of(self.states[map_name(name)], self.looked(name, 1.0), ridges)
             for name in self.names
         ]
-        self.due = next_refresh(self.rows)
+
+    def renewed(self, ridges: Vector, **changes: Any) -> Candidates:
+        """The same with other attributes, and judges who know them."""
+        result = self._with(**changes)
+        if result.kept is None:
+            result._renew(ridges)
+            result.due = next_refresh(result.rows)
+        return result
 
     def filling(self, fill: Fill | None) -> Candidates:
         """The same, with features that may be missing; this object if nothing is new."""
@@ -190,10 +386,15 @@ class Candidates:
             None if one is None else one.filling(states[map_name(name)])
             for name, one in zip(self.names, self.judges, strict=True)
         ]
-        return replace(self, states=states, judges=judges)
+        return self._with(states=states, judges=judges)
+
+    def announced(self, declared: Labels) -> Candidates:
+        """The same, with other labels announced."""
+        return self._with(states={k: one.announced(declared) for k, one in self.states.items()})
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
         judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        return replace(self, states=states, judges=judges)
+        kept = None if self.kept is None else self.kept.widened(len(names))
+        return self._with(states=states, judges=judges, kept=kept)

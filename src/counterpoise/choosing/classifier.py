@@ -1,4 +1,4 @@
-"""ChoosingClassifier: maps, ridges and boundaries side by side, and the best of them answers."""
+"""ChoosingClassifier: maps, ridges and boundaries side by side, and their average answers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
-from counterpoise.choosing import file
+from counterpoise.choosing import file, merging
+from counterpoise.choosing.answers import Asked
 from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import Tally
-from counterpoise.choosing.names import LINEAR, map_name
-from counterpoise.choosing.params import Params, read
+from counterpoise.choosing.kept import Kept
+from counterpoise.choosing.names import map_name
+from counterpoise.choosing.params import RIDGES, Params, read
+from counterpoise.choosing.reasons import explained
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
 from counterpoise.exact.filling import Fill
@@ -34,38 +37,38 @@ from counterpoise.modelfile.options import contents_of, names_of
 from counterpoise.modelfile.saved import Saved
 from counterpoise.reasons import Reasons
 
-CANDIDATES = (LINEAR, "pooling=1000", "pooling=10", "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
-RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, 0.001, 0.0001)
-
 
 class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
-    """Ridge classifier with balanced classes that chooses its map, shape and ridge by itself.
+    """Ridge classifier with balanced classes that averages maps, shapes and ridges by itself.
 
-    Candidates learn side by side in one pass. Each row is scored by all of them before it is
-    learned; the one with the highest G-mean so far answers, solved on all rows so far. Where two
-    are within a standard error, it is the richer one; quadratic boundaries must be ahead by half a
-    standard error. Candidates that are surely worse are dropped. Memory and time for a row do not
-    grow with the stream.
+    Candidates learn side by side in one pass. Each is judged by its G-mean on the last rows of each
+    class, which it scores as if it had not learned them; the average of their scores answers, and
+    the better a candidate is, the more it weighs. Memory and time for a row do not grow with the
+    stream.
 
-    What it chooses depends on the order of the rows, so it can neither merge nor forget. What it
-    has chosen can: :attr:`best_` is an ordinary model, and ``best_.features_`` its map, fixed for
-    good after 256 rows, if it is not linear.
-    Whenever weights are brought up to date, which is each time that the stream has grown by a
-    sixth, the decomposition takes far longer than a row: chunks of a hundred rows or more are
-    cheaper than single rows.
+    What each candidate has learned depends on no order, once the maps are fixed by the first rows
+    (900 by default): these are moments, which :meth:`merge` adds up. The weights of the average
+    depend on those moments and on the rows that are kept, the last of each class. The best
+    candidate alone is :attr:`best_`, an ordinary model, which forgets too.
 
     Parameters
     ----------
-    candidates : sequence of str, Map or FixedMap
+    candidates : sequence of str, Map or FixedMap, optional
         Maps of the features, the simplest first; "linear" is none, and "pooling=10" is none with
         quadratic boundaries: the ``pooling`` of :class:`~counterpoise.BalancedRidgeClassifier`. By
-        default linear, pooling of 1000 and of 10, reduced polynomial of order 2, and the latter
-        with random Fourier features of three widths.
+        default linear, pooling of 1000 and of 10, ranks, hinges, reduced polynomial of order 2, and
+        the latter with landmarks of three widths; where no rows are kept linear, the same pooling,
+        reduced polynomial, and the latter with random Fourier features.
     ridges : sequence of float
-        Ridges to choose from, the largest first; by default 11 from 100 to 1e-4. They cost one
+        Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have the shrinking ridge.
+    kept_rows : int, default=64
+        Rows of each class that are kept, to judge candidates by. With 0 none is: each row is scored
+        by all candidates before it is learned, which takes longer, and the G-mean of these scores
+        counts.
     drop : bool, default=True
-        Drop candidates that are surely worse; on a stream that changes they might come back.
+        Where no rows are kept, drop candidates that are surely worse; on a stream that changes they
+        might come back.
     costs : dict, optional
         Factors on the weights of the classes, which are balanced, by label. They are also the
         exponents of the recalls in the G-mean that candidates are judged by.
@@ -80,14 +83,19 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     best_ : BalancedRidgeClassifier
         A copy of the best candidate, with its ridge.
     g_means_ : dict of str to dict of float to float
-        Progressive G-mean of each candidate that is still in the field, by ridge; with quadratic
-        boundaries by the one that they have now.
+        G-mean of each candidate that is still in the field, by ridge; with quadratic boundaries by
+        the one that they have now. Ridges by which a model knows its rows by heart are left out.
+    shares_ : dict of str to float
+        Weight of each of them in the average; they add up to 1.
+    maps_ : tuple
+        The candidates, with their maps as they are fixed: a model with ``candidates=a.maps_``
+        learns what can be merged with ``a``.
     dropped_ : dict of str to int
         Candidates that were dropped, and after how many rows.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
     class_count_ : ndarray of shape (c,)
-        Rows of each.
+        Weight of the rows of each.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (d,)
@@ -100,15 +108,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     >>> X = np.random.default_rng(0).normal(size=(600, 2))
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)
     >>> model = ChoosingClassifier().partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
-    >>> model.best_.features, model.score(X, y) > 0.95
-    ('rm2+rff:300,width=0.5/1.0/2.0', True)
+    >>> model.score(X, y) > 0.95
+    True
     """
 
     def __init__(
         self,
         *,
-        candidates: Sequence[Any] = CANDIDATES,
+        candidates: Sequence[Any] | None = None,
         ridges: Sequence[float] = RIDGES,
+        kept_rows: int = 64,
         drop: bool = True,
         costs: Costs = None,
         half_life: float | None = None,
@@ -116,18 +125,22 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> None:
         self.candidates = candidates
         self.ridges = ridges
+        self.kept_rows = kept_rows
         self.drop = drop
         self.costs = costs
         self.half_life = half_life
         self.memory_limit = memory_limit
 
     n_features_in_: int
-    candidates_: Candidates
+    _candidates: Candidates
     _learned_with: tuple[Any, ...]
+    _waiting: tuple[tuple[Vector, Any, float], ...] = ()  # single rows of the warm-up
 
     # Learning
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ChoosingClassifier:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> ChoosingClassifier:
         """Learn from these rows alone, in this order.
 
         Parameters
@@ -136,18 +149,27 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             The rows.
         y : array-like of shape (n,)
             Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights; a row of weight 2 is learned as if it came twice, and judged once.
 
         Returns
         -------
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft.__dict__.pop("candidates_", None)
-            draft._learn(X, y, None)
+            draft.__dict__.pop("_candidates", None)
+            draft._waiting = ()
+            draft._learn(X, y, None, sample_weight)
+            if "_candidates" not in draft.__dict__:
+                raise ValueError("all sample weights are zero; there is nothing to learn")
         return self
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> ChoosingClassifier:
         """Learn from more rows.
 
@@ -159,19 +181,21 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             Their labels; new ones may appear at any time.
         classes : array-like, optional
             Labels that are to appear in ``classes_`` even before they are seen. Never needed.
+        sample_weight : array-like of shape (n,), optional
+            Their weights.
 
         Returns
         -------
         self
         """
         with validate.all_or_nothing(self) as draft:
-            draft._learn(X, y, classes, empty=True)
+            draft._learn(X, y, classes, sample_weight, empty=True)
         return self
 
     def progressive_scores(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike, delay: int = 0, classes: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Test, then train: score each row before it is learned, by the best of that moment.
+        """Test, then train: score each row before it is learned, by the average of that moment.
 
         Parameters
         ----------
@@ -179,32 +203,106 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             The rows, in order.
         y : array-like of shape (n,)
             Their labels.
+        delay : int, default=0
+            The label of a row arrives this many rows after it; at the end all are learned.
         classes : array-like, optional
             Labels to reckon with beside those in y and those seen before.
 
         Returns
         -------
         ndarray of shape (n,) or (n, c)
-            Scores by the weights of the last refresh, which is at most a sixth of the rows, and
-            at most 4,096 rows, ago; 0 before there were any, for the first 16 rows. Of several
-            classes those that were not seen by then score −∞.
+            Scores by an average that is at most a third of the rows, and at most 16,384 rows,
+            old (a sixth, and 4,096, where no rows are kept); 0 before there was one, for the first
+            16 rows. Of several classes those that were not seen by then score −∞.
         """
+        delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self) as draft:
-            scores = draft._learn(X, y, classes, scored=True)
+            scores = draft._learn(X, y, classes, None, delay=delay)
         return flat(scores)
 
-    def merge(self, other: Any) -> NoReturn:
-        """Refuse: what was chosen depends on the order of the rows.
+    def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
+        """Learn one row, with little overhead.
+
+        Until the maps are fixed rows are put by, and learned together when somebody looks, or when
+        they are a third of those before.
 
         Parameters
         ----------
-        other : object
-            Another model.
+        x : array-like of shape (d,)
+            The row.
+        y : label
+            Its label.
+        w : float, default=1.0
+            Its weight.
         """
-        raise _refusal("merged")
+        row = np.asarray(x)
+        if self._takes(row, y, w):
+            candidates = self._candidates
+            if not self._waiting and candidates.learn_one(row, y, w):
+                return
+            if not candidates.calm and w > 0.0 and candidates.kept is not None:
+                waiting = (*self._waiting, (np.array(row, dtype=np.float64), y, w))
+                if len(waiting) < max(16, candidates.rows // 3):
+                    self._waiting = waiting
+                    return
+        with validate.all_or_nothing(self) as draft:
+            names = draft.__dict__.pop("feature_names_in_", None)
+            draft.partial_fit(row[None], np.array([y]), sample_weight=[w])
+            if names is not None and len(names) == draft.n_features_in_:
+                draft.feature_names_in_ = names
+
+    def predict_one(self, x: ArrayLike) -> Any:
+        """Label of one row, by the average that :meth:`progressive_scores` has at this moment.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        label
+        """
+        row = np.asarray(x)
+        self._require_fitted()
+        if self._takes(row, None, 1.0):
+            params, candidates = self._params(), self._candidates
+            self._require_same_learning(params)
+            rows = candidates.rows + len(self._waiting)
+            if candidates.stale(rows):
+                candidates = self.candidates_
+            label = candidates.answer_one(row, params.ridges)
+            if label is not None:
+                return label
+        return validate.nameless(self).predict(row[None])[0]
+
+    def merge(self, other: ChoosingClassifier) -> ChoosingClassifier:
+        """Make one model of two, as if it had seen both streams, this one first.
+
+        Their maps must be the same: fixed by the same rows, before the streams parted, or given.
+        Moments add up; rows that are kept are the last of both streams, and where none are, what
+        was judged adds up.
+
+        Parameters
+        ----------
+        other : ChoosingClassifier
+            A fitted model with the same parameters, but for ``memory_limit`` and ``drop``.
+
+        Returns
+        -------
+        ChoosingClassifier
+            A new model; both of the old ones stay as they are.
+        """
+        if not isinstance(other, ChoosingClassifier):
+            raise TypeError(f"can only merge with a ChoosingClassifier, not {type(other)}")
+        (mine, params), (theirs, _) = self._settled(), other._settled()
+        merging.require_same(self, other, mine, theirs)
+        result: ChoosingClassifier = copy.deepcopy(self)
+        result._candidates = merging.joined(mine, theirs, self.memory_limit, params.ridges)
+        return result
 
     def forget(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
-        """Refuse: what was chosen depends on the order of the rows.
+        """Refuse: what the rows did to the weights of the average cannot be undone.
 
         Parameters
         ----------
@@ -218,7 +316,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     # Looking
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores by the best candidate.
+        """Scores by the average of all candidates, in units of the best.
 
         Parameters
         ----------
@@ -229,10 +327,11 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
         """
-        return self.chosen().decision_function(self._rows(X))
+        rows = self._rows(X)
+        return flat(self._scores().of(rows))
 
     def predict(self, X: ArrayLike) -> Labels:
-        """Labels by the best candidate.
+        """Labels by the average of all candidates.
 
         Parameters
         ----------
@@ -243,10 +342,12 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        return self.chosen().predict(self._rows(X))
+        rows = self._rows(X)
+        scores = self._scores()
+        return scores.classes.best(scores.of(rows))
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the weights of training, by the best candidate.
+        """Probabilities under the weights of training, by the link of the best candidate.
 
         Parameters
         ----------
@@ -257,10 +358,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        return self.chosen().predict_proba(self._rows(X))
+        return self._probabilities(X, stream=False)
 
     def stream_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the stream's own class frequencies, by the best candidate.
+        """Probabilities under the stream's own class frequencies, by the same link.
 
         Parameters
         ----------
@@ -271,10 +372,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n, c)
         """
-        return self.chosen().stream_proba(self._rows(X))
+        return self._probabilities(X, stream=True)
 
     def explain(self, X: ArrayLike) -> Reasons:
-        """Say what each feature contributes to the scores of rows, by the best candidate.
+        """Say what each feature contributes to the scores of rows: the sum over all candidates.
 
         Parameters
         ----------
@@ -287,9 +388,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             See :meth:`BalancedRidgeClassifier.explain`.
         """
         rows = self._rows(X)
-        found = self.chosen().explain(rows)
+        candidates, params = self._settled()
+        state, _ = candidates.chosen(params.ridges)
         names = getattr(self, "feature_names_in_", None)
-        return found if names is None else replace(found, names=names.tolist())
+        return explained(self._scores(), candidates, state, rows, names)
 
     def summary(self) -> Summary:
         """Sum up what the best candidate has found.
@@ -311,20 +413,38 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     @property
     def g_means_(self) -> dict[str, dict[float, float]]:
-        """Progressive G-mean of each candidate that is still in the race, by ridge."""
+        """G-mean of each candidate that is still in the race, by ridge."""
         candidates, params = self._settled()
-        if not len(candidates.tally.labels):
+        verdict = candidates.verdict(params.ridges)
+        if verdict is None:
             return {name: {} for name in candidates.names}
-        G, _ = candidates.tally.g_means(candidates.rows, candidates.costs)
         ridges, found = params.ridges.tolist(), {}
-        for name, row in zip(candidates.names, G.tolist(), strict=True):
+        for name, row in zip(verdict.names, verdict.G, strict=True):
             own = candidates.looked(name, 1.0)
             if own.pooling is None:
-                found[name] = dict(zip(ridges, row, strict=True))
+                both = zip(ridges, row.tolist(), strict=True)
+                found[name] = {ridge: G for ridge, G in both if G >= 0.0}
             else:  # one ridge, which the rows so far decide
                 ridge = self._model(candidates.states[map_name(name)], own).ridge_
-                found[name] = {ridge: row[0]}
+                found[name] = {ridge: float(row[0])}
         return found
+
+    @property
+    def shares_(self) -> dict[str, float]:
+        """Weight of each candidate in the average."""
+        candidates, params = self._settled()
+        verdict = candidates.verdict(params.ridges)
+        if verdict is None:
+            return {}
+        both = zip(verdict.names, verdict.shares, strict=True)
+        return {name: float(share.sum()) for name, share in both}
+
+    @property
+    def maps_(self) -> tuple[Any, ...]:
+        """Candidates with their maps as they are fixed: what a model to be merged begins with."""
+        candidates, params = self._settled()
+        fixed = {name: state.fixed for name, state in candidates.states.items()}
+        return tuple(fixed.get(name) or name for name in params.names)
 
     @property
     def dropped_(self) -> dict[str, int]:
@@ -345,8 +465,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     @property
     def scores_(self) -> Scores:
-        """Scores of the best candidate as a function of rows."""
-        return self.chosen().scores_
+        """Scores of the average as a function of rows, with both probabilities."""
+        return self._scores(link=True)
 
     def __copy__(self) -> ChoosingClassifier:
         return copy.deepcopy(self)
@@ -357,7 +477,20 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         return state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "candidates_" in self.__dict__ and self.candidates_.rows > 0
+        return "_candidates" in self.__dict__ and self._candidates.rows > 0
+
+    @property
+    def candidates_(self) -> Candidates:
+        """The candidates, with all rows so far."""
+        if self._waiting:
+            with validate.all_or_nothing(self) as draft:
+                X, y, w = zip(*draft._waiting, strict=True)
+                draft._waiting = ()
+                draft.__dict__.pop("feature_names_in_", None)
+                draft._learn(np.array(X), np.array(y), None, np.array(w))
+                if "feature_names_in_" in self.__dict__:
+                    draft.feature_names_in_ = self.feature_names_in_
+        return self._candidates
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -389,8 +522,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             The features, and how rows say that they are missing.
         """
         self._fill = fill
-        if "candidates_" in self.__dict__:
-            self.candidates_ = self.candidates_.filling(fill)
+        if "_candidates" in self.__dict__:
+            self._candidates = self.candidates_.filling(fill)
 
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
@@ -400,7 +533,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         names : sequence of str
             Names of all features, the old ones first.
         """
-        if "candidates_" not in self.__dict__ or len(names) == self.n_features_in_:
+        if "_candidates" not in self.__dict__ or len(names) == self.n_features_in_:
             return
         self._require_room(len(self.classes_), len(names), self.candidates_)
         wider = self.candidates_.widened(self.n_features_in_, names, self.memory_limit)
@@ -411,10 +544,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         }
         with validate.all_or_nothing(self) as draft:
             if given:
-                each = zip(self.candidates, self._params().names, strict=True)
+                each = zip(self._params().given, self._params().names, strict=True)
                 draft.candidates = tuple(given.get(name, one) for one, name in each)
                 draft._learned_with = draft._params().learning
-            draft.candidates_, draft.n_features_in_ = wider, len(names)
+            draft._candidates, draft.n_features_in_ = wider, len(names)
 
     def contents(self) -> Contents:
         """What a file is to hold of this model.
@@ -428,7 +561,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         contents = contents_of(self, *file.pack(candidates, models))
         options = {
             **contents.options,
-            "candidates": " ".join(params.names),
+            "candidates": None if self.candidates is None else " ".join(params.names),
             "ridges": " ".join(map(repr, params.ridges.tolist())),
         }
         return replace(contents, options=options)
@@ -453,7 +586,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         columns = names_of(contents, result.n_features_in_)
         if columns is not None:
             result.feature_names_in_ = columns
-        result.candidates_ = found
+        result._candidates = found
         return result
 
     # Inside
@@ -461,7 +594,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     @held(__init__)
     def _params(self) -> Params:
         """What the parameters mean; raise if one has no meaning."""
-        if not _several(self.candidates):
+        if self.candidates is not None and not _several(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
                 "('linear', 'pooling=10', 'poly2')"
@@ -471,7 +604,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _model(self, state: State, options: Options) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
         features: str | Map | FixedMap | None = state.plan.given or state.plan.text
-        for one, known in zip(self.candidates, self._params().names, strict=True):
+        for one, known in zip(self._params().given, self._params().names, strict=True):
             if known == state.plan.text and isinstance(one, Map):
                 features = one
         return BalancedRidgeClassifier.with_state(
@@ -489,46 +622,70 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         X: Any,
         y: Any,
         classes: ArrayLike | None,
-        scored: bool = False,
+        sample_weight: ArrayLike | None,
+        delay: int | None = None,
         empty: bool = False,
     ) -> NDArray[np.float64]:
-        """Check rows, and learn them. Returns scores of the best of each moment, if asked for."""
+        """Check rows, and learn them. Returns scores by the average of each moment, if asked for.
+
+        They are asked for by saying how many rows late labels are.
+        """
         params, fitted = self._params(), self.__sklearn_is_fitted__()
         validate.require_y(self, y)
         rows, target = validate.rows(self, X, y, reset=not fitted, least=0 if empty else 1)
         validate.require_bounded(self, rows)
+        weight = validate.weights(sample_weight, rows.shape[0])
         if fitted:
             self._require_same_learning(params)
             before = self.candidates_
         else:  # nothing, or nothing but classes that were declared
-            nobody = self.classes_ if "candidates_" in self.__dict__ else target[:0]
+            nobody = self.classes_ if "_candidates" in self.__dict__ else target[:0]
             before = self._begin(params, rows.shape[1], nobody)
         state = before.first
         known = declared(state.declared, classes)
         validate.require_one_type(target, known)
+        if weight is not None and not weight.all():
+            some = np.flatnonzero(weight)
+            rows, target, weight = rows[some], target[some], weight[some]
         if not len(target):
-            states = {name: one.announced(known) for name, one in before.states.items()}
             if classes is not None:
-                self.candidates_, self._learned_with = (
-                    replace(before, states=states),
-                    params.learning,
-                )
+                self._candidates, self._learned_with = before.announced(known), params.learning
             return np.zeros((0, 1))
         everything = state.moments.labels
         if not set(target.tolist()) <= set(everything.tolist()):
             _, everything = grouped(target, everything)  # the checks of new labels
             self._require_room(len(everything), rows.shape[1], before)
         target = target.astype(everything.dtype, copy=False)
-        batch = Batch(rows, target, None, grouped, self)
-        into = None
-        if scored:
+        batch = Batch(rows, target, weight, grouped, self)
+        asked = None
+        if delay is not None:
             wanted = union(everything, known)
-            into = np.zeros((len(target), problems(len(wanted)))), wanted
-        self.candidates_ = before.learn(
-            batch, known, self.memory_limit, params.ridges, self.drop, into
+            into = np.zeros((len(target), problems(len(wanted))))
+            asked = Asked(into, wanted, delay)
+        self._candidates = before.learn(
+            batch, known, self.memory_limit, params.ridges, self.drop, asked
         )
         self._learned_with = params.learning
-        return np.zeros((0, 1)) if into is None else into[0]
+        return np.zeros((0, 1)) if asked is None else asked.into
+
+    def _scores(self, link: bool = False) -> Scores:
+        candidates, params = self._settled()
+        return candidates.scores(params.ridges, link)
+
+    def _probabilities(self, X: ArrayLike, stream: bool) -> Matrix:
+        rows = self._rows(X)
+        scores = self._scores(link=True)
+        return scores.probabilities(scores.of(rows), stream)
+
+    def _takes(self, row: NDArray[Any], y: Any, w: float) -> bool:
+        """Whether a single row can go the short way: numbers, of a class known, if it is said."""
+        if "_candidates" not in self.__dict__ or row.dtype.kind not in "fiub":
+            return False
+        candidates = self._candidates
+        if row.shape != (self.n_features_in_,) or not 0.0 <= w <= validate.HEAVIEST:
+            return False
+        known = y is None or candidates.knows(y)
+        return known and bool(np.abs(row).max() <= validate.LARGEST)
 
     def _begin(self, params: Params, inputs: int, nobody: Labels) -> Candidates:
         for plan in params.plans.values():
@@ -543,7 +700,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         }
         names = list(params.names)
         tally = Tally(np.empty(0), np.zeros(0), np.zeros((0, len(names), len(params.ridges))))
-        return Candidates(names, states, [None] * len(names), tally, params.options)
+        kept = Kept(self.kept_rows) if self.kept_rows else None
+        return Candidates(names, states, [None] * len(names), tally, params.options, kept)
 
     def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
         # Quadratic boundaries take as much as the moments that they are found by.
@@ -559,7 +717,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             )
 
     def _classes(self) -> Classes:
-        if "candidates_" not in self.__dict__:
+        if "_candidates" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
         return self.candidates_.first.classes
 
@@ -579,8 +737,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _require_same_learning(self, params: Params) -> None:
         if self._learned_with != params.learning:
             raise ValueError(
-                "candidates, ridges, costs and half_life cannot change once rows were learned; fit "
-                "again, or use a clone"
+                "candidates, ridges, kept_rows, costs and half_life cannot change once rows were "
+                "learned; fit again, or use a clone"
             )
 
     def _require_fitted(self) -> None:
@@ -600,7 +758,7 @@ def _several(given: Any) -> bool:
 
 def _refusal(what: str) -> ValueError:
     return ValueError(
-        f"a model that chooses cannot be {what}: what it chose depends on the order of the rows. "
-        "Take best_, an ordinary model, and let others begin with its map: "
+        f"a model that chooses cannot be {what}: the weights of its average depend on rows in "
+        "their order. Take best_, an ordinary model, and let others begin with its map: "
         "BalancedRidgeClassifier(features=chosen.best_.features_)"
     )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels
+from counterpoise.arrays import Labels, Vector
 from counterpoise.choosing.candidates import Candidates
-from counterpoise.choosing.judge import FIRST, Judge, Ridges, Tally, next_refresh
+from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
+from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.choosing.params import NAMES, Params, read
+from counterpoise.choosing.ridges import Ridges
 from counterpoise.exact.classes import problems
+from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Quadratic
 from counterpoise.exact.state import State
 from counterpoise.modelfile.container import Contents, require
@@ -30,6 +33,13 @@ def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any
     """Tensors and facts of candidates, given what each map has learned as a classifier."""
     judge, tally = candidates.judges[0], candidates.tally
     arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
+    kept = {"labels": plain_labels(tally.labels), "counts": []}
+    if candidates.kept is not None and candidates.rows:
+        labels = candidates.first.classes.labels
+        X, code, weight, clock = candidates.kept.arrays(labels)
+        arrays |= {"kept": X, "kept weight": weight, "kept clock": clock}
+        counts = np.bincount(code, minlength=len(labels)).tolist()
+        kept = {"labels": plain_labels(labels), "counts": counts}
     parts = []
     for i, model in enumerate(models):
         part = model.contents()
@@ -45,35 +55,54 @@ def pack(candidates: Candidates, models: Sequence[Saved]) -> tuple[dict[str, Any
         "dropped": candidates.dropped,
         "judged": plain_labels(tally.labels),
         "classes": None if judge is None else plain_labels(judge.labels),
+        "kept": kept,
+        "weighted": candidates.weighted,
     }
 
 
-def chosen_of(contents: Contents) -> Learned:
-    """What predictions need of a file of a ChoosingClassifier: its choice."""
+@dataclass(frozen=True, eq=False)
+class Chosen(Learned):
+    """What was learned by the best candidate, and the average of all, which answers."""
+
+    candidates: Candidates
+    ridges: Vector
+
+    @property
+    def scores(self) -> Scores:
+        """Scores of the average as a function of rows, and their probabilities."""
+        return self.candidates.scores(self.ridges, link=True)
+
+
+def chosen_of(contents: Contents) -> Chosen:
+    """What predictions need of a file of a ChoosingClassifier: best candidate, and average."""
     given, candidates = unpack(contents)
-    return Learned(*candidates.chosen(np.array(given["ridges"])), candidates.plainest)
+    ridges = np.array(given["ridges"])
+    return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)
 
 
 def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     """Parameters and candidates from a file, checked as if a stranger had written it."""
     given = options_of(contents.options, NAMES)
-    require(
-        all(isinstance(given[k], str) for k in ("candidates", "ridges")), "malformed candidates"
-    )
-    given["candidates"] = tuple(given["candidates"].split(" "))
+    usual = given["candidates"] is None
+    texts = (given["ridges"],) if usual else (given["candidates"], given["ridges"])
+    require(all(isinstance(text, str) for text in texts), "malformed candidates")
+    if not usual:
+        given["candidates"] = tuple(given["candidates"].split(" "))
     given["ridges"] = tuple(map(float, given["ridges"].split(" ")))
     with possible():
         params = read(SimpleNamespace(**given))
     found = _candidates(contents, params)
     fixed = {name: state.plan.given for name, state in found.states.items()}
-    given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
+    if not usual:
+        given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
     return given, found
 
 
 def _candidates(contents: Contents, params: Params) -> Candidates:
     """The candidates of a file; the names among the parameters include those dropped."""
     facts, names, ridges = contents.facts, params.names, len(params.ridges)
-    wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes"}
+    wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes", "kept"}
+    wanted |= {"weighted"}
     require(set(facts) == wanted, "unexpected facts")
     left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
     require([n for n in names if n in left] == left, "candidates out of order")
@@ -84,7 +113,9 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     require(
         all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "impossible counts"
     )
-    require(rows < due and (due == FIRST or due <= next_refresh(rows)), "an invalid schedule")
+    keeps = params.kept_rows > 0
+    scheduled = due == FIRST or rows < due <= next_refresh(rows)
+    require(due == FIRST if keeps else scheduled and rows < due, "an invalid schedule")
     maps = list(dict.fromkeys(map_name(name) for name in left))
     parts = zip(facts["models"], maps, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
@@ -92,9 +123,14 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     require(len({state.inputs for state in states}) == 1, "candidates of other features")
     for state in states:
         require(
-            int(state.class_count.sum()) == rows,
-            "a candidate that has seen a different number of rows",
+            np.allclose(state.class_count, states[0].class_count, rtol=1e-9, atol=0.0),
+            "candidates that have seen different rows",
         )
+    require(type(facts["weighted"]) is bool, "malformed facts")
+    require(
+        facts["weighted"] or int(states[0].class_count.sum()) == rows,
+        "a candidate that has seen a different number of rows",
+    )
     seen = set(states[0].classes.labels.tolist())
     labels = labels_of(facts["judged"])
     require(set(labels.tolist()) <= seen, "a tally of other classes")
@@ -102,7 +138,8 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
     shape = len(labels), len(left), ridges
     require(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
     fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
-    require(bool(fits and (total <= float(rows) ** 1.5).all()), "an impossible tally")
+    weight = float(states[0].class_count.sum())
+    require(bool(fits and (total <= weight * float(rows) ** 0.5).all()), "an impossible tally")
     judges: list[Judge | None] = [None] * len(left)
     by_name = dict(zip(maps, states, strict=True))
     if facts["classes"] is not None:
@@ -115,11 +152,46 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
         ]
     used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
     used |= {f"{i} judge {k}" for i in range(len(left)) for k in _of_part(contents, i, "judge ")}
-    require(set(contents.arrays) == used | {"total", "hits"}, "unexpected tensors")
+    used |= {"total", "hits"} | ({"kept", "kept weight", "kept clock"} if keeps else set())
+    require(set(contents.arrays) == used, "unexpected tensors")
+    require(not keeps or (facts["classes"] is None and not len(labels)), "judges beside kept rows")
     same = all(model.options == params.options for model in models)
     require(same, "a candidate with other options")
     tally = Tally(labels, total, hits)
-    return Candidates(left, by_name, judges, tally, params.options, rows, due, dropped)
+    kept = _kept(contents, params.kept_rows, states[0]) if keeps else None
+    return Candidates(
+        left, by_name, judges, tally, params.options, kept, rows, due, dropped,
+        facts["weighted"],
+    )  # fmt: skip
+
+
+def _kept(contents: Contents, most: int, state: State) -> Kept:
+    """Kept rows from a file."""
+    facts = contents.facts["kept"]
+    require(set(facts) == {"labels", "counts"}, "malformed kept rows")
+    labels, counts = labels_of(facts["labels"]), facts["counts"]
+    X, weight, clock = (contents.arrays[k] for k in ("kept", "kept weight", "kept clock"))
+    possible_counts = all(type(n) is int and 0 <= n <= most for n in counts)
+    require(possible_counts and len(counts) == len(labels), "impossible counts of kept rows")
+    n, classes = sum(counts), state.classes
+    require(
+        X.shape == (n, state.inputs) and weight.shape == clock.shape == (n,),
+        "kept rows of the wrong shape",
+    )
+    require(np.abs(X).max(initial=0.0) <= LARGEST, "kept rows of impossible values")
+    N = dict(zip(classes.labels.tolist(), state.class_count.tolist(), strict=True))
+    ends, rows = np.cumsum([0, *counts]).tolist(), {}
+    for k, (label, count) in enumerate(zip(labels.tolist(), counts, strict=True)):
+        mine = slice(ends[k], ends[k + 1])
+        w, at, total = weight[mine], clock[mine], N.get(label, 0.0)
+        held = (w > 0).all() and (np.diff(at) > 0).all() and (at >= w).all()
+        require(bool(held and (at <= total * (1 + 1e-9)).all()), "kept rows of impossible weights")
+        require(count == 0 or total > 0.0, "kept rows of a class that was never seen")
+        require(count > 0 or total == 0.0, "no kept rows of a class")
+        if count:
+            parts = zip(X[mine].copy(), w.tolist(), at.tolist(), strict=True)
+            rows[label] = tuple(parts)
+    return Kept(most, rows)
 
 
 def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
@@ -142,6 +214,7 @@ def _arrays(judge: Judge | None) -> dict[str, Any]:
         return {}
     held = _names(isinstance(judge.weights, Ridges))
     arrays = {name: getattr(judge.weights, field) for name, field in held.items()}
+    arrays["rms"] = judge.rms
     if judge.fixed is not None:
         arrays |= {name: getattr(judge.fixed, name) for name in ("mean", "deviation", "drawn")}
         arrays["first"] = np.array([float(judge.fixed.first)])
@@ -167,11 +240,13 @@ def _judge(
     else:
         shapes |= {"means": (c, d), "roots": (c, d, d), "offset": (c,)}
     held = _names(nu is None)
+    shapes["rms"] = (ridges if nu is None else 1,)
     if fixed is not None:
         shapes |= dict.fromkeys(("mean", "deviation"), (state.inputs,))
         shapes |= {"drawn": fixed.drawn.shape, "first": (1,)}
     require({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
-    for name in held:
+    require(bool((arrays["rms"] >= 0.0).all()), "a judge of impossible weights")
+    for name in (*held, "rms"):
         require(np.abs(arrays[name]).max(initial=0.0) <= LARGEST, "a judge of impossible weights")
     if fixed is not None:
         mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
@@ -179,6 +254,6 @@ def _judge(
         fixed = replace(scaled, blank=fixed.blank)
     values: dict[str, Any] = {field: arrays[name] for name, field in held.items()}
     if nu is None:
-        return Judge(classes, fixed, Ridges(**values))
+        return Judge(classes, fixed, Ridges(**values), arrays["rms"])
     seen = np.ones(c, bool)
-    return Judge(classes, fixed, Quadratic(**values, seen=seen, ridge=0.0))
+    return Judge(classes, fixed, Quadratic(**values, seen=seen, ridge=0.0), arrays["rms"])

@@ -1,4 +1,4 @@
-"""Judging candidates while they learn: each row is scored before it is learned.
+"""Judging candidates while they learn, where no row is kept: each is scored before it is learned.
 
 A candidate is scored for a whole path of ridges, by weights that are brought up to date when the
 stream has grown by a sixth, so that the work for a row does not grow. The judgement is the G-mean
@@ -20,11 +20,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
-from counterpoise.exact.classes import Classes, problems, winners
+from counterpoise.choosing.leaving import Sample, as_rows_are, left_out
+from counterpoise.choosing.ridges import Ridges
+from counterpoise.exact.classes import Classes, winners
+from counterpoise.exact.labels import joined
 from counterpoise.exact.options import Options
-from counterpoise.exact.scores import path, scores_of
 from counterpoise.exact.solution import Quadratic
-from counterpoise.exact.state import State
+from counterpoise.exact.state import Batch, State
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.features import FixedMap
 from counterpoise.features.fixed import SLICE
@@ -34,39 +36,6 @@ SLOW, FAST = 4, 4096  # rows between two refreshes, at least and at most
 SURE = 4.0  # standard errors that a candidate must be behind to be dropped
 HALF = 0.5  # standard errors that quadratic boundaries must be ahead to be best
 EARLY = 512  # rows before which none is dropped
-
-
-@dataclass(frozen=True, eq=False)
-class Ridges:
-    """Affine scores for several ridges.
-
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        Where the offsets are the scores.
-    coef : ndarray of shape (r, problems, d)
-        Weights.
-    offset : ndarray of shape (r, problems)
-        Scores at the anchor.
-    """
-
-    anchor: Vector
-    coef: NDArray[np.float64]
-    offset: Matrix
-
-    def of(self, Z: Rows) -> NDArray[np.float64]:
-        """Scores of rows, of which there are few, of shape (n, r, problems)."""
-        r, c, d = self.coef.shape
-        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
-        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
-        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
-        return scores
-
-    def placed(self, at: NDArray[np.intp], d: int) -> Ridges:
-        """The same with feature j at place at[j] of d; the others count for nothing."""
-        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
-        anchor[at], coef[..., at] = self.anchor, self.coef
-        return Ridges(anchor, coef, self.offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +50,14 @@ class Judge:
         The map as it was.
     weights : Ridges or Quadratic
         Scores for every ridge, or those of quadratic boundaries, which have one.
+    rms : ndarray of shape (r,)
+        Root of the mean square of the scores.
     """
 
     labels: Labels
     fixed: FixedMap | None
     weights: Ridges | Quadratic
+    rms: Vector
 
     @classmethod
     def of(cls, state: State, options: Options, ridges: Vector) -> Judge | None:
@@ -95,14 +67,11 @@ class Judge:
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
-        if options.pooling is None:
-            coef, offset = path(moments, classes, options, ridges)
-            coef = coef if filled is None else filled.turned(coef)
-            weights: Any = Ridges(state.moments.anchor.copy(), coef, offset)
-        else:
-            weights = scores_of(moments, classes, options).solution
-            weights = weights if filled is None else filled.of_rows(weights)
-        return cls(classes.labels, state.fixed, weights)
+        d = len(moments.anchor)
+        nobody = Sample(np.empty((0, d)), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+        found = left_out(moments, classes, options, ridges, nobody)
+        weights = found.weights if filled is None else as_rows_are(found.weights, filled)
+        return cls(classes.labels, state.fixed, weights, found.rms)
 
     def filling(self, state: State) -> Judge:
         """The same for rows that may lack what a State says; what was never missing is usual."""
@@ -134,15 +103,6 @@ class Judge:
         """Scores of rows, of which there are few, that went through the map already."""
         f = self.weights.of(Z)
         return f[:, None] if isinstance(self.weights, Quadratic) else f
-
-    def among(self, f: Matrix, classes: Labels) -> Matrix:
-        """Scores for one ridge as those of more classes, which score −∞ if they are not known."""
-        if problems(len(classes)) == 1:
-            return f
-        known = np.hstack([-f, f]) if f.shape[1] == 1 else f
-        result = np.full((len(f), len(classes)), -np.inf)
-        result[:, np.searchsorted(classes, self.labels)] = known
-        return result
 
     def widened(self, inputs: int, names: Sequence[str]) -> Judge:
         """The same for rows with more features, which count for nothing yet."""
@@ -177,7 +137,7 @@ class Tally:
     total: Vector
     hits: NDArray[np.float64]
 
-    def counted(self, y: Labels, found: Flags, first: int) -> Tally:
+    def counted(self, y: Labels, found: Flags, first: int, weight: Vector | None = None) -> Tally:
         """With more rows.
 
         Parameters
@@ -188,6 +148,8 @@ class Tally:
             Whether they were predicted.
         first : int
             Rows before them.
+        weight : ndarray of shape (n,), optional
+            Their weights.
 
         Returns
         -------
@@ -200,14 +162,28 @@ class Tally:
             labels = np.concatenate([labels, new]) if len(labels) else new
             total = np.concatenate([total, np.zeros(len(new))])
             hits = np.concatenate([hits, np.zeros((len(new), *hits.shape[1:]))])
-        weight = (labels[:, None] == y) * np.sqrt(np.arange(first, first + len(y)))
-        total += weight.sum(axis=1)
-        hits += (weight @ found.reshape(len(y), -1)).reshape(hits.shape)
+        late = np.sqrt(np.arange(first, first + len(y)))
+        counts = (labels[:, None] == y) * (late if weight is None else late * weight)
+        total += counts.sum(axis=1)
+        hits += (counts @ found.reshape(len(y), -1)).reshape(hits.shape)
         return Tally(labels, total, hits)
 
     def without(self, candidates: Sequence[int]) -> Tally:
         """Without some candidates."""
         return Tally(self.labels, self.total, np.delete(self.hits, candidates, axis=1))
+
+    def merged(self, other: Tally) -> Tally:
+        """What was judged here and there, of the same candidates."""
+        labels, total, hits = self.labels, self.total.copy(), self.hits.copy()
+        new = [k for k, one in enumerate(other.labels.tolist()) if one not in labels.tolist()]
+        if new:
+            labels = joined(labels, other.labels[new]) if len(labels) else other.labels[new]
+            total = np.concatenate([total, np.zeros(len(new))])
+            hits = np.concatenate([hits, np.zeros((len(new), *hits.shape[1:]))])
+        at = [labels.tolist().index(one) for one in other.labels.tolist()]
+        total[at] += other.total
+        hits[at] += other.hits
+        return Tally(labels, total, hits)
 
     def g_means(self, rows: int, costs: Costs = None) -> tuple[Matrix, Matrix]:
         """G-mean of each candidate and ridge, and its standard error.
@@ -232,6 +208,45 @@ class Tally:
         G = np.exp((share * np.log(recall)).sum(axis=0))
         error = G * np.sqrt((share**2 * (1.0 - recall) / (recall * n)).sum(axis=0))
         return G, error
+
+
+def tallied(
+    tally: Tally,
+    judges: Sequence[Judge | None],
+    fixed: Sequence[FixedMap | None],
+    batch: Batch,
+    terms: Sequence[Rows] | None,
+    rows: int,
+) -> Tally:
+    """The tally with more rows, scored by the judges of all candidates.
+
+    Parameters
+    ----------
+    tally : Tally
+        What was judged so far.
+    judges : sequence of Judge
+        Who judge.
+    fixed : sequence of FixedMap or None
+        Maps of the candidates as they are now, which need not be those of the judges.
+    batch : Batch
+        The rows.
+    terms : sequence of ndarray, optional
+        Their terms by these maps, if they are known.
+    rows : int
+        Rows before them.
+
+    Returns
+    -------
+    Tally
+    """
+    _, candidates, r = tally.hits.shape
+    found: Flags = np.empty((len(batch.y), candidates, r), bool)
+    for k, (judge, now) in enumerate(zip(judges, fixed, strict=True)):
+        assert judge is not None
+        same = terms is not None and judge.fixed is now
+        f = judge.weighed(terms[k]) if terms and same else judge.scores(batch.X)
+        found[:, k] = judge.found(f, batch.y)  # one ridge counts for all of them
+    return tally.counted(batch.y, found, rows, batch.weight)
 
 
 def best(

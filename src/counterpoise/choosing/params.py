@@ -15,16 +15,24 @@ from counterpoise.exact.state import Plan
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import map_in
 
-NAMES = ("candidates", "ridges", "drop", "costs", "half_life", "memory_limit")
+NAMES = ("candidates", "ridges", "kept_rows", "drop", "costs", "half_life", "memory_limit")
 MANY = 100  # candidates at most
+MOST_KEPT = 100_000  # rows of a class
+PLAIN = (LINEAR, "pooling=1000", "pooling=10")
+LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:450,width=0.2/0.6/1.2")
+CANDIDATES = (*PLAIN, "ranks", "hinges", "rm2", *LANDMARKS)
+WITHOUT_ROWS = (*PLAIN, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
+RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
 
 
 class Params(NamedTuple):
     """What the parameters mean."""
 
+    given: tuple[Any, ...]  # candidates as they were given, or those by default
     names: list[str]
     plans: dict[str, Plan]  # by the name of the map
     ridges: Vector
+    kept_rows: int
     options: Options
     learning: tuple[Any, ...]  # what decides what is learned and chosen
 
@@ -42,12 +50,19 @@ def read(given: Any) -> Params:
         raise ValueError(f"ridges={given.ridges!r} must be finite numbers above 0")
     if len(np.unique(ridges)) < len(ridges):
         raise ValueError(f"ridges={given.ridges!r} has a number twice")
-    if len(given.candidates) > MANY:
-        raise ValueError(f"candidates has {len(given.candidates)} entries, more than {MANY}")
-    looks = [_look(one) for one in given.candidates]
+    kept = given.kept_rows
+    if not isinstance(kept, (int, np.integer)) or isinstance(kept, bool) or kept < 0:
+        raise ValueError(f"kept_rows={kept!r} must be a whole number that is not negative")
+    if kept > MOST_KEPT:
+        raise ValueError(f"kept_rows={kept} is more than {MOST_KEPT}")
+    usual = CANDIDATES if kept else WITHOUT_ROWS
+    candidates = usual if given.candidates is None else tuple(given.candidates)
+    if len(candidates) > MANY:
+        raise ValueError(f"candidates has {len(candidates)} entries, more than {MANY}")
+    looks = [_look(one) for one in candidates]
     names = [name_of(*one) for one in looks]
     if len(set(names)) < len(names):
-        raise ValueError(f"candidates={given.candidates!r} has a candidate twice")
+        raise ValueError(f"candidates={candidates!r} has a candidate twice")
     if isinstance(given.half_life, str | Mapping):
         raise ValueError(
             f"half_life={given.half_life!r} must be a number of rows: a model that chooses fades "
@@ -55,15 +70,15 @@ def read(given: Any) -> Params:
         )
     options = Options(ridge=1.0, costs=costs, half_life=given.half_life)
     options.check()
-    fixed = [one if isinstance(one, FixedMap) else None for one in given.candidates]
+    fixed = [one if isinstance(one, FixedMap) else None for one in candidates]
     plans = {
         name_of(one, None): Plan(
             given.half_life, False, None if one is None else one.text, before, one
         )
         for (one, _), before in zip(looks, fixed, strict=True)
     }
-    learning = (names, fixed), ridges.tolist(), costs, given.half_life
-    return Params(names, plans, ridges, options, learning)
+    learning = (names, fixed), ridges.tolist(), int(kept), costs, given.half_life
+    return Params(candidates, names, plans, ridges, int(kept), options, learning)
 
 
 def _look(candidate: Any) -> tuple[Map | None, float | None]:

@@ -52,11 +52,13 @@ def inspect(
     show(["what", "value"], facts)
     print()
     if found["candidates"]:
-        judged = [[name, *best] for name, best in found["candidates"].items()]
+        shares = found["shares"]
+        judged = [[name, *best, shares.get(name)] for name, best in found["candidates"].items()]
         judged += [
-            [name, f"dropped after {rows:,} rows", ""] for name, rows in found["dropped"].items()
+            [name, f"dropped after {rows:,} rows", "", ""]
+            for name, rows in found["dropped"].items()
         ]
-        show(["candidate", "progressive G-mean", "at ridge"], judged)
+        show(["candidate", "G-mean", "at ridge", "share of the average"], judged)
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])
     print()

@@ -311,13 +311,15 @@ def counts_of(model: Any) -> str:
 
 
 def _chosen(model: Any) -> str:
-    """What a model that chooses has chosen, in words."""
+    """Which candidate of a model that chooses is best, and what it counts for, in words."""
     if not hasattr(model, "dropped_"):
         return ""
     from counterpoise.choosing.names import name_of
 
     best = model.best_
-    return f"; chose {name_of(best.features, best.pooling)} with ridge {best.ridge_:g}"
+    name = name_of(best.features, best.pooling)
+    share = model.shares_.get(name, 1.0)
+    return f"; best is {name} with ridge {best.ridge_:g}, {share:.0%} of the average"
 
 
 def _parameters(

@@ -104,7 +104,7 @@ def race(
     from counterpoise.jobs.race import read
     from counterpoise.streams import DataError
 
-    own = _own(opt.boundaries(ridge, multi_class, pooling), half_life, features, delay)
+    own = _own(opt.boundaries(ridge, multi_class, pooling), half_life, features)
     if demo:
         X, y, names = made_up()
         title = "A made-up stream of payments"
@@ -195,7 +195,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def _own(bounds: dict[str, Any], half_life: float | None, features: str | None, delay: int) -> Any:
+def _own(bounds: dict[str, Any], half_life: float | None, features: str | None) -> Any:
     """The exact model with the options that somebody has named, or None."""
     options = dict(bounds)
     if half_life is not None:
@@ -211,10 +211,6 @@ def _own(bounds: dict[str, Any], half_life: float | None, features: str | None, 
 
     if options.get("features") != "auto":
         return BalancedRidgeClassifier(**options)
-    if delay:
-        raise opt.bad(
-            "--features", "auto cannot be combined with --delay: it learns each label at once"
-        )
     for name in bounds:
         option = f"--{name.replace('_', '-')}"
         raise opt.bad(option, "cannot be combined with --features auto, which chooses by itself")

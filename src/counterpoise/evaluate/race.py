@@ -178,7 +178,7 @@ def race(
     rivals : collection of str, optional
         Which of RIVALS to run; by default all except those of :func:`too_slow`.
     own : BalancedRidgeClassifier or ChoosingClassifier, optional
-        Another model to run, still unfitted. A ChoosingClassifier does not support a delay.
+        Another model to run, still unfitted.
     names : sequence of str, optional
         Names of the features.
 
@@ -196,8 +196,6 @@ def race(
     >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in race(X, y, rivals=["PA"])}
     {'BalancedRidgeClassifier': 0.94, 'PA': 0.81}
     """
-    if delay and isinstance(own, ChoosingClassifier):
-        raise ValueError("ChoosingClassifier does not support delayed labels; use delay=0")
     targets = _Targets.of(y, positive, delay)
     if rivals is None:
         slow = too_slow(y, X.shape[1])
@@ -270,13 +268,9 @@ def _exact(
 ) -> Result:
     classes = range(len(targets.classes))
     start = time.perf_counter()
-    if isinstance(model, ChoosingClassifier):  # it has no delay
-        f = model.progressive_scores(X, targets.codes, classes=classes)
-        fitted = model.best_
-    else:
-        f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
-        fitted = model
+    f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
     took = time.perf_counter() - start
+    fitted = model.best_ if isinstance(model, ChoosingClassifier) else model
     terms = None
     if fitted.features_ is not None:
         terms = fitted.features_.names(list(names or map(str, range(X.shape[1]))))
@@ -288,7 +282,7 @@ def _exact(
         ranks = against_rest(f)
     result = targets.result(name, f, took, weights, terms, ranks)
     reasons = replace(
-        fitted.explain(X[-EXPLAINED:]),
+        model.explain(X[-EXPLAINED:]),
         names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
         classes=targets.classes[targets.order],
     )

@@ -5,6 +5,15 @@ from numpy.typing import NDArray
 from counterpoise.exact._refined import Refined
 from counterpoise.exact._scorer import Scorer
 
+def learn_all(
+    scorers: list[Scorer],
+    rows: list[NDArray[Any]],
+    k: int,
+    omega: float,
+    holder: Any,
+    state: dict[str, Any],
+) -> None: ...
+
 class Events:
     refined: Refined | None
     def __init__(self, scorer: Scorer, names: list[Any]) -> None: ...

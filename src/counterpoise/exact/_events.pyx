@@ -18,6 +18,22 @@ cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single eve
 cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
+def learn_all(list scorers, list rows, Py_ssize_t k, double omega, holder, dict state):
+    """Let several scorers learn a row of class k, each its own terms; then a holder's attributes.
+
+    Rows are checked by the caller, but for their lengths. No signal is heard in between.
+    """
+    cdef Scorer one
+    cdef const double[::1] row
+    for one, row in zip(scorers, rows, strict=True):
+        if row.shape[0] != one.s.d:
+            raise ValueError(f"a row has {row.shape[0]} terms, expected {one.s.d}")
+    for one, row in zip(scorers, rows, strict=True):
+        one.learn_weighted(&row[0], k, omega)
+    for name, value in state.items():
+        setattr(holder, name, value)
+
+
 cdef class Events:
     """A scorer that takes rows as dicts of features, or as arrays.
 

@@ -129,14 +129,6 @@ def _linear(pool: Pool, w: Matrix, b: float) -> Linear:
     return Linear(pool.moments.anchor.copy(), coef, offset, b)
 
 
-def along(pool: Pool, ridges: Vector) -> list[Linear]:
-    """Linear scores for several ridges, all positive, from one decomposition."""
-    lam, V = np.linalg.eigh(pool.K())
-    delta = pool.delta @ V
-    scaled = [delta / (np.maximum(lam, 0.0) + b) for b in ridges]
-    return [_linear(pool, pool.total * w @ V.T, b) for w, b in zip(scaled, ridges, strict=True)]
-
-
 def scatters(pool: Pool, nu: float) -> Iterator[Matrix]:
     """aΣ_k without the ridge of each class, with so many rows of pooled evidence; new arrays."""
     moments, s = pool.moments, pool.s

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from counterpoise.arrays import Vector
 from counterpoise.exact import progressive
-from counterpoise.exact._events import Events
+from counterpoise.exact._events import Events, learn_all
 from counterpoise.exact._scorer import Scorer
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.moments import Moments
@@ -56,3 +58,21 @@ def opened(
     slots = dict(zip(labels, classes.slots.tolist(), strict=True))
     answers, watched = list(classes.labels), named(options)
     return Open(events, classes, labels, answers, slots, moments, options, names, version, watched)
+
+
+class Together:
+    """Several moments that learn the same single rows, each as it wants them, at once.
+
+    All have seen the same classes.
+    """
+
+    def __init__(self, moments: list[Moments], options: Options) -> None:
+        labels = np.sort(moments[0].labels)
+        recipes = [progressive.recipe(options, one, labels) for one in moments]
+        self._scorers = [Scorer(*both) for both in zip(recipes, moments, strict=True)]
+
+    def learn(
+        self, rows: list[Vector], slot: int, w: float, holder: Any, more: dict[str, Any]
+    ) -> None:
+        """Learn one row of the class in a slot; a holder gets attributes in the same moment."""
+        learn_all(self._scorers, rows, slot, w, holder, more)

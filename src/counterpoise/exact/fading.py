@@ -45,6 +45,11 @@ def span(half_life: HalfLife) -> float | None:
     return seconds(half_life) if isinstance(half_life, str) else None
 
 
+def by_rows(half_life: HalfLife) -> float | None:
+    """One half-life of all classes by their rows; None where there is none."""
+    return half_life if isinstance(half_life, int | float) else None
+
+
 def lives(half_life: HalfLife, labels: Labels) -> Vector | None:
     """Half-life of each class by its rows, infinite for those that do not fade; None if none do."""
     if half_life is None or isinstance(half_life, str):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes
-from counterpoise.exact.discriminant import Pool, along, linear, quadratic, scatters
+from counterpoise.exact.discriminant import Pool, linear, quadratic, scatters
 from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.probability import Link
@@ -21,7 +20,7 @@ from counterpoise.exact.removal import REFUSED, too_few_digits
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.shapes import without_empty
 from counterpoise.exact.solution import Solution
-from counterpoise.exact.solve import Path, System, choose_ridge, inflation, shrinking, solve
+from counterpoise.exact.solve import System, choose_ridge, inflation, shrinking, solve
 from counterpoise.exact.strangers import RemovalError, StrangerError
 from counterpoise.exact.weighting import targets, totals
 from counterpoise.features import FixedMap
@@ -97,32 +96,6 @@ def scores_of(moments: Moments, classes: Classes, options: Options) -> Scores:
     else:
         solution = linear(problem, ridge).placed(classes.seen, -np.inf)
     return Scores(classes, solution)
-
-
-def path(
-    moments: Moments, classes: Classes, options: Options, ridges: Vector
-) -> tuple[NDArray[np.float64], Matrix]:
-    """Solve for every class, all of them seen, and several ridges.
-
-    One decomposition of each problem serves all ridges; that of the options does not count.
-
-    Returns
-    -------
-    coef : ndarray of shape (r, problems, d)
-        Coefficients, as of :class:`~counterpoise.exact.solution.Linear`.
-    offset : ndarray of shape (r, problems)
-        Scores at the anchor of the moments.
-    """
-    problem = problem_of(moments, classes, options)
-    if isinstance(problem, Pool):
-        found = along(problem, ridges)
-        return np.stack([one.coef for one in found]), np.stack([one.offset for one in found])
-    coef, offset = [], []
-    for system in problem:
-        t, w = Path(system).at(ridges)
-        coef.append(w / system.s)
-        offset.append(t - coef[-1] @ system.centre)
-    return np.stack(coef, axis=1), np.stack(offset, axis=1)
 
 
 def condition(moments: Moments, classes: Classes, options: Options, ridge: float) -> float:

@@ -31,6 +31,7 @@ from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.solution import Linear
 
 BLUR = 1e-12  # of a loss: its rounding is a thousandth of that
+FREE = 0.5  # of the rows of a class: degrees of freedom that must be left to trust a criterion
 ROWS = 3.0  # that the shrinking ridge is worth (benchmarks/ridge.py)
 
 
@@ -296,17 +297,17 @@ class Path:
             For each problem, if there are several.
         w : ndarray of shape (..., r, d)
         """
-        t, w = self._at(b)
+        t, w = self.turned(b)
         return t, w @ self.V.T
 
-    def _at(self, b: Vector) -> tuple[Vector, Matrix]:
+    def turned(self, b: Vector) -> tuple[Vector, Matrix]:
         """The same in the coordinates of the eigenvectors."""
         inverse = 1.0 / (self.lam + b[:, None])
         w, t = inverse * self.z[..., None, :], np.asarray(self.system.t)[..., None]
-        step = self.system.rank_one(b, self._q(inverse)) * (t - w @ self.h)
+        step = self.system.rank_one(b, self.norm(inverse)) * (t - w @ self.h)
         return t - step * self.system.share, w + step[..., None] * inverse * self.h
 
-    def _q(self, inverse: Matrix) -> Vector:
+    def norm(self, inverse: Matrix) -> Vector:
         """q·R⁻¹q."""
         q: Vector = self.system.share + inverse @ self.h**2
         return q
@@ -315,7 +316,9 @@ class Path:
         """Generalised cross-validation, class by class.
 
         GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
-        degrees of freedom that class k takes up; infinite where t_k ≥ n_k.
+        degrees of freedom that class k takes up; infinite where t_k ≥ n_k/2. With more terms than
+        rows loss and freedom left vanish together, and their ratio says nothing of other rows: rows
+        are then known by heart.
 
         Parameters
         ----------
@@ -331,7 +334,7 @@ class Path:
             else is left.
         """
         system, moments = self.system, self.system.moments
-        t, w = self._at(b)
+        t, w = self.turned(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score, blur = np.zeros(len(b)), np.zeros(len(b))
@@ -346,9 +349,9 @@ class Path:
             loss = loss.reshape(-1, len(b)).sum(axis=0)
             freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
             spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
-            freedom -= spent * system.rank_one(b, self._q(inverse))
+            freedom -= spent * system.rank_one(b, self.norm(inverse))
             left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
-            score += np.where(left > least, system.a[k] * loss / left**2, np.inf)
+            score += np.where(left > np.maximum(least, FREE), system.a[k] * loss / left**2, np.inf)
             blur += t.size // len(b) * system.a[k] * BLUR / left**2
         return score, blur
 

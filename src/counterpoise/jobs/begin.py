@@ -36,7 +36,7 @@ def made(options: Mapping[str, Any], columns: Columns) -> Model:
     """
     if options.get("features") != AUTO:
         return BalancedRidgeClassifier(**{"calibrate": True, **options})
-    _require_open(options, columns)
+    _require_open(options)
     if columns.clock is not None:
         raise DataError("a model that chooses fades by rows", Remedy("leave {} out", "clock"))
     return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
@@ -102,7 +102,7 @@ def resumed(
     options = _named(typed(options, stored.encoding.labels))
     params = _named(stored.model.get_params(deep=False))
     if params["features"] == AUTO:
-        _require_open(options, wanted)
+        _require_open(options)
     # Apart: a model that chooses has an option of its own called drop.
     for now, then in (
         (columns, asdict(wanted)),
@@ -220,10 +220,10 @@ def _changed(stored: Stored, columns: Mapping[str, Any], path: str) -> Columns:
     return replace(before, classes=classes, drop=drop)
 
 
-def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
+def _require_open(options: Mapping[str, Any]) -> None:
     """Raise if an option decides what a model that chooses decides by itself."""
     costs = (" balances the classes, with ", Setting("costs"), " if you like")
-    given = {*options, *(["weight"] if columns.weight is not None else [])}
+    given = set(options)
     for name, what in (
         ("ridge", (" chooses the ridge",)),
         ("multi_class", (" tells all classes apart at once",)),
@@ -232,7 +232,6 @@ def _require_open(options: Mapping[str, Any], columns: Columns) -> None:
         ("class_weight", costs),
         ("fit_intercept", (" has a constant",)),
         ("calibrate", (" does not judge its probabilities",)),
-        ("weight", (" counts rows",)),
     ):
         if name in given:
             raise DataError((Setting("features", AUTO), *what), Remedy("leave {} out", name))

@@ -123,7 +123,7 @@ def described(stored: Stored) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
     names, weights, mapped = weighed(stored)
-    judged, dropped = None, {}
+    judged, dropped, shares = None, {}, {}
     model = answering(stored) if fitted else stored.model
     classes = model.classes_.tolist()
     if isinstance(stored.model, ChoosingClassifier) and fitted:
@@ -131,7 +131,7 @@ def described(stored: Stored) -> dict[str, Any]:
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
             for name, by_ridge in stored.model.g_means_.items()
         }
-        dropped = stored.model.dropped_
+        dropped, shares = stored.model.dropped_, stored.model.shares_
     if weights is None:
         mean, deviation, apart = by_class(answering(stored))
         columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
@@ -153,6 +153,7 @@ def described(stored: Stored) -> dict[str, Any]:
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
         "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
         "candidates": judged,
+        "shares": shares,
         "dropped": dropped,
         "columns": asdict(encoding.columns),
         "positive": None if stored.positive is None else str(stored.positive),

@@ -22,16 +22,16 @@ def taught(
 ) -> None:
     """Let a model learn rows X (n, d), and what was said of them before.
 
-    One that chooses counts rows, and knows neither weights nor verdicts nor times.
+    One that chooses knows neither verdicts nor times.
     """
     if isinstance(model, BalancedRidgeClassifier):
         model.learn_judged(X, y, weight, verdicts, t)
     else:
-        model.partial_fit(X, y)
+        model.partial_fit(X, y, sample_weight=weight)
 
 
 def answering(stored: Stored) -> BalancedRidgeClassifier:
-    """Return the model that predicts: the stored one, or the candidate that it has chosen."""
+    """Return the stored model, or the best candidate of one that chooses: an ordinary model."""
     model = stored.model
     return model if isinstance(model, BalancedRidgeClassifier) else model.chosen()
 

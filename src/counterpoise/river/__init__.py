@@ -10,6 +10,7 @@ except ImportError as error:
         "counterpoise.river needs river: pip install 'counterpoise[river]'"
     ) from error
 
+from counterpoise.river.choosing import ChoosingClassifier
 from counterpoise.river.classifier import BalancedRidgeClassifier
 
-__all__ = ["BalancedRidgeClassifier"]
+__all__ = ["BalancedRidgeClassifier", "ChoosingClassifier"]

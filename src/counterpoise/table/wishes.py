@@ -11,7 +11,6 @@ from counterpoise import validate
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
-from counterpoise.errors import DataError, Remedy
 from counterpoise.jobs.begin import require_clock
 from counterpoise.jobs.models import Model
 from counterpoise.risk import RiskClassifier
@@ -72,8 +71,6 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
             "ChoosingClassifier or a RiskClassifier"
         )
-    if isinstance(estimator, ChoosingClassifier) and columns.weight is not None:
-        raise DataError("a model that chooses counts rows", Remedy("leave {} out", "weight"))
     found: Model = clone(estimator)
     found.check()
     require_clock(found, columns)

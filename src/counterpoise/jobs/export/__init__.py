@@ -6,6 +6,8 @@ the anchor of the model, a row amid those that it has learned:
     f(x) = offset + coef·(φ(x) − anchor)        or, with pooling,
     f_k(x) = offset_k − ‖(φ(x) − anchor − mean_k) root_k‖²/2
 
+A model that chooses has a sum of such scores, each with a map φ of its own.
+
 About the origin they would lose digits where features are far from zero, such as time stamps.
 
 Every export knows both probabilities: under balanced classes, by which the label is decided, and
@@ -22,7 +24,7 @@ from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.file import KINDS, of_contents
-from counterpoise.jobs.models import answering
+from counterpoise.jobs.models import telling
 from counterpoise.jobs.store import Stored
 from counterpoise.modelfile import container
 from counterpoise.streams import DataError
@@ -36,7 +38,7 @@ def blanks(stored: Stored) -> dict[Feature, float]:
     Without a feature that indicates it, that is the mean of all values that were learned. Empty if
     rows with missing values have no prediction.
     """
-    encoding, state = stored.encoding, answering(stored).state_
+    encoding, state = stored.encoding, telling(stored.model)
     if not encoding.columns.indicated:
         return {}
     features, result = set(encoding.features), {}
@@ -71,8 +73,8 @@ def unmapped(scores: Scores) -> Scores:
 
 
 def deciding(stored: Stored) -> Scores:
-    """Scores of a model, or of what it has chosen; raise if it has learned one class only."""
-    scores = answering(stored).scores_
+    """Scores of a model, an average if it chooses; raise if it has learned one class only."""
+    scores = stored.model.scores_
     if scores.classes.seen.sum() < 2:
         raise DataError("the model has learned only one class; there is nothing to decide")
     return scores

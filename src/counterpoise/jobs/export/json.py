@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from counterpoise.arrays import Labels
+from counterpoise.choosing.average import Average
 from counterpoise.exact.curve import FLAT
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.solution import Linear, Quadratic
+from counterpoise.features import FixedMap
 from counterpoise.jobs.export import blanks
-from counterpoise.jobs.models import answering
 from counterpoise.jobs.store import Stored
 
 
@@ -33,10 +35,12 @@ def coefficients(stored: Stored) -> dict[str, Any]:
         quadratic model has ``quadratic`` in place of intercept and weights: an ``anchor``, and for
         each class that was seen its ``label``, ``mean``, ``root`` and ``offset``, so that its
         score is offset − ‖(x − anchor − mean) root‖²/2. Of two classes the score is the difference.
+        A model that chooses has ``sum``, a list of such scores, each with a map and its ``terms``,
+        or with the features as ``terms``; they are added.
         ``probabilities`` says how scores become both kinds of them, see :func:`told`.
     """
-    model = answering(stored)
-    solution, fixed = model.scores_.solution, model.features_
+    scores = stored.model.scores_
+    solution: Any = scores.solution
     features: list[dict[str, Any]] = [
         {**f._asdict(), "name": f.name} for f in stored.encoding.features
     ]
@@ -44,36 +48,56 @@ def coefficients(stored: Stored) -> dict[str, Any]:
     for feature, made in zip(stored.encoding.features, features, strict=True):
         if feature in usual:
             made["blank"] = usual[feature]
-    terms = features
-    mapped: dict[str, Any] = {}
-    if fixed is not None:
-        names = fixed.names([f.name for f in stored.encoding.features])
-        terms = [{"name": name} for name in names]
-        mapped["map"] = {
-            "name": fixed.map.text,
-            "mean": fixed.mean.tolist(),
-            "deviation": fixed.deviation.tolist(),
-            "drawn": fixed.drawn.tolist(),
-            "terms": terms,
-        }
-    found: dict[str, Any] = {"classes": model.classes_.tolist()}
-    if isinstance(solution, Linear):
-        found["intercept"] = model.intercept_.tolist()
-        for term, weights in zip(terms, model.coef_.T.tolist(), strict=True):
-            term["weights"] = weights
+    names = [f.name for f in stored.encoding.features]
+    labels = scores.classes.labels
+    found: dict[str, Any] = {"classes": labels.tolist()}
+    if isinstance(solution, Average):
+        found["sum"] = [
+            _part(part.solution, part.fixed, names, labels, [{"name": name} for name in names])
+            for part in solution.parts
+        ]
     else:
-        found["quadratic"] = _densities(solution, model.classes_[solution.seen].tolist())
+        found |= _part(solution, scores.fixed, names, labels, features)
     return {
         **found,
         "features": features,
-        **mapped,
-        "probabilities": told(model.scores_),
+        "probabilities": told(scores),
         "columns": stored.encoding.kinds,
         "hashed": {
             "buckets": dict(stored.encoding.columns.hashed),
             "seed": stored.encoding.columns.seed,
         },
     }
+
+
+def _part(
+    solution: Linear | Quadratic,
+    fixed: FixedMap | None,
+    names: list[str],
+    labels: Labels,
+    features: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Scores of the features, or of the terms of a map of them; weights go into ``features``."""
+    terms: list[dict[str, Any]] = features
+    found: dict[str, Any] = {}
+    if fixed is not None:
+        terms = [{"name": name} for name in fixed.names(names)]
+        found["map"] = {
+            "name": fixed.map.text,
+            "mean": fixed.mean.tolist(),
+            "deviation": fixed.deviation.tolist(),
+            "drawn": fixed.drawn.tolist(),
+            "terms": terms,
+        }
+    if isinstance(solution, Linear):
+        found["intercept"] = (solution.offset - solution.coef @ solution.anchor).tolist()
+        for term, weights in zip(terms, solution.coef.T.tolist(), strict=True):
+            term["weights"] = weights
+        if fixed is None and len(features) and "column" not in features[0]:
+            found["terms"] = terms
+    else:
+        found["quadratic"] = _densities(solution, labels[solution.seen].tolist())
+    return found
 
 
 def told(scores: Scores) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Matrix
+from counterpoise.choosing.average import Average
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.cycles import CYCLES
 from counterpoise.encoding.encoding import Encoding
@@ -72,8 +73,6 @@ def graph(stored: Stored) -> bytes:
     columns = dict.fromkeys(feature.column for feature in stored.encoding.features)
     names = {column: f"column_{j}" for j, column in enumerate(columns)}
     X = _features(made, stored.encoding, names, blanks(stored))
-    if scores.fixed is not None:
-        X = _terms(made, X, scores.fixed)
     _decide(made, X, scores)
     return made.finish({"columns": names, "classes": scores.classes.labels.tolist()})
 
@@ -289,6 +288,15 @@ def _terms(made: Graph, X: str, fixed: FixedMap) -> str:
     """Terms of rows: scaled, cut off, mapped."""
     Z = made.node("Sub", X, made.constant(fixed.mean))
     Z = made.node("Div", Z, made.constant(fixed.deviation))
+    if fixed.blank:  # what is missing is as the mean of the map, whatever stands for it
+        at, by, present = (list(column) for column in zip(*fixed.blank, strict=True))
+        flags = made.taken(X, by)
+        there = np.where(present, 1.0, 0.0)
+        gone = made.node("Abs", made.node("Sub", flags, made.constant(there)))
+        place = np.zeros((len(at), len(fixed.mean)))
+        place[np.arange(len(at)), at] = 1.0
+        lost = made.node("MatMul", gone, made.constant(place))
+        Z = made.node("Mul", Z, made.node("Sub", made.constant(1.0), lost))
     Z = made.node("Clip", Z, made.constant(-FAR), made.constant(FAR))
     return made.joined(_mapped(fixed.map, made, Z, fixed.drawn))
 
@@ -396,15 +404,15 @@ def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 
 def _decide(made: Graph, X: str, scores: Scores) -> None:
     """Scores, the label of the largest, and both probabilities."""
-    classes, solution = scores.classes, scores.solution
+    classes = scores.classes
+    solution: Any = scores.solution
     labels, seen = classes.labels, np.flatnonzero(classes.seen)
-    near = made.node("Sub", X, made.constant(solution.anchor))
     out = made.output("score", np.dtype(float), ["n", classes.problems])
-    if isinstance(solution, Linear):
-        product = made.node("MatMul", near, made.constant(solution.coef.T))
-        f = made.node("Add", product, made.constant(solution.offset), name=out)
+    if isinstance(solution, Average):
+        sums = [_scored(made, X, part.fixed, part.solution, "") for part in solution.parts]
+        f = made.node("Sum", *sums, name=out)
     else:
-        f = _quadratic(made, near, solution, out)
+        f = _scored(made, X, scores.fixed, solution, out)
     if classes.problems == 1:
         ahead = made.node("Greater", f, made.constant(0.0))
         code = made.node("Cast", ahead, to=_type(np.dtype(np.int64)))
@@ -417,6 +425,18 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
     out = made.output("label", labels.dtype, ["n"])
     made.node("Gather", made.constant(labels), best, name=out)
     probabilities(made, f, scores)
+
+
+def _scored(
+    made: Graph, X: str, fixed: FixedMap | None, solution: Linear | Quadratic, out: str
+) -> str:
+    """Scores of rows, through a map if there is one, under a name."""
+    Z = X if fixed is None else _terms(made, X, fixed)
+    near = made.node("Sub", Z, made.constant(solution.anchor))
+    if not isinstance(solution, Linear):
+        return _quadratic(made, near, solution, out)
+    product = made.node("MatMul", near, made.constant(solution.coef.T))
+    return made.node("Add", product, made.constant(solution.offset), name=out)
 
 
 def _quadratic(made: Graph, near: str, solution: Quadratic, out: str) -> str:

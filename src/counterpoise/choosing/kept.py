@@ -1,0 +1,101 @@
+"""The last rows of each class, kept to judge candidates by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+
+Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its class by then
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The last rows of each class: a value, which is never changed.
+
+    Attributes
+    ----------
+    most : int
+        Rows of each class, and their weight, at most: a row of weight 2 is as two, of which the
+        older may have gone.
+    rows : dict of label to tuple of Row
+        The rows, by the label of their class, the oldest first.
+    """
+
+    most: int
+    rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
+
+    def followed(self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]) -> Kept:
+        """With more rows, given the weight of each class before them."""
+        result = dict(self.rows)
+        for label in dict.fromkeys(y.tolist()):
+            mine = np.flatnonzero(y == label)
+            w = np.ones(len(mine)) if weight is None else weight[mine]
+            clock = before.get(label, 0.0) + np.cumsum(w)
+            last = mine[-self.most :]
+            part = X[last]
+            part = np.array(part) if isinstance(part, np.ndarray) else part.toarray()
+            at = len(mine) - len(last)
+            more = zip(part, w[at:].tolist(), clock[at:].tolist(), strict=True)
+            result[label] = self._last((*result.get(label, ()), *more))
+        return replace(self, rows=result)
+
+    def with_one(self, x: Vector, label: Any, weight: float, before: float) -> Kept:
+        """With one row more, which nobody will change."""
+        mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
+        return replace(self, rows={**self.rows, label: mine})
+
+    def merged(self, other: Kept, before: dict[Any, float]) -> Kept:
+        """These rows followed by those of another stream, given the weight of each class here."""
+        result = dict(self.rows)
+        for label, rows in other.rows.items():
+            later = [(x, w, clock + before.get(label, 0.0)) for x, w, clock in rows]
+            result[label] = self._last((*result.get(label, ()), *later))
+        return replace(self, rows=result)
+
+    def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """The last of these rows, so many of them and so much weight."""
+        rows = rows[-self.most :]
+        over = sum(w for _, w, _ in rows) - self.most
+        if over <= 0.0:
+            return rows
+        first = 0
+        while over >= rows[first][1] and first < len(rows) - 1:
+            over -= rows[first][1]
+            first += 1
+        x, w, clock = rows[first]
+        return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
+
+    def widened(self, inputs: int) -> Kept:
+        """The same for rows of more features, which were 0."""
+        wider = {
+            label: tuple(
+                (np.concatenate([x, np.zeros(inputs - len(x))]), w, clock) for x, w, clock in rows
+            )
+            for label, rows in self.rows.items()
+        }
+        return replace(self, rows=wider)
+
+    def arrays(self, labels: Labels) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
+        """Rows (n, l), the places of their labels among these, their weights, and their clocks."""
+        some = [
+            (x, code, w, clock)
+            for code, label in enumerate(labels.tolist())
+            for x, w, clock in self.rows.get(label, ())
+        ]
+        X, code, w, clock = zip(*some, strict=True)
+        return np.array(X), np.array(code, dtype=np.intp), np.array(w), np.array(clock)
+
+
+def now(weight: Vector, passed: Vector, half_life: float | None) -> Vector:
+    """What rows weigh after their class has received more weight, ``passed``."""
+    if half_life is None:
+        return weight
+    rate = -np.log(2.0) / half_life
+    entered: Vector = np.expm1(rate * weight) / np.expm1(rate)
+    faded: Vector = entered * np.exp(rate * passed)
+    return faded

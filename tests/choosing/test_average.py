@@ -1,0 +1,260 @@
+"""The average of candidates that are judged by kept rows, each scored as if it were not learned."""
+
+import numpy as np
+import pytest
+from samples import assert_close, stream
+
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.choosing.average import COLD, WARM, shares, temperature
+from counterpoise.choosing.kept import Kept, now
+from counterpoise.choosing.leaving import Sample, left_out
+from counterpoise.choosing.names import LINEAR
+from counterpoise.exact.options import Options
+from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+
+SOME = {
+    "candidates": (LINEAR, "pooling=10", "interactions", "landmarks:20"),
+    "ridges": (10.0, 1.0, 0.1),
+}
+
+
+def crossed(rows=700, seed=0):
+    """Classes that only the product of two features tells apart."""
+    X = np.random.default_rng(seed).standard_normal((rows, 3))
+    return X, (X[:, 0] * X[:, 1] > 0.5).astype(int)
+
+
+def chooser(**options):
+    return ChoosingClassifier(**{**SOME, **options})
+
+
+def content(one):
+    return to_bytes(one.contents())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("how", [{}, {"pooling": 10.0}, {"pooling": 1000.0}, {"costs": {1: 3.0}}])
+def test_leaving_a_row_out_is_refitting_without_it(classes, how):
+    X, y = stream(120, d=4, classes=classes, minority=0.3)
+    b, rows = 0.5, np.arange(0, 120, 7)
+    how = {**how, "scale": None}  # else a refit has another scaling
+    options = Options(ridge=b, **how)
+    state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y).state_
+    sample = Sample(X[rows], y[rows], np.ones(len(rows)), np.ones(len(rows)))
+    found = left_out(state.moments, state.classes, options, np.array([b]), sample).scores[:, 0]
+    whole, refitted = [], []
+    for i in rows:
+        others = np.arange(120) != i
+        alone = BalancedRidgeClassifier(ridge=b, **how).fit(X[others], y[others])
+        refitted.append(alone.scores_.of(X[[i]])[0])
+        whole.append(state.solve(None, options).of(X[[i]])[0])
+    whole, refitted = np.array(whole), np.array(refitted)
+    if classes > 2:  # what all classes share decides nothing
+        whole, refitted, found = (
+            f - f.mean(axis=1, keepdims=True) for f in (whole, refitted, found)
+        )
+    # What is left out is of the order of 1/n of what leaving out does.
+    assert np.abs(found - refitted).mean() < 0.3 * np.abs(whole - refitted).mean()
+
+
+def test_the_average_is_that_of_scores_over_their_size():
+    X, y = crossed()
+    one = chooser(candidates=(LINEAR, "interactions")).fit(X, y)
+    ridges = np.array(SOME["ridges"])
+    verdict = one.candidates_.verdict(ridges)
+    assert verdict.names == [LINEAR, "interactions"]
+    total = np.zeros(len(X))
+    for name, share, judge in zip(verdict.names, verdict.shares, verdict.judges, strict=True):
+        for j, ridge in enumerate(ridges):
+            map_of = None if name == LINEAR else one.candidates_.states[name].fixed
+            alone = BalancedRidgeClassifier(features=map_of, ridge=ridge).fit(X, y)
+            f = alone.decision_function(X)
+            size = np.sqrt(np.mean([(f[y == k] ** 2).mean() for k in (0, 1)]))
+            assert_close(judge.rms[j], size, 1e-9)
+            total += share[j] * f / size
+    i, j = verdict.best
+    # By decompositions here and by elimination there.
+    assert_close(one.decision_function(X), total * verdict.judges[i].rms[j], 1e-7)
+    assert_close(sum(one.shares_.values()), 1.0, 1e-12)
+
+
+def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
+    G = [np.array([0.9]), np.array([0.88, -np.inf]), np.array([0.9, 0.9])]
+    few, many = shares(G, 100), shares(G, 10**6)
+    assert_close(few[0][0] / few[1][0], np.e, 1e-12)
+    assert few[1][1] == 0.0
+    assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
+    assert many[1][0] < few[1][0]
+    assert (temperature(1), temperature(10**9)) == (WARM, COLD)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_single_rows_are_answered_and_learned_as_progressive_scores_do(classes):
+    X, y = stream(500, d=3, classes=classes, minority=0.3)
+    f = chooser().progressive_scores(X, y)
+    guesses = (f > 0).astype(int) if classes == 2 else f.argmax(axis=1)
+    one, told = chooser(), []
+    for x, label in zip(X, y, strict=True):
+        told.append(one.predict_one(x) if told else -1)
+        one.learn_one(x, label)
+    np.testing.assert_array_equal(told[16:], guesses[16:])
+    whole = chooser().fit(X, y)
+    # Rows come one by one here and together there: rounding differs.
+    assert_close(one.decision_function(X), whole.decision_function(X), 1e-7)
+    assert one.class_count_.tolist() == whole.class_count_.tolist()
+
+
+def test_single_rows_that_are_bad_change_nothing():
+    X, y = crossed(300)
+    for rows in (10, 300):
+        one = chooser().fit(X[:rows], y[:rows])
+        before = content(one)
+        for x, label in (([1.0, np.nan, 2.0], 1), ([1.0], 1), ([1.0, 2.0, 1e200], 1)):
+            with pytest.raises(ValueError, match=r"NaN|features|beyond"):
+                one.learn_one(np.array(x), label)
+        with pytest.raises(ValueError, match="text"):
+            one.learn_one(X[0], "a")
+        assert content(one) == before
+        one.learn_one(X[0], 7)  # a new class
+        assert one.classes_.tolist() == [0, 1, 7]
+
+
+@pytest.mark.parametrize("kept_rows", [0, 16])
+def test_merging_is_having_seen_both_streams(kept_rows):
+    X, y = crossed(900)
+    first = chooser(kept_rows=kept_rows, drop=False).fit(X[:600], y[:600])
+    later = chooser(kept_rows=kept_rows, drop=False, candidates=first.maps_).fit(X[600:], y[600:])
+    both = first.merge(later)
+    at_once = chooser(kept_rows=kept_rows, drop=False).fit(X[:600], y[:600])
+    at_once.partial_fit(X[600:], y[600:])
+    for name, state in both.candidates_.states.items():
+        moments = at_once.candidates_.states[name].moments
+        assert_close(state.moments.C, moments.C, 1e-9)
+        assert_close(state.moments.mean + state.moments.anchor, moments.mean + moments.anchor, 1e-9)
+    assert both.candidates_.rows == 900
+    if kept_rows:
+        assert_close(both.decision_function(X), at_once.decision_function(X), 1e-7)
+    else:
+        tally = both.candidates_.tally
+        assert_close(
+            tally.total, first.candidates_.tally.total + later.candidates_.tally.total, 1e-12
+        )
+    assert content(ChoosingClassifier.from_contents(from_bytes(content(both)))) == content(both)
+
+
+def test_models_with_other_maps_or_options_do_not_merge():
+    X, y = crossed(600)
+    one = chooser().fit(X, y)
+    for two, says in (
+        (chooser().fit(X[100:], y[100:]), "fixed by different rows.*maps_"),
+        (chooser().fit(X[:100], y[:100]), "not fixed yet"),
+        (chooser(kept_rows=5).fit(X, y), "kept_rows is 64 here"),
+        (chooser(candidates=(LINEAR,)).fit(X, y), "different candidates"),
+        (chooser().fit(X[:, :2], y), "different features"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            one.merge(two)
+    with pytest.raises(TypeError, match="can only merge"):
+        one.merge(one.best_)
+
+
+def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
+    X, y = crossed(500)
+    w = np.random.default_rng(0).integers(0, 3, 500)
+    fixed = chooser().fit(X, y).maps_
+    one = chooser(candidates=fixed).fit(X, y, sample_weight=w)
+    at = np.repeat(np.arange(500), w)
+    two = chooser(candidates=fixed).fit(X[at], y[at])
+    for name, state in one.candidates_.states.items():
+        assert_close(state.moments.C, two.candidates_.states[name].moments.C, 1e-9)
+    assert one.class_count_.tolist() == two.class_count_.tolist()
+    assert content(ChoosingClassifier.from_contents(from_bytes(content(one)))) == content(one)
+    assert_close(one.decision_function(X), two.decision_function(X), 1e-7)
+    single = chooser(candidates=fixed).partial_fit(X[:20], y[:20], sample_weight=w[:20])
+    for x, label, weight in zip(X[20:], y[20:], w[20:], strict=True):
+        single.learn_one(x, label, float(weight))
+    assert_close(single.decision_function(X), one.decision_function(X), 1e-7)
+
+
+def test_labels_that_arrive_late_change_no_score_before():
+    X, y = crossed(600)
+    for kept_rows in (0, 64):
+        scores = chooser(kept_rows=kept_rows).progressive_scores(X, y, delay=50)
+        other = y.copy()
+        other[400] = 1 - y[400]
+        again = chooser(kept_rows=kept_rows).progressive_scores(X, other, delay=50)
+        np.testing.assert_array_equal(scores[:451], again[:451])
+        assert not scores[:66].any()
+        assert scores[70:].all()
+        learned = chooser(kept_rows=kept_rows)
+        learned.progressive_scores(X, y, delay=50)
+        assert learned.class_count_.sum() == 600
+
+
+def test_the_last_rows_of_each_class_are_kept_however_they_come():
+    X, y = crossed(100)
+    at_once = Kept(8).followed(X, y, None, {})
+    one = Kept(8)
+    for x, label in zip(X, y.tolist(), strict=True):
+        n = sum(1 for _ in one.rows.get(label, ()))
+        before = one.rows[label][-1][2] if n else 0.0
+        one = one.with_one(x, label, 1.0, before)
+    for label in (0, 1):
+        rows = np.array([x for x, _, _ in at_once.rows[label]])
+        np.testing.assert_array_equal(rows, X[y == label][-8:])
+        np.testing.assert_array_equal(rows, [x for x, _, _ in one.rows[label]])
+        assert [row[2] for row in at_once.rows[label]] == [row[2] for row in one.rows[label]]
+
+
+def test_kept_rows_fade_as_the_moments_do():
+    weight, passed = np.array([1.0, 1.0, 2.0]), np.array([0.0, 10.0, 0.0])
+    assert_close(now(weight, passed, 10.0), [1.0, 0.5, 1.0 + 2.0**-0.1], 1e-12)
+    X, y = crossed(400)
+    one = chooser(half_life=50.0).fit(X, y)
+    assert one.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.arrays["kept"].fill(1e300),
+        lambda c: c.arrays["kept weight"].fill(-1.0),
+        lambda c: c.arrays["kept clock"].fill(1e9),
+        lambda c: c.arrays.update({"kept": np.zeros((3, 3))}),
+        lambda c: c.arrays.pop("kept"),
+        lambda c: c.facts["kept"].update(counts=[64, -64]),
+        lambda c: c.facts["kept"].update(counts=[64]),
+        lambda c: c.facts["kept"]["labels"].update(values=[0, 9]),
+        lambda c: c.facts.update(weighted=3),
+        lambda c: c.facts.update(rows=299),
+        lambda c: c.options.update(kept_rows=-1),
+        lambda c: c.options.update(kept_rows=0),
+    ],
+)
+def test_a_file_of_impossible_kept_rows_is_refused(change):
+    X, y = crossed(300)
+    contents = from_bytes(content(chooser().fit(X, y)))
+    change(contents)
+    with pytest.raises((ModelFileError, ValueError, KeyError)):
+        ChoosingClassifier.from_contents(contents)
+
+
+@pytest.mark.parametrize("kept_rows", [-1, 1.5, True, "64", 10**9])
+def test_a_number_of_kept_rows_without_meaning_is_refused(kept_rows):
+    with pytest.raises(ValueError, match="kept_rows"):
+        chooser(kept_rows=kept_rows).fit(*crossed(50))
+
+
+def test_rows_of_one_class_that_fix_the_maps_are_told_of():
+    X, y = crossed(300)
+    with pytest.warns(UserWarning, match="shuffle the rows"):
+        chooser().fit(X, np.zeros(300, int))
+    one = chooser().fit(X[:100], y[:100])  # silent, and before the maps are fixed too
+    assert one.classes_.tolist() == [0, 1]
+
+
+def test_reasons_of_an_average_add_up():
+    X, y = crossed(400)
+    one = chooser().fit(X, y)
+    found = one.explain(X[:20])
+    assert_close(found.values.sum(axis=1) + found.base, one.decision_function(X[:20]), 1e-9)

@@ -1,0 +1,76 @@
+"""The chooser's river face: river's own checks, and the same answers as the array face."""
+
+import copy
+
+import numpy as np
+import pytest
+from river import checks
+from samples import stream
+
+from counterpoise import ChoosingClassifier as Arrays
+from counterpoise.river import ChoosingClassifier
+
+SOME = {"candidates": ("linear", "pooling=10", "hinges", "landmarks:20"), "ridges": (1.0, 0.1)}
+
+
+PLAIN = {"candidates": ("linear", "pooling=10"), "ridges": (1.0, 0.1)}  # no warm-up: short tests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [*checks.yield_checks(ChoosingClassifier(**PLAIN))])
+def test_river_checks(check):
+    check(ChoosingClassifier(**PLAIN))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_events_are_answered_as_rows_are(classes):
+    X, y = stream(400, d=3, classes=classes, minority=0.3)
+    _, first = np.unique(y, return_index=True)
+    y = np.argsort(np.argsort(first))[y]  # numbers as they come, as the face gives them
+    names = ["low", "odd", "red"][:classes]
+    model, rows = ChoosingClassifier(**SOME), Arrays(**SOME)
+    for i, (x, k) in enumerate(zip(X, y.tolist(), strict=True)):
+        event = dict(zip("abc", x.tolist(), strict=True))
+        if i:
+            assert model.predict_one(event) == names[int(rows.predict_one(x))]
+        model.learn_one(event, names[k])
+        rows.learn_one(x, k)
+    p = model.predict_proba_one(event)
+    assert set(p) == set(names)
+    expected = dict(zip(names, rows.predict_proba(X[-1:])[0], strict=True))
+    assert p == pytest.approx(expected, abs=1e-6)
+
+
+def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
+    X, y = stream(300, d=3, classes=2, minority=0.3)
+    model = ChoosingClassifier(**SOME, costs={"yes": 2.0})
+    assert model.predict_one({"a": 1.0}) is None
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    for i, (x, k) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        event = dict(zip("abc" if i > 150 else "ab", x, strict=False))
+        model.learn_one(event, "yes" if k else None)
+    before = model.predict_proba_one({"a": 1.0, "c": 2.0, "z": 9.0})
+    for event, label, w in (
+        ({"a": float("nan")}, "yes", 1.0),
+        ({"a": "text", "new": 1.0}, "yes", 1.0),
+        ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, "yes", -1.0),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            model.learn_one(event, label, w)
+    assert model.predict_proba_one({"a": 1.0, "c": 2.0}) == before
+    again = copy.deepcopy(model)
+    again.learn_one({"a": 0.0, "d": 1.0}, "maybe")
+    assert set(again.predict_proba_one({"a": 0.0})) == {"yes", None, "maybe"}
+    assert sum(model.shares.values()) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="kept_rows"):
+        ChoosingClassifier(kept_rows=0)
+
+
+def test_single_events_with_a_late_label_are_learned_at_once():
+    X, y = stream(200, d=2, classes=2, minority=0.3)
+    model = ChoosingClassifier(**SOME)
+    for x, k in zip(X.tolist(), y.tolist(), strict=True):
+        model.learn_one(dict(zip("ab", x, strict=True)), bool(k))
+    assert model.predict_one({"a": X[0, 0], "b": X[0, 1]}) in (True, False)
+    assert isinstance(model.predict_one({"a": 0.0}), bool | np.bool_)
