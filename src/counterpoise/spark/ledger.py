@@ -62,6 +62,19 @@ def ledger(
     Ledger
         It is open. Its features may stand in another order than on one machine; cells, and models
         by the names of their features, are equal to rounding.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from counterpoise.spark import ledger
+    >>> rows = [("2024-05-01", 12.5, "no"), ("2024-05-01", 98.0, "yes"), ("2024-05-02", 20.0, "no")]
+    >>> payments = spark.createDataFrame(rows, ["at", "amount", "fraud"])  # a SparkSession
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "payments.ledger")
+    >>> with ledger(payments, path, label="fraud", time="at") as book:
+    ...     book.model(until="2024-05-02").class_count_.tolist()
+    [1.0, 1.0]
+    >>> folder.cleanup()
     """
     result = Ledger.open(path, label, time, every, by, **settings)
     try:
