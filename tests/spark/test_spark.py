@@ -732,6 +732,9 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     )
     for name in ("payments", "labelled", "incoming"):
         spark.createDataFrame(table).write.parquet(str(tmp_path / name))
+    days = pd.date_range("2024-01-01", "2024-12-31", periods=300)
+    year = table.assign(at=days.strftime("%Y-%m-%d"), country=np.where(days.day % 2, "DE", "FR"))
+    spark.createDataFrame(year).write.parquet(str(tmp_path / "year"))
     page = Path(__file__).parents[2] / "docs" / "spark.md"
     blocks = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
     assert len(blocks) >= 4
@@ -739,13 +742,15 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["fit.py", str(tmp_path / "payments"), "cluster.safetensors"])
     for block in blocks:
         # Java keeps the folder that it was started in.
-        paths = r'"(payments|labelled|incoming|check2?|scored|pipeline|fraud\.safetensors)"'
+        paths = r'"(payments|labelled|incoming|year|check2?|scored|pipeline|fraud\.safetensors)"'
         exec(re.sub(paths, rf'"{tmp_path}/\1"', block), names)
         for query in spark.streams.active:
             query.processAllAvailable()
             query.stop()
     assert names["scored"].columns[-2:] == ["prediction", "score"]
     assert spark.read.parquet(str(tmp_path / "scored")).count() == 300
+    assert names["book"].model().class_count_.sum() == 300
+    names["book"].close()
     assert stored_model("cluster.safetensors").model.class_count_.sum() == 300
     # The file of the first example had learned all rows; the stream has learned them once more.
     assert stored_model("fraud.safetensors").model.class_count_.sum() == 600
