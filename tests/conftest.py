@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 import pytest
 from forks import MAIN, Forks
+from hypothesis import settings
+
+# No test may depend on how fast it is.
+settings.register_profile("laws", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("laws")
 
 
 class Done(NamedTuple):

@@ -2,16 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from counterpoise.datasets import load
-
-settings.register_profile("laws", derandomize=True, deadline=None, max_examples=60)
-settings.load_profile("laws")
 
 # Orders of summation differ in the last digits, and a solver multiplies that by the condition
 # number, here below 1e4: 1e-10 leaves a factor of 100.
