@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class Plan:
     given: FixedMap | None = None
     map: Map | None = field(default=None, compare=False)
 
-    @property
+    @cached_property  # asked at every event
     def timed(self) -> bool:
         """Whether rows fade by the clock."""
         return isinstance(self.half_life, str)
