@@ -11,7 +11,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class Plan:
     given: FixedMap | None = None
     map: Map | None = field(default=None, compare=False)
 
-    @cached_property  # asked at every event
+    @property
     def timed(self) -> bool:
         """Whether rows fade by the clock."""
         return isinstance(self.half_life, str)

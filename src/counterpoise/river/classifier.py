@@ -167,7 +167,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        when = float(validate.times(t, 1)[0]) if state.plan.timed else None
+        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w, when)
         elif when is not None:
