@@ -423,8 +423,9 @@ def main():
 def _warm():
     """Import all that a command needs, and see that there is no thread, which a fork would lose."""
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-        counterpoise.cli.app.app = typer.main.get_command(counterpoise.cli.app.app)
-        counterpoise.cli.app.app(["learn", "--help"])
+        app = typer.main.get_command(counterpoise.cli.app.commands(["learn"]))
+        counterpoise.cli.app.commands = lambda names: app
+        app(["learn", "--help"])
     names = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
              for task in os.listdir("/proc/self/task")]  # fmt: skip
     others = [name for name in names if name != "jemalloc_bg_thd"]  # which knows about forks

@@ -29,7 +29,7 @@ from types import ModuleType
 MAIN = "from counterpoise.cli import main; main()"
 MOST = 64  # descriptors that a program is started with
 MODULES = (
-    "counterpoise.cli.app", "counterpoise.cli.progress", "counterpoise.evaluate.race",
+    "counterpoise.cli.progress", "counterpoise.evaluate.race",
     "counterpoise.jobs.evaluate", "counterpoise.jobs.forget", "counterpoise.jobs.inspect",
     "counterpoise.jobs.learn", "counterpoise.jobs.merge", "counterpoise.jobs.output",
     "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console",
@@ -286,6 +286,8 @@ def warm(modules):
     with late.imports():
         for name in MODULES if not modules else ():
             importlib.import_module(name)
+        if not modules:
+            importlib.import_module("counterpoise.cli.app").commands()
     if not os.fork():
         os._exit(0)
     os.wait()  # OpenBLAS ends its threads at a fork, and starts others when it needs them

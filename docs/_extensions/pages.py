@@ -95,13 +95,13 @@ def helps(command, context):
     yield context.command_path, command, context
 
 
-def commands():
+def reference():
     """The reference of the command line."""
     import typer
 
-    from counterpoise.cli.app import app
+    from counterpoise.cli.app import commands
 
-    top = typer.main.get_command(app)
+    top = typer.main.get_command(commands())
     context = top.make_context("counterpoise", ["--help"], resilient_parsing=True)
     sections = []
     for path, command, inner in helps(top, context):
@@ -125,7 +125,7 @@ def commands():
 def write(*_):
     """Write the pages, where they have changed."""
     MADE.mkdir(exist_ok=True)
-    pages = {"api.rst": api, "benchmarks.md": benchmarks, "commands.md": commands}
+    pages = {"api.rst": api, "benchmarks.md": benchmarks, "commands.md": reference}
     for name, made in pages.items():
         path, text = MADE / name, made()
         if not path.exists() or path.read_text() != text:

@@ -8,53 +8,62 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise import __version__
 from counterpoise.cli import late, words
-from counterpoise.cli.check import check
-from counterpoise.cli.data import data
-from counterpoise.cli.evaluate import evaluate
-from counterpoise.cli.export import export
-from counterpoise.cli.forget import forget
-from counterpoise.cli.inspect import inspect
-from counterpoise.cli.learn import learn
-from counterpoise.cli.ledger import ledger
-from counterpoise.cli.merge import merge
-from counterpoise.cli.predict import predict
-from counterpoise.cli.race import race
-from counterpoise.cli.relabel import relabel
-from counterpoise.errors import DataError, Message
+from counterpoise.errors import DataError
 from counterpoise.printable import printable
 
 USAGE: Any = typer.BadParameter.__mro__[2]  # ClickException: of click, or of the copy within typer
-app = typer.Typer(
-    name="counterpoise",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-# One line each in the list of commands, which would cut longer ones.
-COMMANDS: dict[Callable[..., None], str] = {
-    learn: "Learn the rows of files that were not learned yet.",
-    predict: "Predict the rows of files, in order and in constant memory.",
-    race: "Race the exact model against its rivals on one stream.",
-    evaluate: "Compare the predictions of a model with the labels in files.",
-    inspect: "Show what is in a model file.",
-    merge: "Make one model of several.",
-    forget: "Take the rows of files back, as if they had never been learned.",
-    relabel: "Learn rows with another label than before.",
-    check: "List every problem of files without learning.",
-    export: "Export a model: JSON, ONNX or scikit-learn.",
+# One line each in the list of commands, which would cut longer ones. Each has its own module.
+COMMANDS = {
+    "learn": "Learn the rows of files that were not learned yet.",
+    "predict": "Predict the rows of files, in order and in constant memory.",
+    "race": "Race the exact model against its rivals on one stream.",
+    "evaluate": "Compare the predictions of a model with the labels in files.",
+    "inspect": "Show what is in a model file.",
+    "merge": "Make one model of several.",
+    "forget": "Take the rows of files back, as if they had never been learned.",
+    "relabel": "Learn rows with another label than before.",
+    "check": "List every problem of files without learning.",
+    "export": "Export a model: JSON, ONNX or scikit-learn.",
+    "ledger": "Models of any time and any segment, from sums.",
+    "data": "List, describe and prepare the paper's data sets.",
 }
-for command, short in COMMANDS.items():
-    app.command(short_help=short)(words.quietable(command))
-app.add_typer(ledger, name="ledger", short_help="Models of any time and any segment, from sums.")
-app.add_typer(data, name="data", short_help="List, describe and prepare the paper's data sets.")
+
+
+def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Commands that it is to have. Only their modules are imported.
+
+    Returns
+    -------
+    typer.Typer
+    """
+    app = typer.Typer(
+        name="counterpoise",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for name in names:
+        command = getattr(import_module(f"counterpoise.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, short_help=COMMANDS[name])
+        else:
+            app.command(short_help=COMMANDS[name])(words.quietable(command))
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -63,7 +72,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -81,7 +89,7 @@ def run() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with late.imports(() if sys.argv[1:2] == ["export"] else late.HIDDEN):
-            code = app(standalone_mode=False)
+            code = _asked(sys.argv[1:2])(standalone_mode=False)
         _flush()
     except BrokenPipeError:
         _give_up_output()
@@ -99,6 +107,13 @@ def run() -> None:
         _fail(error, 1)
     if code:
         sys.exit(code)
+
+
+def _asked(first: list[str]) -> typer.Typer:
+    """The command that is asked for by the first word, or all of them for a list of them."""
+    if first == ["--version"]:
+        return commands(())
+    return commands(first if first and first[0] in COMMANDS else COMMANDS)
 
 
 def _terminate(number: int, _: Any) -> None:
@@ -137,19 +152,6 @@ def _fail(error: Exception, code: int) -> None:
     except OSError:
         _give_up_output()
     sys.exit(code)
-
-
-def say(said: str | Message) -> None:
-    """Write words to standard error, unless nobody wants them.
-
-    Parameters
-    ----------
-    said : str or Message
-        The words.
-    """
-    text = said if isinstance(said, str) else said.spelled(words.in_shell)
-    if not words.quiet or text.startswith("warning:"):
-        words.tell(text)
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:

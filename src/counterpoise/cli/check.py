@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 
 
 def check(
@@ -56,8 +57,6 @@ def check(
     )  # fmt: skip
 
     from counterpoise import streams
-    from counterpoise.cli import words
-    from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.begin import begun, resumed
     from counterpoise.jobs.check import Checker
@@ -83,7 +82,7 @@ def check(
                 progress.chunk(source, 0)
             found += mine
             if mine >= most:
-                say(f"{source.name}: the first {most:,} problems; there may be more")
-    say(f"{checker.rows:,} rows read, {found:,} problem{'s' if found != 1 else ''} found")
+                words.say(f"{source.name}: the first {most:,} problems; there may be more")
+    words.say(f"{checker.rows:,} rows read, {found:,} problem{'s' if found != 1 else ''} found")
     if found:
         sys.exit(1)

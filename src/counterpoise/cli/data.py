@@ -99,7 +99,6 @@ def prepare(
 
     from pathlib import Path
 
-    from counterpoise.cli.app import say
     from counterpoise.datasets import SETS, folders, known
     from counterpoise.datasets.prepare import has_raw, prepare
 
@@ -116,10 +115,10 @@ def prepare(
         try:
             path = prepare(one, source, target)
         except (OSError, ValueError) as error:  # the other sets may be in order
-            say(str(error))
+            words.say(str(error))
             failed.append(error)
         else:
-            say(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
+            words.say(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
     if failed:
         raise typer.Exit(1 if isinstance(failed[0], OSError) else 2)
 

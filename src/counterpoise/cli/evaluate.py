@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
-from counterpoise.cli import prices
+from counterpoise.cli import prices, words
 from counterpoise.cli.table import Json, show, show_json
 
 EXPLAINED = 1000  # rows whose reasons a report sums up
@@ -66,7 +66,6 @@ def evaluate(
         raise opt.bad("--report", f"the folder of {report} does not exist")
     _require_one(model, files, predictions, labels, id, label)
 
-    from counterpoise.cli.app import say
     from counterpoise.jobs.alerts import ByCost
 
     rule = None if given is None else ByCost(given.alarm, given.miss, given.column)
@@ -95,7 +94,7 @@ def evaluate(
         text = evaluation(title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons)
         with writing(report, "the report") as file:
             file.write(text.encode())
-        say(f"report: {report}")
+        words.say(f"report: {report}")
 
 
 def _require_one(
@@ -131,7 +130,6 @@ def _judged(
 ) -> tuple[Verdict, list[Any], Any]:
     """Verdict on a model, its classes, and the class of interest."""
     from counterpoise import streams
-    from counterpoise.cli.app import say
     from counterpoise.cli.predict import ABSENT
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.evaluate import judged
@@ -145,9 +143,9 @@ def _judged(
     with Progress() as progress:
         verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)
     for name in verdict.lacking:
-        say(ABSENT.format(name))
+        words.say(ABSENT.format(name))
     if verdict.skipped:
-        say(
+        words.say(
             f"{verdict.skipped:,} rows with missing values, or with none of the columns of the "
             "model, were left out"
         )
@@ -164,7 +162,6 @@ def _served(
 ) -> tuple[Verdict, list[Any], Any]:
     """Verdict on predictions as they were served, their classes, and no class of interest."""
     from counterpoise import streams
-    from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.served import labels_of, served
 
@@ -178,11 +175,11 @@ def _served(
         sources = [streams.source(path, **reading) for path in streams.expanded(predictions)]
         found = served(sources, known, name, progress, rule)
     if found.waiting:
-        say(f"{found.waiting:,} predictions have no label yet")
+        words.say(f"{found.waiting:,} predictions have no label yet")
     if found.strange:
-        say(f"{found.strange:,} labels are of rows that were not predicted here")
+        words.say(f"{found.strange:,} labels are of rows that were not predicted here")
     if found.verdict.skipped:
-        say(f"{found.verdict.skipped:,} rows with a label had no prediction")
+        words.say(f"{found.verdict.skipped:,} rows with a label had no prediction")
     return found.verdict, found.classes, None
 
 
@@ -210,7 +207,6 @@ def _told(verdict: Verdict, chosen: Any, position: int) -> Any:
 def _tell(verdict: Verdict, chosen: Any, position: int, as_json: bool) -> None:
     """Print the metrics, and what decisions have cost."""
     from counterpoise.cli import bills
-    from counterpoise.cli.app import say
 
     metrics = verdict.result.metrics
     bill = verdict.bill(chosen, position)
@@ -254,4 +250,4 @@ def _tell(verdict: Verdict, chosen: Any, position: int, as_json: bool) -> None:
                 [f"alerts about {chosen}", "value"], bills.rows_of(bill, verdict.alerts is not None)
             )
     for name, reason in metrics.undefined.items():
-        say(f"{name} is undefined: {reason}")
+        words.say(f"{name} is undefined: {reason}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 
 KINDS = {"json": "json", "onnx": "onnx", "joblib": "sklearn"}
 
@@ -47,7 +48,6 @@ def export(
     import json
 
     from counterpoise.atomic import writing
-    from counterpoise.cli.app import say
     from counterpoise.jobs.export import exportable
     from counterpoise.jobs.store import require_learned
     from counterpoise.printable import finite
@@ -74,4 +74,4 @@ def export(
     else:
         with writing(output, "the export") as file:
             file.write(data)
-        say(f"{output}: {len(stored.encoding.features):,} features")
+        words.say(f"{output}: {len(stored.encoding.features):,} features")

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.words import counted
 
 WhereOption = Annotated[
@@ -46,7 +47,6 @@ def forget(
         raise opt.bad("FILES", "name the files whose rows are to be forgotten")
 
     from counterpoise import streams
-    from counterpoise.cli.app import say
     from counterpoise.jobs import forget as job
 
     with changed(model) as (learner, progress):
@@ -65,7 +65,7 @@ def forget(
             raise streams.DataError(f"no events wait beside {model}; name files too")
         learner.save()
         for line in told:
-            say(line)
+            words.say(line)
 
 
 def where_of(where: list[str] | None) -> Any:
@@ -110,7 +110,6 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
     progress : Progress
         For jobs that take long.
     """
-    from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.file import stored_model
@@ -123,9 +122,9 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
         with Progress() as progress:
             yield learner, progress
         for note in learner.notes.values():
-            say(note)
+            words.say(note)
     if learner.model is not None:
-        say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")
+        words.say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")
 
 
 def sources_of(

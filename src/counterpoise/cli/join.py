@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.words import counted
 
 
@@ -106,7 +107,6 @@ def opened(
     inputs : list of (Joined, str)
         Joined rows, and their names in the records.
     """
-    from counterpoise.cli.app import say
     from counterpoise.jobs.joined import Joined, checking
     from counterpoise.jobs.waiting import Waiting, events_key
 
@@ -119,13 +119,13 @@ def opened(
         source = open_source(path)
         key = events_key(path, learner.path, stdin_name)
         new = waiting.take(source, key, learner.chunk_rows, stop, check)
-        say(
+        words.say(
             f"{source.name}: {counted(new, 'new event')}"
             if new
             else f"{source.name}: no new events"
         )
         if source.left:
-            say(f"{source.name}: the last line has no line end and is left for the next run")
+            words.say(f"{source.name}: the last line has no line end and is left for the next run")
     label = learner.encoding.columns.label
     inputs = []
     for path in labels:
@@ -147,12 +147,10 @@ def closed(learner: Any, waiting: Any, inputs: list[tuple[Any, str]]) -> None:
     inputs : list of (Joined, str)
         Joined rows.
     """
-    from counterpoise.cli.app import say
-
     skipped = sum(source.skipped for source, _ in inputs)
     if skipped:
-        say(f"labels of unknown events that were left out: {skipped:,}")
+        words.say(f"labels of unknown events that were left out: {skipped:,}")
     if learner.model is not None:  # else nothing was saved
         waiting.settle(learner.records, learner.ever)
-    say(f"events that wait for their labels: {len(waiting):,}")
+    words.say(f"events that wait for their labels: {len(waiting):,}")
     waiting.close()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counterpoise.cli import join
+from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
 from counterpoise.cli.stopping import asked
 
@@ -159,7 +159,6 @@ def learn(
         raise opt.bad("--skip-unknown-ids", "is for --labels")
 
     from counterpoise import streams
-    from counterpoise.cli.app import say
     from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
     from counterpoise.jobs.lock import locked
@@ -194,26 +193,26 @@ def learn(
         for source, key in inputs:
             if key in new and (new[key] or not getattr(source, "skipped", 0)):
                 before = learner.formerly.get(key)
-                say(_told(source.name, new[key], learner.records.get(key), before))
+                words.say(_told(source.name, new[key], learner.records.get(key), before))
                 if source.left:
-                    say(
+                    words.say(
                         f"{source.name}: the last line has no line end and is left for the next "
                         "run; if the file is finished, --last-line learns it"
                     )
         for note in learner.notes.values():
-            say(note)
+            words.say(note)
         for line in learner.outlying.told():
-            say(line)
+            words.say(line)
         if waiting is not None:
             join.closed(learner, waiting, inputs)
         elif learner.model is None and not stopped:
             raise streams.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
-            say(f"progressive G-mean {watch.total.g_mean():.4f}")
+            words.say(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
-            say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
+            words.say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
     if stopped:
-        say("stopped; the same command continues from here")
+        words.say("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
 
 
@@ -333,11 +332,11 @@ def _parameters(
     """Parameters of the classifier that somebody has named."""
     result: dict[str, Any] = {}
     if class_weight:
-        words = {"balanced": "balanced", "none": None}
+        named = {"balanced": "balanced", "none": None}
         given = opt.names(class_weight)
         result["class_weight"] = (
-            words[given[0]]
-            if len(given) == 1 and given[0] in words
+            named[given[0]]
+            if len(given) == 1 and given[0] in named
             else opt.by_name("--class-weight", given, float, "WEIGHT")
         )
     if cost:

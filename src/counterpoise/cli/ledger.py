@@ -92,7 +92,6 @@ def learn(
     columns |= {"time_format": time_format} if time_format is not None else {}
 
     from counterpoise import Ledger, streams
-    from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.store import input_key
 
@@ -116,17 +115,19 @@ def learn(
             if key in new:
                 rows = new[key]
                 known = "" if rows else ": nothing new" if key in book.records else " has no rows"
-                say(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
+                words.say(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
                 if source.left:
-                    say(f"{source.name}: the last line has no line end; --last-line learns it")
+                    words.say(
+                        f"{source.name}: the last line has no line end; --last-line learns it"
+                    )
         for note in book.notes:
-            say(note)
+            words.say(note)
         if not stopped or any(new.values()):
             found = book.summary()
             counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
-            say(f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}")
+            words.say(f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}")
     if stopped:
-        say("stopped; the same command continues from here")
+        words.say("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
 
 
@@ -138,11 +139,10 @@ def forget(files: opt.Files, into: Into) -> None:
     Example: counterpoise ledger forget payments-1.csv -l year.ledger
     """
     from counterpoise import Ledger, streams
-    from counterpoise.cli.app import say
 
     with Ledger.open(into) as book:
         for path in streams.expanded(files):
-            say(f"{path}: {book.forget(path):,} rows forgotten")
+            words.say(f"{path}: {book.forget(path):,} rows forgotten")
 
 
 QUESTIONS: dict[Callable[..., None], str] = {
@@ -169,10 +169,11 @@ def rollup(
     Example: counterpoise ledger rollup year.ledger --until 2024-07-01 --every month
     """
     from counterpoise import Ledger
-    from counterpoise.cli.app import say
 
     with opened(Ledger, path) as book:
-        say(f"{path}: {book.rollup(until, every):,} cells fewer, {book.summary()['cells']:,} left")
+        words.say(
+            f"{path}: {book.rollup(until, every):,} cells fewer, {book.summary()['cells']:,} left"
+        )
 
 
 @ledger.command(short_help="Drop old buckets.")
@@ -185,10 +186,9 @@ def drop(
     Example: counterpoise ledger drop year.ledger --until 2024-02-01
     """
     from counterpoise import Ledger
-    from counterpoise.cli.app import say
 
     with opened(Ledger, path) as book:
-        say(f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left")
+        words.say(f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left")
 
 
 @ledger.command("show", short_help="Show what is in a ledger.")
@@ -231,11 +231,10 @@ def demo(
     import pyarrow.csv
 
     from counterpoise.atomic import writing
-    from counterpoise.cli.app import say
     from counterpoise.ledger.demo import payments
 
     for i, table in enumerate(payments(seed=seed), start=1):
         name = os.path.normpath(os.path.join(folder, f"payments-{i}.csv"))
         with writing(name, "the payments") as file:
             pyarrow.csv.write_csv(table, file)
-        say(f"{name}: {table.num_rows:,} rows")
+        words.say(f"{name}: {table.num_rows:,} rows")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 
 
 def merge(
@@ -27,7 +28,6 @@ def merge(
     if len(models) < 2:
         raise opt.bad("MODELS", "give at least two")
 
-    from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
     from counterpoise.jobs.file import save, stored_model
     from counterpoise.jobs.learn import rarest
@@ -50,4 +50,4 @@ def merge(
         if whole.positive is None and len(counts) > 1:
             whole = replace(whole, positive=rarest(counts))
         save(output, whole)
-    say(f"{output}: {counts_of(whole.model)}")
+    words.say(f"{output}: {counts_of(whole.model)}")

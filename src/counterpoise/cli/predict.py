@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
-from counterpoise.cli import prices
+from counterpoise.cli import prices, words
 
 BLANK = (
     "warning: column {!r}: {} without a value, where every learned row had one; a number is taken "
@@ -114,7 +114,6 @@ def predict(
         raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
 
     from counterpoise import streams
-    from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs import alerts
     from counterpoise.jobs.file import scoring
@@ -161,22 +160,22 @@ def predict(
         if not out.begun:
             out.write(predictor.nothing())
     for name in predictor.strange:
-        say(f"warning: column {name!r} is unknown to the model and was not used")
+        words.say(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:
-        say(ABSENT.format(name))
+        words.say(ABSENT.format(name))
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
-        say(f"{rows} have none of the columns of the model and no prediction")
+        words.say(f"{rows} have none of the columns of the model and no prediction")
     for sentence in predictor.outlying.told():
-        say(sentence)
+        words.say(sentence)
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
-        say(f"{rows} have missing values and no prediction")
+        words.say(f"{rows} have missing values and no prediction")
     for name, count in predictor.blank.items():
-        say(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
+        words.say(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
-        say(
+        words.say(
             f"column {name!r}: {cells} with a category that was never learned, taken as no category"
         )
 

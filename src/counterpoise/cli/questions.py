@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.table import Json, show, show_json
 
 Names = list[str]
@@ -66,22 +67,21 @@ def model(
         raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
 
     from counterpoise import Ledger
-    from counterpoise.cli.app import say
     from counterpoise.cli.learn import counts_of
 
     with opened(Ledger, path) as book:
         if not by:
             found = book.model(**chosen, **parameters)
             book.save(found, output)
-            say(f"{output}: {counts_of(found)}; {found.selection_.words()}")
+            words.say(f"{output}: {counts_of(found)}; {found.selection_.words()}")
             return
         names = opt.names(by)
         several = book.models(names if len(names) > 1 else names[0], pool, **chosen, **parameters)
         for segment, found in several.items():
-            words = "-".join(map(str, segment)) if isinstance(segment, tuple) else str(segment)
-            name = output.replace("{}", "".join(c if c.isalnum() else "_" for c in words))
+            told = "-".join(map(str, segment)) if isinstance(segment, tuple) else str(segment)
+            name = output.replace("{}", "".join(c if c.isalnum() else "_" for c in told))
             book.save(found, name)
-            say(f"{name}: {counts_of(found)}")
+            words.say(f"{name}: {counts_of(found)}")
 
 
 def compare(
@@ -214,7 +214,6 @@ def drift(
     chosen = _selection(since, until, where, without, None)
 
     from counterpoise import Ledger
-    from counterpoise.cli.app import say
     from counterpoise.ledger.buckets import text
 
     with opened(Ledger, path) as book:
@@ -228,7 +227,7 @@ def drift(
                 loss = [_known(one[g]) for one in (found.loss, found.usual, found.limit)]
                 rows.append([text(found.start[g]), *loss, moved or "the loss"])
             expected = found.level * len(found.start)
-            say(
+            words.say(
                 f"{len(rows)} alarms in {len(found.start):,} buckets; {expected:.2g} would be "
                 "expected if nothing had changed"
             )
@@ -329,11 +328,10 @@ def _write_report(
     report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
 ) -> None:
     from counterpoise.atomic import writing
-    from counterpoise.cli.app import say
     from counterpoise.ledger.report import page
 
     size = max(3, len(charts.start) // 12)
     text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
     with writing(report, "the report") as file:
         file.write(text.encode())
-    say(f"report: {report}")
+    words.say(f"report: {report}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.table import Json, show, show_json
 
 
@@ -96,7 +97,6 @@ def race(
     import numpy as np
 
     from counterpoise.atomic import writing
-    from counterpoise.cli.app import say
     from counterpoise.cli.progress import Progress
     from counterpoise.evaluate.demo import made_up
     from counterpoise.evaluate.race import OURS, OWN, uncounted, winner
@@ -125,7 +125,7 @@ def race(
     chosen = opt.chosen(positive, classes.tolist(), counts.tolist())
     if report is not None:
         from counterpoise.evaluate.report import page  # fails before the race, not after it
-    rivals = _rivals(opt.names(only), opt.names(without), everybody, y, len(names), say)
+    rivals = _rivals(opt.names(only), opt.names(without), everybody, y, len(names), words.say)
     results: list[Any] = []
     runners = [OURS, *([OWN] if own is not None else []), *rivals]
     with Progress() as progress:
@@ -135,7 +135,7 @@ def race(
             progress.advance(len(y))
             coming = [f", {name} runs" for name in runners[len(results) :]]
             progress.show("race", (len(results), len(runners)), (coming or [""])[0])
-    say(f"not counted: the first {left_out:,} rows, before labels of two classes had arrived")
+    words.say(f"not counted: the first {left_out:,} rows, before labels of two classes had arrived")
     rows = [_row(result, chosen) for result in results]
     if as_json:
         show_json(
@@ -151,12 +151,12 @@ def race(
         late = f", labels {delay:,} rows late" if delay else ""
         show(HEAD, rows, f"{title}: {len(y):,} rows, {len(names):,} features{late}")
     for name, reason in results[0].metrics.undefined.items():
-        say(f"{name} is undefined: {reason}")
+        words.say(f"{name} is undefined: {reason}")
     if report is not None:
         text = page(title, results, y, names, chosen, delay)
         with writing(report, "the report") as file:
             file.write(text.encode())
-        say(f"report: {report}")
+        words.say(f"report: {report}")
 
 
 def _rivals(
@@ -180,7 +180,7 @@ def _rivals(
     if not only and not everybody:
         for name, seconds in too_slow(y, d).items():
             if name in chosen:
-                say(
+                words.say(
                     f"{name} is left out: {len(y):,} rows of {d:,} features would take it about "
                     f"{_duration(seconds)} (--all, or --only {name}, lets it run)"
                 )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 from counterpoise.cli.forget import WhereOption, changed, sources_of, where_of
 from counterpoise.cli.words import counted
 
@@ -34,7 +35,6 @@ def relabel(
     if meant is None:
         raise opt.bad("--where", "say which rows have the wrong label")
 
-    from counterpoise.cli.app import say
     from counterpoise.jobs.forget import forget_where, forgettable
     from counterpoise.streams import DataError
 
@@ -54,4 +54,4 @@ def relabel(
         if total:
             learner.save()
         for line in told:
-            say(line)
+            words.say(line)

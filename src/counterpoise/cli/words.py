@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counterpoise.errors import Setting
+from counterpoise.errors import Message, Setting
 from counterpoise.printable import printable
 
 quiet = False  # as --quiet says
@@ -78,6 +78,19 @@ def tell(text: str) -> None:
         The words; whatever others have put into them, they stay one line of plain text.
     """
     print(f"counterpoise: {printable(text)}", file=sys.stderr)
+
+
+def say(said: str | Message) -> None:
+    """Write words to standard error, unless nobody wants them.
+
+    Parameters
+    ----------
+    said : str or Message
+        The words.
+    """
+    text = said if isinstance(said, str) else said.spelled(in_shell)
+    if not quiet or text.startswith("warning:"):
+        tell(text)
 
 
 def counted(count: int, what: str) -> str:
