@@ -19,8 +19,10 @@ from samples import stream
 from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online
+from counterpoise.errors import DataError
 from counterpoise.evaluate import drawing, plots, theme
 from counterpoise.evaluate.demo import made_up
+from counterpoise.evaluate.guests import guest
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import (
     OURS,
@@ -165,6 +167,66 @@ def test_rows_count_once_two_classes_are_known(delay):
         assert result.metrics.confusion.scored == 200 - 31 - delay
         assert len(result.predicted) == len(result.scores) == 200
     assert uncounted(y, 169) == uncounted(y[:20], 0) + 180 == 200
+
+
+@pytest.mark.parametrize("delay", [0, 4])
+def test_guests_are_tested_then_trained(delay):
+    from river.naive_bayes import GaussianNB as Dicts
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y = stream(60, d=2)
+    guests = {"arrays": GaussianNB(), "dicts": Dicts()}
+    results = {one.name: one for one in race(X, y, delay, 1, [], guests=guests)}
+    assert list(results) == [OURS, "arrays", "dicts"]
+    Z, t = standardised(X), 50
+    known = slice(0, t - delay)
+    refit, again = GaussianNB(), Dicts()
+    for row, label in zip(Z[known], y[known].tolist(), strict=True):
+        refit.partial_fit(row[None], [label], classes=[0, 1])
+        again.learn_one({"x0": float(row[0]), "x1": float(row[1])}, bool(label))
+    assert results["arrays"].scores[t] == refit.predict_proba(Z[t : t + 1])[0, 1]
+    x = dict(zip(["x0", "x1"], Z[t].tolist(), strict=True))
+    assert results["dicts"].scores[t] == again.predict_proba_one(x)[True]
+    assert results["dicts"].predicted[t] == again.predict_one(x)
+    assert results["dicts"].first == uncounted(y, delay)
+
+
+def test_guests_of_two_classes_meet_three():
+    from river.linear_model import Perceptron
+    from sklearn.linear_model import Perceptron as Arrays
+
+    X, y = stream(80, d=3, classes=3, minority=0.2)
+    labels = np.array(["a", "b", "c"])[y]
+    guests = {"dicts": Perceptron(), "arrays": Arrays(), "ours": BalancedRidgeClassifier()}
+    first, *rest, ours = race(X, labels, 0, "b", [], guests=guests)
+    for one in rest:
+        assert one.scores.shape == (80, 3)
+        assert len(set(one.predicted[one.first :])) > 1
+    np.testing.assert_array_equal(ours.scores, first.scores)  # features as they are
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("GaussianNB", "must be like sklearn.linear_model:SGDClassifier"),
+        ("nowhere.at_all:GaussianNB", "cannot be imported (No module named 'nowhere'); install"),
+        ("sklearn.naive_bayes:gaussiannb", "did you mean GaussianNB?"),
+        ("sklearn.naive_bayes:Nobody", "has no class 'Nobody'; name a class"),
+        ("sklearn.tree:DecisionTreeClassifier", "has neither partial_fit nor learn_one"),
+        ("sklearn.linear_model:SGDRegressor", "does not predict classes; name a classifier"),
+        ("river.preprocessing:StandardScaler", "does not predict classes; name a classifier"),
+        ("river.ensemble:ADWINBaggingClassifier", "cannot be made without model; write a function"),
+    ],
+)
+def test_who_cannot_be_a_guest_is_told_why(path, problem):
+    with pytest.raises(DataError, match=re.escape(problem)):
+        guest(path)
+
+
+def test_a_guest_that_fails_is_named():
+    X, y = stream(40, d=2)
+    with pytest.raises(DataError, match=r"shy failed at row \d+ \(.*[Nn]egative.*\); leave it out"):
+        list(race(X, y, 0, 1, [], guests={"shy": guest("sklearn.naive_bayes:MultinomialNB")}))
 
 
 def test_who_would_take_long_is_left_out():
@@ -385,6 +447,20 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
     assert json.loads(run(*race, "--only", "PA", "--features", "auto", "--delay", "1").out)[
         "methods"
     ][OWN]
+    Path("models.py").write_text(
+        "from sklearn.linear_model import SGDClassifier\n"
+        "def steady():\n    return SGDClassifier(average=True, random_state=1)\n"
+    )
+    guests = [
+        "models:steady",
+        "sklearn.linear_model:Perceptron",
+        "river.tree:HoeffdingTreeClassifier",
+    ]
+    found = json.loads(run(*race, "--only", "PA", *(w for g in guests for w in ("--with", g))).out)
+    names = [OURS, "PA", "steady", "sklearn.linear_model:Perceptron", "HoeffdingTreeClassifier"]
+    assert list(found["methods"]) == names
+    done = run(*race, "--with", "models:nobody", code=2)
+    assert "'--with': module 'models' has no class 'nobody'" in " ".join(done.err.split())
     for wrong in (["--only", "who"], ["--ridge", "x"]):
         run(*race, *wrong, code=2)
     done = run(*race, "--delay", "399", code=2)

@@ -88,7 +88,7 @@ def run() -> None:
     warnings.showwarning = _warn
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        with late.imports(() if sys.argv[1:2] == ["export"] else late.HIDDEN):
+        with late.imports(() if sys.argv[1:2] in late.FRAMED else late.HIDDEN):
             code = _asked(sys.argv[1:2])(standalone_mode=False)
         _flush()
     except BrokenPipeError:

@@ -2,7 +2,8 @@
 
 scikit-learn and SciPy import modules that no command uses for its rows. While a command runs, these
 are loaded when something of them is first asked for. pandas, where it is installed, is imported by
-others only to find out whether they were given data frames, which no command does but ``export``.
+others only to find out whether they were given data frames, which no command does but ``export``
+and models of river in ``race``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
 LATE = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
 HIDDEN = ("pandas",)
+FRAMED = (["export"], ["race"])  # commands to which nothing is hidden
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +40,15 @@ def race(
     ] = None,
     without: Annotated[
         list[str] | None, typer.Option(help="Rivals to leave out.", metavar="METHODS")
+    ] = None,
+    guests: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="Also race a classifier of scikit-learn with partial_fit, or of river, by where "
+            "it is imported from; may be given again.",
+            metavar="MODULE:CLASS",
+        ),
     ] = None,
     everybody: Annotated[
         bool, typer.Option("--all", help="Race all rivals, however long it takes.")
@@ -81,6 +91,9 @@ def race(
     more, with these options.
 
     Example: counterpoise race payments.csv --label fraud --report race.html
+
+    Example: counterpoise race payments.csv --label fraud --with sklearn.naive_bayes:GaussianNB
+    --with river.tree:HoeffdingTreeClassifier
     """
     if bool(files) == demo:
         raise opt.bad("FILES", "give either files or --demo")
@@ -105,6 +118,7 @@ def race(
     from counterpoise.streams import DataError
 
     own = _own(opt.boundaries(ridge, multi_class, pooling), half_life, features)
+    visiting = _guests(guests or [])
     if demo:
         X, y, names = made_up()
         title = "A made-up stream of payments"
@@ -127,10 +141,10 @@ def race(
         from counterpoise.evaluate.report import page  # fails before the race, not after it
     rivals = _rivals(opt.names(only), opt.names(without), everybody, y, len(names), words.say)
     results: list[Any] = []
-    runners = [OURS, *([OWN] if own is not None else []), *rivals]
+    runners = [OURS, *([OWN] if own is not None else []), *rivals, *visiting]
     with Progress() as progress:
         progress.show("race", (0, len(runners)), f", {OURS} runs")
-        for result in run(X, y, delay, chosen, rivals, own, names):
+        for result in run(X, y, delay, chosen, rivals, own, names, visiting):
             results.append(result)
             progress.advance(len(y))
             coming = [f", {name} runs" for name in runners[len(results) :]]
@@ -186,6 +200,25 @@ def _rivals(
                 )
                 chosen.remove(name)
     return [name for name in RIVALS if name in chosen]
+
+
+def _guests(paths: list[str]) -> dict[str, Any]:
+    """Models by the names to show: those of their classes, or the whole path if that is unclear."""
+    from counterpoise.evaluate.guests import guest
+    from counterpoise.evaluate.race import OURS, OWN, RIVALS
+    from counterpoise.streams import DataError
+
+    if paths and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that no file there hides what is installed
+    shown = [OURS, OWN, *RIVALS, *(path.partition(":")[2] for path in dict.fromkeys(paths))]
+    found = {}
+    for path in dict.fromkeys(paths):
+        name = path.partition(":")[2]
+        try:
+            found[name if shown.count(name) == 1 else path] = guest(path)
+        except DataError as error:
+            raise opt.bad("--with", str(error)) from error
+    return found
 
 
 def _duration(seconds: float) -> str:

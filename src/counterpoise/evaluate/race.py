@@ -12,7 +12,7 @@ count once labels of two classes have arrived; before that no method can separat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from counterpoise import online
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.evaluate.guests import progressive
 from counterpoise.evaluate.metrics import Metrics, measure
 from counterpoise.exact.scaling import spread
 from counterpoise.exact.solution import Linear
@@ -132,9 +133,14 @@ class _Targets:
         weights: Matrix | None,
         terms: list[str] | None = None,
         ranks: Matrix | None = None,
+        best: NDArray[np.intp] | None = None,
     ) -> Result:
-        """The result of scores by number of class, and of what ranks rows if that is not these."""
-        best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
+        """The result of scores by number of class, and of what ranks rows if that is not these.
+
+        What is predicted, by number, follows from the scores unless it is given.
+        """
+        if best is None:
+            best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
         predicted = self.classes[self.order[best]]
         f = f if ranks is None else ranks
         if f.ndim == 2:
@@ -162,6 +168,7 @@ def race(
     rivals: Collection[str] | None = None,
     own: BalancedRidgeClassifier | ChoosingClassifier | None = None,
     names: Sequence[str] | None = None,
+    guests: Mapping[str, Any] | None = None,
 ) -> Iterator[Result]:
     """Run all methods on the same stream.
 
@@ -181,6 +188,9 @@ def race(
         Another model to run, still unfitted.
     names : sequence of str, optional
         Names of the features.
+    guests : dict of str to object, optional
+        More models to run, still unfitted, by the names to show: classifiers with ``partial_fit``
+        or river's ``learn_one``.
 
     Yields
     ------
@@ -205,12 +215,17 @@ def race(
         yield _exact(OURS, BalancedRidgeClassifier(), X, targets, names)
         if own is not None:
             yield _exact(OWN, own, X, targets, names)
-        if not rivals:
+        if not rivals and not guests:
             return
         Z = standardised(X)
         for name, make in RIVALS.items():
             if name in rivals:
                 yield _rival(name, make, Z, targets)
+        for name, model in (guests or {}).items():
+            if isinstance(model, BalancedRidgeClassifier | ChoosingClassifier):
+                yield _exact(name, model, X, targets, names)
+            else:
+                yield _guest(name, model, Z, targets, names)
 
 
 def too_slow(y: Labels, d: int) -> dict[str, float]:
@@ -301,6 +316,14 @@ def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> 
         weights.append(rule.coef_[0])
     f: Matrix = scores[0] if len(sides) == 1 else np.column_stack(scores)
     return targets.result(name, f, took, np.array(weights))
+
+
+def _guest(
+    name: str, model: Any, Z: Matrix, targets: _Targets, names: Sequence[str] | None
+) -> Result:
+    known = list(names or [f"x{j}" for j in range(Z.shape[1])])
+    best, f, took = progressive(name, model, Z, targets.codes, targets.delay, targets.first, known)
+    return targets.result(name, f, took, None, best=best)
 
 
 def winner(results: list[Result]) -> Result:
