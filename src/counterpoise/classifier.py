@@ -126,6 +126,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Count, mean and scatter of each class seen, read-only.
     features_ : FixedMap or None
         The map as it is fixed so far.
+    clipped_ : float
+        Weight of the rows that have a value 10 or more standard deviations from the mean of the
+        rows that fixed the map, and count as if it were 10; 0 without a map.
     ridge_ : float
         The ridge that was used.
     n_features_in_ : int
@@ -650,6 +653,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """The map as it is fixed so far; None without one."""
         self._require_fitted()
         return self.state_.fixed
+
+    @property
+    def clipped_(self) -> float:
+        """Weight of the rows of which the map clipped a value; 0 without a map."""
+        self._require_fitted()
+        return float(self.state_.moments.clipped[0])
 
     @property
     def coef_(self) -> Matrix:

@@ -336,6 +336,48 @@ def test_far_values_are_cut_off():
     assert one.transform([[1e9, -1e9]]).tolist() == [[10.0, -10.0, -100.0]]
 
 
+def test_rows_that_are_cut_off_are_counted(tmp_path):
+    X, y = stream(900, d=3)
+    X[300:, 2] += 0.05 * np.arange(600)  # a clock
+    weight = np.resize([1.0, 2.0, 0.0], 900)
+    whole = BalancedRidgeClassifier(features="rm2").partial_fit(X, y)
+    Z = (X - whole.features_.mean) / whole.features_.deviation
+    far = (np.abs(Z) >= 10.0).any(axis=1)
+    assert 0 < far.sum() < 600
+    assert whole.clipped_ == far.sum()
+    tested, one_by_one = (BalancedRidgeClassifier(features=whole.features_) for _ in range(2))
+    tested.progressive_scores(X, y, delay=3)
+    for x, label in zip(X, y, strict=True):
+        one_by_one.learn_one(x, label)
+    assert tested.clipped_ == one_by_one.clipped_ == far.sum()
+    parts = [
+        BalancedRidgeClassifier(features=whole.features_).fit(X[i::2], y[i::2]) for i in (0, 1)
+    ]
+    both = parts[0].merge(parts[1])
+    assert both.clipped_ == far.sum()
+    both.save(tmp_path / "both.safetensors")
+    assert BalancedRidgeClassifier.load(tmp_path / "both.safetensors").clipped_ == far.sum()
+    assert both.forget(X[::2], y[::2]).clipped_ == far[1::2].sum()
+    heavy = BalancedRidgeClassifier(features=whole.features_).fit(X, y, sample_weight=weight)
+    assert heavy.clipped_ == weight @ far
+
+
+def test_a_chooser_counts_what_its_maps_cut_off():
+    X, y = stream(300, d=2)
+    X[260:, 1] += np.arange(40.0)
+    first = ChoosingClassifier(candidates=["linear", "rm2", "hinges"]).fit(X[:256], y[:256])
+    rows, single = copy.deepcopy(first).partial_fit(X[256:], y[256:]), copy.deepcopy(first)
+    for x, label in zip(X[256:], y[256:], strict=True):
+        single.learn_one(x, label)
+    again = ChoosingClassifier(candidates=first.maps_).fit(X, y)
+    assert rows.clipped_ == single.clipped_ == again.clipped_
+    assert rows.clipped_ == {
+        "rm2": first.maps_[1].far(X).sum(),
+        "hinges": first.maps_[2].far(X).sum(),
+    }
+    assert rows.clipped_["rm2"] > 0.0
+
+
 def test_names_of_terms_come_from_the_frame():
     frame = pd.DataFrame(X[:50], columns=["age", "amount", "rate"])
     one = model("interactions").fit(frame, Y[:50])
@@ -400,6 +442,8 @@ def tampered(change):
         lambda c: c.facts["map"].update(first=4),
         lambda c: c.facts["map"].update(first=True),
         lambda c: c.facts["map"].update(given=True),
+        lambda c: c.facts["map"].update(clipped=101.0),
+        lambda c: c.facts["map"].update(clipped=-1.0),
         lambda c: c.arrays.pop("map mean"),
         lambda c: c.arrays.pop("warmup y"),
         lambda c: c.arrays["map deviation"].fill(0.0),

@@ -230,7 +230,7 @@ class Candidates:
             before, label = float(singles.moments[0].N[slot]), singles.labels[slot]
             kept = self.kept.with_one(terms[0], label, w, before)
             more = {"rows": self.rows + 1, "kept": kept, "weighted": self.weighted or w != 1.0}
-            singles.learn(terms[1], slot, w, self, more)
+            singles.learn(*terms, slot, w, self, more)
         return True
 
     def _opened(self) -> Singles:

@@ -90,6 +90,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     maps_ : tuple
         The candidates, with their maps as they are fixed: a model with ``candidates=a.maps_``
         learns what can be merged with ``a``.
+    clipped_ : dict of str to float
+        Weight of the rows that each map has clipped: a value was 10 or more standard deviations
+        from the mean of the rows that fixed it.
     dropped_ : dict of str to int
         Candidates that were dropped, and after how many rows.
     classes_ : ndarray of shape (c,)
@@ -445,6 +448,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         candidates, params = self._settled()
         fixed = {name: state.fixed for name, state in candidates.states.items()}
         return tuple(fixed.get(name) or name for name in params.names)
+
+    @property
+    def clipped_(self) -> dict[str, float]:
+        """Weight of the rows that each map has clipped."""
+        states = self._settled()[0].states
+        return {
+            name: float(state.moments.clipped[0])
+            for name, state in states.items()
+            if state.fixed is not None
+        }
 
     @property
     def dropped_(self) -> dict[str, int]:

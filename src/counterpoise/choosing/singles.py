@@ -54,9 +54,24 @@ class Singles:
         return last
 
     def learn(
-        self, terms: dict[str, Vector], slot: int, w: float, holder: Any, more: dict[str, Any]
+        self,
+        plain: Vector,
+        terms: dict[str, Vector],
+        slot: int,
+        w: float,
+        holder: Any,
+        more: dict[str, Any],
     ) -> None:
-        """Learn a row of the class in a slot; the holder gets attributes in the same moment."""
+        """Learn a row of the class in a slot, given as it is and as terms.
+
+        The holder gets attributes in the same moment.
+        """
         for state in self.states.values():  # before, so that no old scores are left
             state.version += 1
-        self._together.learn(list(terms.values()), slot, w, holder, more)
+        row = plain[None]
+        clipped = [
+            state.moments.clipped
+            for state in self.states.values()
+            if state.fixed is not None and state.fixed.far(row)[0]
+        ]
+        self._together.learn(list(terms.values()), slot, w, clipped, holder, more)

@@ -45,6 +45,7 @@ def inspect(
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
         *_judged(found["calibration"]),
+        *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
         *_certain(found),
         *([name, shown(value)] for name, value in found["options"].items()),
         *([name, shown(value)] for name, value in found["columns"].items() if _said(name, value)),

@@ -18,10 +18,12 @@ cdef Py_ssize_t FEW = 16  # classes up to which inverses and links of single eve
 cdef Py_ssize_t WIDE = 48  # features from which weights follow (benchmarks/events.py)
 
 
-def learn_all(list scorers, list rows, Py_ssize_t k, double omega, holder, dict state):
+def learn_all(
+    list scorers, list rows, Py_ssize_t k, double omega, list clipped, holder, dict state
+):
     """Let several scorers learn a row of class k, each its own terms; then a holder's attributes.
 
-    Rows are checked by the caller, but for their lengths. No signal is heard in between.
+    The weight is added to the counts ``clipped`` of those whose maps clip the row. Rows are checked by the caller, but for their lengths. No signal is heard in between.
     """
     cdef Scorer one
     cdef const double[::1] row
@@ -30,6 +32,9 @@ def learn_all(list scorers, list rows, Py_ssize_t k, double omega, holder, dict 
             raise ValueError(f"a row has {row.shape[0]} terms, expected {one.s.d}")
     for one, row in zip(scorers, rows, strict=True):
         one.learn_weighted(&row[0], k, omega)
+    cdef double[::1] count
+    for count in clipped:
+        count[0] += omega
     for name, value in state.items():
         setattr(holder, name, value)
 
@@ -104,13 +109,20 @@ cdef class Events:
             self.take(&self.x[0], k, omega)
         return True
 
-    cpdef learn_array(self, const double[::1] row, Py_ssize_t k, double omega):
-        """Learn a row of class k."""
+    cpdef learn_array(
+        self, const double[::1] row, Py_ssize_t k, double omega, double[::1] clipped=None
+    ):
+        """Learn a row of class k; where a map clips it, its weight is added to a count."""
         self.check(row)
         if omega > 0.0:
             self.take(&row[0], k, omega)
+            if clipped is not None:
+                clipped[0] += omega
 
-    def learn_at(self, const double[::1] row, Py_ssize_t k, double omega, double life, double t, moments):
+    def learn_at(
+        self, const double[::1] row, Py_ssize_t k, double omega, double life, double t, moments,
+        double[::1] clipped=None,
+    ):
         """Learn a row of class k and of time t, where all fade to half in ``life`` seconds."""
         cdef double[::1] when = moments.when
         self.check(row)
@@ -122,6 +134,8 @@ cdef class Events:
             if self.refined is not None:
                 self.refined.forget()
         self.take(&row[0], k, omega * exp2((t - when[0]) / life))
+        if clipped is not None:
+            clipped[0] += omega
 
     def learn_plain(self, x, Py_ssize_t k, double omega):
         """Learn a row of class k, if it is an array of float64 in order; returns whether."""

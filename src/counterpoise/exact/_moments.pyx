@@ -364,7 +364,8 @@ def add(
     cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
     cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
     cdef double[::1] stream = a.stream, held, when = a.when
-    cdef const double[::1] when_b = b.when
+    cdef const double[::1] when_b = b.when, clipped_b = b.clipped
+    cdef double[::1] clipped = a.clipped
     cdef const double[::1] rest_b = b.rest, lightest_b = b.lightest
     cdef double[::1] rest = a.rest, lightest = a.lightest
     cdef const uint64_t[:, :, ::1] marks_b = b.marks
@@ -384,6 +385,7 @@ def add(
     held = a.stream.copy()
     with nogil:
         when[0] = max(when[0], when_b[0])
+        clipped[0] += clipped_b[0]
         for j in range(slot.shape[0]):
             arrived += N_b[j]
         for k in range(stream.shape[0]):

@@ -72,7 +72,16 @@ class Together:
         self._scorers = [Scorer(*both) for both in zip(recipes, moments, strict=True)]
 
     def learn(
-        self, rows: list[Vector], slot: int, w: float, holder: Any, more: dict[str, Any]
+        self,
+        rows: list[Vector],
+        slot: int,
+        w: float,
+        clipped: list[Vector],
+        holder: Any,
+        more: dict[str, Any],
     ) -> None:
-        """Learn one row of the class in a slot; a holder gets attributes in the same moment."""
-        learn_all(self._scorers, rows, slot, w, holder, more)
+        """Learn one row of the class in a slot; a holder gets attributes in the same moment.
+
+        ``clipped`` are the counts of those whose maps clip the row.
+        """
+        learn_all(self._scorers, rows, slot, w, clipped, holder, more)

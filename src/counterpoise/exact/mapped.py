@@ -21,6 +21,16 @@ def terms_of(X: Rows, fixed: FixedMap) -> Matrix:
     return mapped
 
 
+def clipped(X: Rows, weight: Vector | None, fixed: FixedMap) -> float:
+    """Weight of the rows of which a map clips a value."""
+    total = 0.0
+    for start in range(0, X.shape[0], SLICE):
+        part = X[start : start + SLICE]
+        far = fixed.far(part if isinstance(part, np.ndarray) else part.toarray())
+        total += float(np.add.reduce(far if weight is None else far * weight[start:][: len(far)]))
+    return total
+
+
 def moments_of(
     X: Rows,
     rows_of: list[NDArray[np.intp]],

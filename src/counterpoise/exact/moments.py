@@ -81,6 +81,8 @@ class Moments:
     when : ndarray of shape (1,)
         Where rows fade by the clock, the latest time in seconds, as of which everything weighs:
         N is then faded too. Else −∞.
+    clipped : ndarray of shape (1,)
+        Weight, not faded, of the rows of which a map clipped a value; 0 without a map.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Moments:
         "N",
         "anchor",
         "away",
+        "clipped",
         "high",
         "labels",
         "lightest",
@@ -128,6 +131,7 @@ class Moments:
     low: Vector
     high: Vector
     when: Vector
+    clipped: Vector
 
     def __init__(self, labels: Labels, anchor: Vector, extremes: bool = False) -> None:
         """Nothing seen yet of these classes, about this anchor."""
@@ -141,7 +145,7 @@ class Moments:
         self.C = scatters(c, d)
         self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low
-        self.when = np.array([fading.NEVER])
+        self.when, self.clipped = np.array([fading.NEVER]), np.zeros(1)
 
     @classmethod
     def of(

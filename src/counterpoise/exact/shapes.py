@@ -51,7 +51,7 @@ def with_labels(moments: Moments, labels: Labels, room: Room | None = None) -> M
     if not new.any():
         return moments
     more, result = int(new.sum()), object.__new__(Moments)
-    for name in ("anchor", "low", "high", "when"):
+    for name in ("anchor", "low", "high", "when", "clipped"):
         setattr(result, name, getattr(moments, name).copy())
     for name in BY_CLASS:
         old = getattr(moments, name)
@@ -70,7 +70,8 @@ def with_features(moments: Moments, d: int, room: Room | None = None) -> Moments
     """
     more = d - len(moments.anchor)
     result = object.__new__(Moments)
-    for name in ("labels", "n", "rest", "lightest", "N", "stream", "low", "high", "when"):
+    same = ("labels", "n", "rest", "lightest", "N", "stream", "low", "high", "when", "clipped")
+    for name in same:
         setattr(result, name, getattr(moments, name).copy())
     result.anchor = np.append(moments.anchor, np.zeros(more))
     wider: Any = ((0, 0), (0, more))
@@ -92,7 +93,7 @@ def placed(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
     anchor = np.zeros(d)
     anchor[at] = moments.anchor
     result = Moments(moments.labels.copy(), anchor, bool(moments.low.size))
-    for name in ("n", "rest", "lightest", "N", "stream", "when"):
+    for name in ("n", "rest", "lightest", "N", "stream", "when", "clipped"):
         setattr(result, name, getattr(moments, name).copy())
     result.mean[:, at], result.peak[:, at] = moments.mean, moments.peak
     result.away[:, 1] = moments.n[:, None]
@@ -134,5 +135,5 @@ def without_empty(moments: Moments) -> Moments:
     for name in (*BY_CLASS, "stream", "C"):
         setattr(result, name, getattr(moments, name)[seen])
     result.low, result.high = moments.low.copy(), moments.high.copy()
-    result.when = moments.when.copy()
+    result.when, result.clipped = moments.when.copy(), moments.clipped.copy()
     return result

@@ -34,7 +34,7 @@ from counterpoise.exact.limits import (
     require_room,
 )
 from counterpoise.exact.link import link_of
-from counterpoise.exact.mapped import moments_of, terms_of
+from counterpoise.exact.mapped import clipped, moments_of, terms_of
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores, scores_of, without
@@ -304,6 +304,8 @@ class State:
         )
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
+        else:
+            chunk.clipped[0] = clipped(batch.X, batch.weight, fixed)
         require_light(chunk)
         return chunk
 
@@ -593,15 +595,25 @@ class State:
         return found
 
     def learn_one(
-        self, found: Open, row: Vector, slot: int, w: float, t: float | None = None
+        self,
+        found: Open,
+        row: Vector,
+        slot: int,
+        w: float,
+        t: float | None = None,
+        far: bool = False,
     ) -> None:
-        """One row more, as the moments want it, with its time where rows fade by the clock."""
+        """One row more, as the moments want it, with its time where rows fade by the clock.
+
+        ``far`` says that the map has clipped it.
+        """
         found.version = self.version = self.version + 1
         life = None if t is None else span(self.plan.half_life)
+        count = self.moments.clipped if far else None
         if t is None or life is None:
-            found.events.learn_array(row, slot, w)
+            found.events.learn_array(row, slot, w, count)
             return
-        found.events.learn_at(row, slot, w, life, t, self.moments)
+        found.events.learn_at(row, slot, w, life, t, self.moments, count)
         if not self.moments.n.all():  # a class has faded away
             self._open = None
 
@@ -614,13 +626,12 @@ class State:
         found.version = self.version = self.version + 1
         if t is None and self.fixed is None and found.events.learn_plain(x, slot, w):
             return True
-        row = self.row(np.asarray(x))
+        plain = np.asarray(x)
+        row = self.row(plain)
         if row is None:
             return False
-        if t is not None:
-            self.learn_one(found, row, slot, w, t)
-            return True
-        found.events.learn_array(row, slot, w)
+        far = self.fixed is not None and bool(self.fixed.far(plain[None])[0])
+        self.learn_one(found, row, slot, w, t, far)
         return True
 
     def row(self, x: Any) -> Vector | None:

@@ -12,6 +12,7 @@ from counterpoise.arrays import Labels, Matrix
 from counterpoise.exact import progressive
 from counterpoise.exact.classes import problems, union
 from counterpoise.exact.limits import require_room
+from counterpoise.exact.mapped import clipped
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.shapes import with_labels
@@ -103,6 +104,8 @@ def _fixed(
     codes = np.empty(len(X), dtype=np.intp)
     for k, mine in enumerate(rows_of):
         codes[mine] = k
+    if fixed is not None:
+        moments.clipped[0] += clipped(X, None, fixed)
     f = progressive.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed)
     left = State(state.plan, moments, declared, fixed, calibration=state.calibration)
     return f, left.filling(state.fill)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +85,20 @@ class FixedMap:
         np.maximum(Z, -FAR, out=Z)  # as np.clip would, without its calls
         np.minimum(Z, FAR, out=Z)
         return Z
+
+    def far(self, X: ArrayLike) -> Flags:
+        """Whether each row (n, l) has a value that is clipped: 10 deviations from the mean."""
+        rows = np.asarray(X, dtype=np.float64)
+        low, high = self._limits
+        far: Flags = (rows <= low) | (rows >= high)
+        for at, by, present in self.blank:
+            far[(rows[:, by] != 0.0) != present, at] = False
+        some: Flags = np.logical_or.reduce(far, axis=1)  # as any would, without its calls
+        return some
+
+    @cached_property
+    def _limits(self) -> tuple[Vector, Vector]:
+        return self.mean - FAR * self.deviation, self.mean + FAR * self.deviation
 
     @property
     def size(self) -> int:

@@ -133,12 +133,13 @@ class ReducedPolynomial(Map):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows."""
-        r = self.order
         s = X.sum(axis=1, keepdims=True)
         one = [np.ones((len(X), 1))] if self.constant else []
-        powers = [X**k for k in range(1, r + 1)]
-        sums = [s**k for k in range(1, r + 1)]
-        products = [X * s**k for k in range(1, r)]
+        powers, sums, products = [X], [s], []
+        for k in range(2, self.order + 1):
+            products.append(X * sums[-1])
+            powers.append(X**k)
+            sums.append(s**k)
         return np.concatenate([*one, *powers, *sums, *products], axis=1)
 
     @property

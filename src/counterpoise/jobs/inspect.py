@@ -99,6 +99,13 @@ def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
     return {"rows": found.rows, "error": before, "corrected": after}
 
 
+def _clipped(model: Model) -> dict[str, float]:
+    """Weight of the rows that each map has clipped, by its name."""
+    if isinstance(model, ChoosingClassifier):
+        return model.clipped_
+    return {} if model.features_ is None else {model.features_.map.text: model.clipped_}
+
+
 def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
     """Means and class means by name; errors and intervals of the weights, or why there are none."""
     found = summarised(model.state_, model.options_, names, LARGE)
@@ -161,6 +168,7 @@ def described(stored: Stored) -> dict[str, Any]:
         "ridge": answering(stored).ridge_ if fitted else None,
         "condition": _condition(answering(stored)) if fitted else None,
         "calibration": _verdicts(answering(stored)) if fitted else None,
+        "clipped": _clipped(stored.model) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}

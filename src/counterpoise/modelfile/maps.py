@@ -23,6 +23,7 @@ def with_map(
     warmup: Warmup | None,
     labels: Labels,
     given: bool,
+    clipped: float,
 ) -> Contents:
     """What a file holds of a model with a map of the features.
 
@@ -38,6 +39,8 @@ def with_map(
         Labels, in the order of the moments.
     given : bool
         Whether it was fixed before the first row.
+    clipped : float
+        Weight of the rows that it clipped.
 
     Returns
     -------
@@ -55,7 +58,10 @@ def with_map(
             arrays["warmup t"] = warmup.t
     text = text_of(contents.options["features"])
     first = 0 if fixed is None else fixed.first
-    facts = {**contents.facts, "map": {"first": first, "given": given}}
+    about: dict[str, Any] = {"first": first, "given": given}
+    if clipped:
+        about["clipped"] = clipped
+    facts = {**contents.facts, "map": about}
     options = {**contents.options, "features": text}
     return replace(contents, options=options, arrays=arrays, facts=facts)
 
@@ -92,7 +98,7 @@ def map_from(
     text : object
         The name of the map.
     moments : Moments
-        What was learned, of its terms.
+        What was learned, of its terms; it is told how many rows were clipped.
     half_life : float, dict or str, optional
         How rows fade.
 
@@ -101,8 +107,12 @@ def map_from(
     FixedMap or None
     Warmup or None
     """
-    require(isinstance(facts, dict) and set(facts) == {"first", "given"}, "a malformed map")
-    first, given = facts["first"], facts["given"]
+    whole = isinstance(facts, dict) and set(facts) - {"clipped"} == {"first", "given"}
+    require(whole, "a malformed map")
+    first, given, clipped = facts["first"], facts["given"], facts.get("clipped", 0.0)
+    most = np.inf if span(half_life) is not None else (1 + 1e-9) * float(moments.N.sum())
+    require(type(clipped) is float and 0.0 <= clipped <= most, "an impossible count")
+    moments.clipped[0] = clipped
     require(isinstance(text, str) and type(given) is bool, "a malformed map")
     the_map = map_of(text)
     require(the_map.text == text, "a map under a wrong name")

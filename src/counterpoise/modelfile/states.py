@@ -27,7 +27,8 @@ def contents_of(estimator: Any, state: State) -> Contents:
     if state.plan.text is None:
         return contents
     given = state.plan.given is not None
-    return with_map(contents, state.fixed, state.warmup, state.moments.labels, given)
+    moments, clipped = state.moments, float(state.moments.clipped[0])
+    return with_map(contents, state.fixed, state.warmup, moments.labels, given, clipped)
 
 
 def state_of(contents: Contents, plan: Plan) -> State:

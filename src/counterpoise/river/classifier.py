@@ -174,8 +174,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             if not self._columns.keys() >= x.keys():
                 self._widen(x, y, w, when)
                 return
-            row = self._row(x) if state.fixed is None else self._mapped(x)
-            state.learn_one(found, row, slot, w, when)
+            row, far = self._entering(x)
+            state.learn_one(found, row, slot, w, when, far)
             if not state.moments.n.all():  # a class has faded away
                 self._open = None
         elif state.fixed is None:
@@ -184,7 +184,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             if not found.events.learn(x, slot, w):
                 self._widen(x, y, w)
         elif self._columns.keys() >= x.keys():
-            state.learn_one(found, self._mapped(x), slot, w)
+            row, far = self._entering(x)
+            state.learn_one(found, row, slot, w, far=far)
         else:
             self._widen(x, y, w)
 
@@ -493,6 +494,13 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         assert self._state.fixed is not None
         mapped: Vector = self._state.fixed.transform(self._row(x)[None])[0]
         return mapped
+
+    def _entering(self, x: dict[Any, Any]) -> tuple[Vector, bool]:
+        """An event as the moments want it, and whether a map clips it."""
+        row, fixed = self._row(x), self._state.fixed
+        if fixed is None:
+            return row, False
+        return fixed.transform(row[None])[0], bool(fixed.far(row[None])[0])
 
     def _learn_rows(
         self,
