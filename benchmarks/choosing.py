@@ -1,5 +1,11 @@
-"""A model that chooses by itself on long streams: test-then-train, and what it costs to go on."""
+"""A model that chooses by itself on long streams: test-then-train, and what it costs to go on.
 
+With ``--only LEARNER`` (again and again) some learners are run anew, and the rest is taken from the
+last results; with ``--missing`` only what these lack. What is known is written after every run.
+"""
+
+import argparse
+import csv
 import os
 import sys
 import time
@@ -128,22 +134,57 @@ def growth(X, y, parts=10, **options):
     return rows
 
 
+def known():
+    """G-mean and rows a second of the last results, by set and learner."""
+    path = report.RESULTS / "choosing.csv"
+    if not path.exists():
+        return {}
+    with open(path, newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return {(name, learner): (float(G), float(rate)) for name, learner, G, rate in rows}
+
+
+def write(found):
+    with open(report.RESULTS / "choosing.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["set", "learner", "progressive G-mean", "rows a second"])
+        for name in SETS:
+            for learner in LEARNERS:
+                if (name, learner) in found:
+                    G, rate = found[name, learner]
+                    writer.writerow([name, learner, f"{G:.6f}", f"{rate:.0f}"])
+
+
 def main():
-    head, quality = [f"{name} G-mean, rows/s" for name in SETS], {name: [] for name in LEARNERS}
-    costs = []
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", choices=list(LEARNERS), metavar="LEARNER")
+    parser.add_argument("--missing", action="store_true", help="only what the last results lack")
+    options = parser.parse_args()
+    found, costs = known(), []
     with threadpool_limits(1):
         for name in SETS:
             X, y = stream(name)
-            for kind, options in (("as it comes", {}), ("drop=False", {"drop": False})):
+            for kind, settings in (("as it comes", {}), ("kept_rows=0", {"kept_rows": 0})):
                 costs.append(f"{name}, {len(y):,} rows, {kind}:")
                 columns = ["rows", "µs a row", "MB of state", "MB of process", "in the field"]
-                costs.append(report.table(columns, growth(X, y, **options)))
-            for learner, run in LEARNERS.items():
+                costs.append(report.table(columns, growth(X, y, **settings)))
+            for learner in options.only or LEARNERS:
+                if options.missing and (name, learner) in found:
+                    continue
                 begun = time.perf_counter()
-                guesses = run(X, y)
+                guesses = LEARNERS[learner](X, y)
                 rate = len(y) / (time.perf_counter() - begun)
-                quality[learner].append(f"{scored(y, guesses):.4f}, {rate:,.0f}")
-                print(name, learner, quality[learner][-1], file=sys.stderr, flush=True)
+                found[name, learner] = scored(y, guesses), rate
+                write(found)
+                print(name, learner, found[name, learner], file=sys.stderr, flush=True)
+    head = [f"{name} G-mean, rows/s" for name in SETS]
+    quality = {
+        learner: [
+            "{:.4f}, {:,.0f}".format(*found[name, learner]) if (name, learner) in found else "-"
+            for name in SETS
+        ]
+        for learner in LEARNERS
+    }
     report.write(
         "choosing",
         "A model that chooses by itself, on long streams",
@@ -152,7 +193,7 @@ def main():
         "learners cannot learn row by row: they are fitted anew, on all rows so far, whenever "
         f"these have doubled, from {FIRST} rows on; SVC (RBF, balanced, 16 settings by 5-fold "
         f"cross-validation) is tuned up to {TUNED:,} rows and fitted up to {MOST:,}. river's trees "
-        "know no class weights. " + report.machine("scikit-learn", "river", "numpy"),
+        "know no class weights. - was not run. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["learner", *head], [[name, *cells] for name, cells in quality.items()]),
         f"What the chooser costs as a stream grows, learned {CHUNK:,} rows at a time: time for a "
         "row in each tenth, size of all that it holds (its model file), memory of the process. "
