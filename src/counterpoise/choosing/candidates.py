@@ -396,5 +396,11 @@ class Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
         judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        kept = None if self.kept is None else self.kept.widened(len(names))
+        kept = None if self.kept is None else self.kept.placed(np.arange(inputs), len(names))
         return self._with(states=states, judges=judges, kept=kept)
+
+    def placed(self, at: NDArray[np.intp], names: Any, limit: float) -> Candidates:
+        """Move feature j to place at[j] of a wider row; who judges must be renewed then."""
+        states = {name: state.placed(at, names, limit) for name, state in self.states.items()}
+        kept = None if self.kept is None else self.kept.placed(at, len(names))
+        return self._with(states=states, judges=[None] * len(self.names), kept=kept)

@@ -550,6 +550,25 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             return
         self._require_room(len(self.classes_), len(names), self.candidates_)
         wider = self.candidates_.widened(self.n_features_in_, names, self.memory_limit)
+        self._move(wider, len(names))
+
+    def place(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
+        """Move the features to other places of a wider row, to be merged.
+
+        Parameters
+        ----------
+        at : ndarray of shape (d_old,)
+            The new place of each feature.
+        names : sequence of str
+            Names of all features.
+        """
+        candidates, params = self._settled()
+        self._require_room(len(self.classes_), len(names), candidates)
+        moved = candidates.placed(at, names, self.memory_limit)
+        self._move(moved.renewed(params.ridges), len(names))
+
+    def _move(self, wider: Candidates, inputs: int) -> None:
+        """Take candidates for more features, whose maps are given ones if they were."""
         given = {
             name: state.plan.given
             for name, state in wider.states.items()
@@ -560,7 +579,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
                 each = zip(self._params().given, self._params().names, strict=True)
                 draft.candidates = tuple(given.get(name, one) for one, name in each)
                 draft._learned_with = draft._params().learning
-            draft._candidates, draft.n_features_in_ = wider, len(names)
+            draft._candidates, draft.n_features_in_ = wider, inputs
 
     def contents(self) -> Contents:
         """What a file is to hold of this model.

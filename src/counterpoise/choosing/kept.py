@@ -70,15 +70,19 @@ class Kept:
         x, w, clock = rows[first]
         return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
-    def widened(self, inputs: int) -> Kept:
-        """The same for rows of more features, which were 0."""
-        wider = {
-            label: tuple(
-                (np.concatenate([x, np.zeros(inputs - len(x))]), w, clock) for x, w, clock in rows
-            )
-            for label, rows in self.rows.items()
+    def placed(self, at: NDArray[np.intp], inputs: int) -> Kept:
+        """The same for rows of more features, where feature j stands at place at[j]."""
+
+        def moved(x: Vector) -> Vector:
+            wider = np.zeros(inputs)
+            wider[at] = x
+            return wider
+
+        rows = {
+            label: tuple((moved(x), w, clock) for x, w, clock in mine)
+            for label, mine in self.rows.items()
         }
-        return replace(self, rows=wider)
+        return replace(self, rows=rows)
 
     def arrays(self, labels: Labels) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
         """Rows (n, l), the places of their labels among these, their weights, and their clocks."""

@@ -34,7 +34,8 @@ def map_name(name: str) -> str:
 
 
 def name_of(features: Any, pooling: float | None) -> str:
-    """Name of a candidate, given its map, if any, and its pooling."""
+    """Name of a candidate, given its map, if any, fixed or not, and its pooling."""
     if pooling is None:
-        return LINEAR if features is None else getattr(features, "text", str(features))
+        the_map = getattr(features, "map", features)
+        return LINEAR if features is None else getattr(the_map, "text", str(the_map))
     return POOLING + repr(float(pooling)).removesuffix(".0")

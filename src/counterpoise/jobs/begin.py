@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
@@ -26,6 +28,7 @@ from counterpoise.streams import DataError
 
 ANEW = Remedy("learn into a new file")
 AUTO = "auto"
+MAPS = {"features", "candidates"}  # options that may hold maps which are fixed
 
 
 def made(options: Mapping[str, Any], columns: Columns) -> Model:
@@ -40,6 +43,31 @@ def made(options: Mapping[str, Any], columns: Columns) -> Model:
     if columns.clock is not None:
         raise DataError("a model that chooses fades by rows", Remedy("leave {} out", "clock"))
     return ChoosingClassifier(**{k: v for k, v in options.items() if k != "features"})
+
+
+def source_of(options: dict[str, Any]) -> str | None:
+    """Return the model file, if there is one, whose maps a new model begins with.
+
+    It is named by ``features``, which then says only whether the model chooses, or is gone.
+    """
+    given = options.get("features")
+    if not isinstance(given, str) or not os.path.dirname(given):
+        return None
+    path = given.removeprefix(f"{AUTO}:")
+    if path == given:
+        del options["features"]
+    else:
+        options["features"] = AUTO
+    return path
+
+
+def widened(given: Any, names: list[str]) -> Any:
+    """Return maps, or one, for features of these names, if they are fixed for fewer."""
+    if isinstance(given, tuple):
+        return tuple(widened(one, names) for one in given)
+    if isinstance(given, FixedMap) and len(given.mean) < len(names):
+        return given.placed(np.arange(len(given.mean)), names)[0]
+    return given
 
 
 def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | None) -> Encoding:
@@ -117,7 +145,7 @@ def resumed(
                 text = f" is {shown(value)}, but {path} was learned with {shown(then[name])}"
                 raise DataError((Setting(name), text), Remedy("leave the option out"), ANEW)
     if source is not None:
-        _require_same_map(stored.model, path, source)
+        _require_same_map(stored.model, path, source, options.get("features") == AUTO)
     encoding = replace(stored.encoding, columns=wanted)
     return replace(stored, encoding=encoding), wanted != before
 
@@ -134,8 +162,8 @@ def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
                 raise DataError(
                     (Setting(name), f" names {list(value)}, but labels are whole numbers")
                 ) from None
-    features = {"features": result.pop("features")} if "features" in result else {}
-    return {**options_of(plain_options(result), result), **features}
+    maps = {name: result.pop(name) for name in MAPS & result.keys()}
+    return {**options_of(plain_options(result), result), **maps}
 
 
 def shown(value: Any) -> str:
@@ -153,6 +181,9 @@ def shown(value: Any) -> str:
 def _borrowed(path: str, options: dict[str, Any]) -> Encoding:
     """Let options begin with what another model file has fixed, and return its encoding."""
     stored = require_learned(stored_model(path), path)
+    if options.get("features") == AUTO:
+        options["candidates"] = _maps(stored.model, path)
+        return stored.encoding
     model = answering(stored)
     for name in ("ridge", "multi_class", "pooling"):
         options.setdefault(name, getattr(model, name))
@@ -162,6 +193,18 @@ def _borrowed(path: str, options: dict[str, Any]) -> Encoding:
         raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
     options["features"] = model.features_
     return stored.encoding
+
+
+def _maps(model: Model, path: str) -> tuple[Any, ...]:
+    """The candidates of a model that chooses, with their maps, which must be fixed."""
+    if not isinstance(model, ChoosingClassifier):
+        raise DataError(
+            f"{path} does not choose, so it has no maps to choose among",
+            Remedy("take its own map, if it has one: {}", "features", path),
+        )
+    if not model.candidates_.calm:
+        raise DataError(f"the maps of {path} are not fixed yet; let it learn more rows")
+    return model.maps_
 
 
 def _require_alike(encoding: Encoding, theirs: Columns, path: str) -> None:
@@ -179,27 +222,34 @@ def _require_alike(encoding: Encoding, theirs: Columns, path: str) -> None:
         )
 
 
-def _require_same_map(model: Model, path: str, source: str) -> None:
-    """Raise if the map of another file, if it still exists, is not what was begun with."""
+def _require_same_map(model: Model, path: str, source: str, chooses: bool) -> None:
+    """Raise if the map of another file, if it still exists, is not what was begun with.
+
+    A model that chooses begins with all maps.
+    """
     if not os.path.exists(source) or os.path.samefile(source, path):
         return
-    fixed = getattr(model, "features", AUTO)
-    other = answering(require_learned(stored_model(source), source)).features_
-    if fixed is other is None:
+    stored = require_learned(stored_model(source), source)
+    mine: tuple[Any, ...]
+    if isinstance(model, ChoosingClassifier):
+        mine, theirs = model.maps_, _maps(stored.model, source) if chooses else ()
+    else:
+        mine, theirs = (model.features,), (answering(stored).features_,)
+    if [*map(_begins, mine)] == [*map(_begins, theirs)]:
         return
-    if isinstance(fixed, FixedMap) and other is not None:
-        first = slice(fixed.first)  # later features do not matter
-        mine, theirs = (
-            (one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist())
-            for one in (fixed, other)
-        )
-        if mine == theirs:
-            return
     raise DataError(
         f"{path} did not begin with the map that {source} has now",
         Remedy("leave {} out", "features"),
         ANEW,
     )
+
+
+def _begins(one: Any) -> Any:
+    """What a map was fixed with: features that came later do not matter."""
+    if not isinstance(one, FixedMap):
+        return one
+    first = slice(one.first)
+    return one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist()
 
 
 # Options that were stored

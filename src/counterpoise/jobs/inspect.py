@@ -10,6 +10,7 @@ import numpy as np
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.choosing.names import name_of
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.scaling import spread
 from counterpoise.exact.scores import condition
@@ -156,9 +157,12 @@ def described(stored: Stored) -> dict[str, Any]:
             "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
             "densities": None,
         }
+    options = stored.model.get_params(deep=False)
+    if options.get("candidates") is not None:
+        options["candidates"] = [name_of(one, None) for one in options["candidates"]]
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
-        "options": {**stored.model.get_params(deep=False), "features": mapped or _named(model)},
+        "options": {**options, "features": mapped or _named(model)},
         "candidates": judged,
         "shares": shares,
         "dropped": dropped,

@@ -23,8 +23,7 @@ from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import Message, Remedy
 from counterpoise.exact.filling import Fill
-from counterpoise.features import FixedMap
-from counterpoise.jobs.begin import begun, made, resumed, typed
+from counterpoise.jobs.begin import MAPS, begun, made, resumed, source_of, typed, widened
 from counterpoise.jobs.file import save
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.known import recognised, require_unknown
@@ -104,11 +103,8 @@ class Learner:
         new_columns: bool = False,
     ) -> None:
         self._begin(path, options, Guards(path, positive, new_class, new_columns))
-        source = self._options.get("features")
-        borrowed = source if isinstance(source, str) and os.path.dirname(source) else None
+        borrowed = source_of(self._options)
         if os.path.exists(path):
-            if borrowed is not None:
-                del self._options["features"]
             stored, self._amended = resumed(path, columns, self._options, chunk_rows, borrowed)
             self.take_up(stored)
         else:
@@ -336,10 +332,9 @@ class Learner:
         if not d:
             raise DataError(f"{chunk.source}: no column is left to learn from")
         if self.model is None:
-            given = self._options.get("features")
-            if isinstance(given, FixedMap) and len(given.mean) < d:
-                names = [feature.name for feature in encoding.features]
-                self._options["features"] = given.placed(np.arange(len(given.mean)), names)[0]
+            names = [feature.name for feature in encoding.features]
+            for option in MAPS & self._options.keys():
+                self._options[option] = widened(self._options[option], names)
             self.model = self._made(encoding)
         self.model.fill_in(Fill.of(*encoding.fill))
         known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []

@@ -11,11 +11,13 @@ import numpy as np
 from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts
+from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import Remedy, Setting
 from counterpoise.exact.filling import Fill
+from counterpoise.jobs.models import Model
 from counterpoise.jobs.recent import together
 from counterpoise.jobs.store import (
     FRAMES,
@@ -25,7 +27,6 @@ from counterpoise.jobs.store import (
     Stored,
     input_key,
     require_learned,
-    undecided,
 )
 from counterpoise.streams import DataError, Mark
 
@@ -45,8 +46,6 @@ def merged(
     """
     for stored, name in zip((one, two), names, strict=True):
         require_learned(stored, name)
-        if not isinstance(stored.model, BalancedRidgeClassifier):
-            raise undecided(name)
     _require_alike(one, two, names)
     records = _united(one.records, two.records, names, allow_overlap)
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
@@ -55,7 +54,11 @@ def merged(
     bases = {**two.encoding.bases, **one.encoding.bases}
     encoding = Encoding(one.encoding.columns, kinds, features, labels, bases)
     first, second = (_placed(stored, encoding) for stored in (one, two))
-    model = first.merge(second)
+    model: Model
+    if isinstance(first, BalancedRidgeClassifier) and isinstance(second, BalancedRidgeClassifier):
+        model = first.merge(second)
+    else:
+        model = _chosen(first, second, names)
     chosen = _positive(one, two, names, model.classes_.tolist(), positive)
     settled = sum(record.mark.rows for record in records.values())
     rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
@@ -73,6 +76,18 @@ def merged(
         forgotten=one.forgotten + two.forgotten,
         apart=Apart(one.apart.rows + two.apart.rows, one.apart.hashes + two.apart.hashes),
     )
+
+
+def _chosen(one: Model, two: Model, names: tuple[str, str]) -> ChoosingClassifier:
+    """One model that chooses of two, whose maps must be the same."""
+    both = isinstance(one, ChoosingClassifier) and isinstance(two, ChoosingClassifier)
+    if not both or not one.candidates_.calm or one.maps_ != two.maps_:
+        raise DataError(
+            f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
+            "rows",
+            Remedy("learn the second with {}", "features", f"auto:{names[0]}"),
+        )
+    return one.merge(two)
 
 
 def _held(one: Stored, two: Stored, features: tuple[Feature, ...]) -> Counts | None:
@@ -113,17 +128,22 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
     return replace(stored, records={place(k): record for k, record in stored.records.items()})
 
 
-def _placed(stored: Stored, encoding: Encoding) -> BalancedRidgeClassifier:
+def _placed(stored: Stored, encoding: Encoding) -> Model:
     """The model with its features at their places among those of an encoding."""
     features, fill = encoding.features, Fill.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
     result = stored.model.__copy__()
-    assert isinstance(result, BalancedRidgeClassifier)
     result.place(at, [feature.name for feature in features])
     mine = Fill.of(*replace(encoding, bases=stored.encoding.bases).fill)
-    if fill is not None and mine is not None:
-        result.rebase(mine, fill)
+    if isinstance(result, BalancedRidgeClassifier):
+        if fill is not None and mine is not None:
+            result.rebase(mine, fill)
+    elif mine != fill:
+        raise DataError(
+            "models that choose can be merged only if missing values stand for the same numbers",
+            Remedy("let both begin with the maps of one file", "features", "auto:FILE"),
+        )
     result.fill_in(fill)
     return result
 

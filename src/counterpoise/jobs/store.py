@@ -179,10 +179,10 @@ def emptied(path: str) -> DataError:
 
 
 def undecided(path: str) -> DataError:
-    """Return the error that a model which chooses can neither be merged nor forget."""
+    """Return the error that a model which chooses cannot forget."""
     return DataError(
-        f"{path} holds a model that chooses by itself, which depends on the order of the rows, so "
-        "that it can neither be merged nor forget",
+        f"{path} holds a model that chooses by itself: the rows that it keeps, and by which it "
+        "chooses, depend on their order, so that it cannot forget",
         Remedy("learn one that begins with its choice: {}", "features", path),
     )
 
