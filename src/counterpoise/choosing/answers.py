@@ -60,7 +60,8 @@ def warn_of_one_class(label: Any, rows: int) -> None:
     """Say that all rows by which maps were fixed are of one class."""
     warnings.warn(
         f"all of the first {rows:,} rows are of class {label!r}, and the maps of the candidates "
-        "are fixed by them: shuffle the rows if they are sorted",
+        "are fixed by them: shuffle the rows if they are sorted, or begin with the maps of a model "
+        "that has learned a shuffled sample",
         UserWarning,
         stacklevel=6,
     )
