@@ -398,9 +398,3 @@ class Candidates:
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         kept = None if self.kept is None else self.kept.placed(np.arange(inputs), len(names))
         return self._with(states=states, judges=judges, kept=kept)
-
-    def placed(self, at: NDArray[np.intp], names: Any, limit: float) -> Candidates:
-        """Move feature j to place at[j] of a wider row; who judges must be renewed then."""
-        states = {name: state.placed(at, names, limit) for name, state in self.states.items()}
-        kept = None if self.kept is None else self.kept.placed(at, len(names))
-        return self._with(states=states, judges=[None] * len(self.names), kept=kept)

@@ -564,8 +564,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         candidates, params = self._settled()
         self._require_room(len(self.classes_), len(names), candidates)
-        moved = candidates.placed(at, names, self.memory_limit)
-        self._move(moved.renewed(params.ridges), len(names))
+        moved = merging.placed(candidates, at, names, self.memory_limit, params.ridges)
+        self._move(moved, len(names))
 
     def _move(self, wider: Candidates, inputs: int) -> None:
         """Take candidates for more features, whose maps are given ones if they were."""

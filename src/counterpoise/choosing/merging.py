@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise.arrays import Vector
@@ -38,6 +40,15 @@ def require_same(one: Any, two: Any, mine: Candidates, theirs: Candidates) -> No
                 Remedy("let the other begin with {}", "candidates", "maps_ of this one"),
             )
     validate.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
+
+
+def placed(
+    one: Candidates, at: NDArray[np.intp], names: Sequence[str], limit: float, ridges: Vector
+) -> Candidates:
+    """The same with feature j at place at[j] of a wider row, whose features have these names."""
+    states = {name: state.placed(at, names, limit) for name, state in one.states.items()}
+    kept = None if one.kept is None else one.kept.placed(at, len(names))
+    return one.renewed(ridges, states=states, kept=kept)
 
 
 def joined(one: Candidates, two: Candidates, limit: float, ridges: Vector) -> Candidates:

@@ -104,8 +104,7 @@ Features = Annotated[
     str | None,
     typer.Option(
         help="Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
-        "model choose; a model file to begin with its map, auto:FILE with all maps of a model that "
-        "chooses.",
+        "model choose; a model file to begin with its map, or auto:FILE with all that it has.",
         metavar="MAP",
     ),
 ]
@@ -180,14 +179,11 @@ def features(text: str) -> str:
     Returns
     -------
     str
-        Itself if it is "auto"; the name of a map; or the path of a model file, with a separator,
-        after "auto:" if a model is to choose among its maps.
+        "auto"; the name of a map; or a path of a model file, with a separator, or "auto:" and that.
     """
-    if text == "auto":
-        return text
-    if text.startswith("auto:") and text != "auto:":
-        path = text.removeprefix("auto:")
-        return text if os.path.dirname(path) else f"auto:{os.path.join(os.curdir, path)}"
+    auto, colon, path = text.partition(":")
+    if auto == "auto":
+        return f"auto:{os.path.join(os.curdir, path)}" if colon else text
 
     from counterpoise.features.names import map_of
 
