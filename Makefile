@@ -69,7 +69,7 @@ lowest:
 	build/lowest/bin/python -m pytest -q -m "not slow" tests/exact tests/classifier tests/jobs tests/river
 
 bench: $(VENV)/installed-bench
-	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) ledger.py
+	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) chooser.py && $(PY) ledger.py
 
 # The six numbers that matter, for each of the last two commits, in environments of their own.
 asv: $(VENV)/installed-asv

@@ -193,7 +193,8 @@ def main():
         "learners cannot learn row by row: they are fitted anew, on all rows so far, whenever "
         f"these have doubled, from {FIRST} rows on; SVC (RBF, balanced, 16 settings by 5-fold "
         f"cross-validation) is tuned up to {TUNED:,} rows and fitted up to {MOST:,}. river's trees "
-        "know no class weights. - was not run. " + report.machine("scikit-learn", "river", "numpy"),
+        "know no class weights. - was not run. The load of the machine at the end was "
+        f"{report.load()}. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["learner", *head], [[name, *cells] for name, cells in quality.items()]),
         f"What the chooser costs as a stream grows, learned {CHUNK:,} rows at a time: time for a "
         "row in each tenth, size of all that it holds (its model file), memory of the process. "

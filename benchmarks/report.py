@@ -19,6 +19,11 @@ def machine(*packages):
     return f"{os.cpu_count()} cores ({cpu}), Python {platform.python_version()}, {versions}."
 
 
+def load():
+    """How many processes wanted a core in the last minute: how busy the machine was."""
+    return f"{os.getloadavg()[0]:.1f}"
+
+
 def table(head, rows):
     """A Markdown table; the first column is text, the others are numbers."""
     lines = [" | ".join(head), "|".join(["---"] + ["---:"] * (len(head) - 1))]
