@@ -1,12 +1,14 @@
 """Locks and temporary files: nothing of others is touched, and nothing of ours stays."""
 
 import os
+import secrets
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from forks import MAIN
 from samples import stream
 
@@ -103,6 +105,22 @@ def test_temporary_files_in_use_are_never_removed(tmp_path):
         for thread in threads:
             thread.join()
     assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_name_that_somebody_tidies_is_not_used(tmp_path, monkeypatch):
+    """However often that happens: who tidies would remove the file."""
+    path, names = tmp_path / "m", [f"{k:016x}" for k in range(6)]
+    held = [FileLock(beside(str(path), f"-{name}.tmp.lock")) for name in names[:-1]]
+    for lock in held:
+        lock.acquire()
+    tried = iter(names)
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(tried))
+    with writing(path) as file:
+        file.write(b"whole")
+        assert beside(str(path), f"-{names[-1]}.tmp") in map(str, tmp_path.iterdir())
+    for lock in held:
+        lock.release()
+    assert path.read_bytes() == b"whole"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("another"), RuntimeError])
