@@ -288,10 +288,8 @@ def warm(modules):
     with late.imports():
         for name in MODULES if not modules else ():
             importlib.import_module(name)
-        if not modules:  # one that fails: typer imports more when it reads arguments
-            app = importlib.import_module("counterpoise.cli.app").commands()
-            with suppress(OSError, ValueError):
-                app(["inspect", os.devnull], standalone_mode=False)
+        if not modules:
+            import_commands()
     if not os.fork():
         os._exit(0)
     os.wait()  # OpenBLAS ends its threads at a fork, and starts others when it needs them
@@ -301,6 +299,13 @@ def warm(modules):
     assert len(others) == 1, f"a fork would lose threads: {threads}"
     gc.collect()
     gc.freeze()
+
+
+def import_commands():
+    """Import all commands, and have one fail: typer imports more when it reads arguments."""
+    app = importlib.import_module("counterpoise.cli.app").commands()
+    with suppress(OSError, ValueError):
+        app(["inspect", os.devnull], standalone_mode=False)
 
 
 def run(first, *rest):
