@@ -179,6 +179,7 @@ with locked("m"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "close"])
 def test_a_lock_goes_when_its_owner_does(tmp_path, end):
     pipe = subprocess.PIPE
@@ -214,6 +215,7 @@ while done < 40:
 """
 
 
+@pytest.mark.slow
 def test_two_never_hold_a_lock_at_once(tmp_path):
     """Locks that are removed by those who end must not be held by those who begin."""
     (tmp_path / "count").write_text("0")
