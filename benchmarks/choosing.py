@@ -197,8 +197,8 @@ def main():
         "choosing",
         "A model that chooses by itself, on long streams",
         "Test-then-train: progressive G-mean over all rows, and rows per second of processor time, "
-        "predicting and learning, one thread, one run, rows in one random order (seed 0), raw units. "
-        "Batch learners cannot learn row by row: they are fitted anew, on all rows so far, whenever "
+        "predicting and learning, one thread, one run, rows in one random order (seed 0), "
+        "raw units. Batch learners are fitted anew, on all rows so far, whenever "
         f"these have doubled, from {FIRST} rows on; SVC (RBF, balanced, 16 settings by 5-fold "
         f"cross-validation) is tuned up to {TUNED:,} rows and fitted up to {MOST:,}. river's trees "
         "know no class weights. - was not run. The load of the machine at the end was "
