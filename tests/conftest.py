@@ -84,6 +84,8 @@ def pytest_collection_modifyitems(items):
         name = item.nodeid.split("[")[0]
         item.stash[FIRST] = name not in seen
         seen.add(name)
+    # What one worker must do alone comes first, or the other would wait for it at the end.
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 def pytest_deselected(items):

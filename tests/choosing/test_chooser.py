@@ -456,11 +456,12 @@ def test_scores_of_what_are_no_rows():
 
 
 @pytest.mark.slow
-def test_one_row_takes_few_calls():
+@pytest.mark.parametrize("options", [{}, {"drop": False, "kept_rows": 0}])
+def test_one_row_takes_few_calls(options):
     X, y = crossed(1100)
-    one = ChoosingClassifier(drop=False, kept_rows=0).fit(X[:1000], y[:1000])
+    one = ChoosingClassifier(**options).fit(X[:1000], y[:1000])
     one.partial_fit(X[1000:1001], y[1000:1001])
-    assert one.candidates_.rows + 1 < one.candidates_.due
+    assert not options or one.candidates_.rows + 1 < one.candidates_.due
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(frame) if event == "call" else None)
     one.partial_fit(X[1001:1002], y[1001:1002])
