@@ -57,7 +57,7 @@ wheels: $(VENV)/tools
 
 # What must run where there is neither POSIX nor Spark.
 portable: $(VENV)/tools
-	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,river]" hypothesis pandas polars psutil pytest
+	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,plots,river]" hypothesis pandas polars psutil pytest
 	$(PY) -m pytest -q -m "not slow" tests/exact tests/classifier tests/features tests/online tests/river
 
 # The oldest versions that we promise to work with, in an environment of their own.
@@ -65,7 +65,7 @@ lowest:
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install -q "pip>=25" packaging
 	build/lowest/bin/python tools/lowest.py > build/lowest/constraints.txt
-	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,river]" hypothesis psutil pytest
+	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,onnx,plots,river]" hypothesis pandas polars psutil pytest
 	build/lowest/bin/python -m pytest -q -m "not slow" tests/exact tests/classifier tests/jobs tests/river
 
 bench: $(VENV)/installed-bench
@@ -91,7 +91,7 @@ clean:
 $(VENV)/tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q --upgrade pip
-	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "setuptools>=77" "numpy>=2.0" "scipy>=1.13"
+	$(PY) -m pip install -q "meson-python>=0.17" "cython>=3.1" ninja "setuptools>=77" "numpy>=2.0" "scipy>=1.14.1"
 	touch $@
 
 $(VENV)/installed-%: $(VENV)/tools meson.build src/counterpoise/meson.build src/counterpoise/version.py
