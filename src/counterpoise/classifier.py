@@ -386,7 +386,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             When it was, as of :meth:`fit`.
         """
         found = self._open()
-        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
+        when = validate.time(t) if isinstance(self.half_life, str) else None
         if (
             found is None
             or found.options.calibrate

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ E = TypeVar("E")
 
 LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
+AWARE, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+NAIVE = AWARE.replace(tzinfo=None)
 LATEST = 253_402_300_800  # of a time, in seconds: the year 10,000
 LABELS = "iubU"  # kinds of arrays that can hold nothing but labels
 
@@ -197,6 +199,16 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
             "negative. To take rows back, use forget"
         )
     return np.ascontiguousarray(weight)
+
+
+def time(t: Any) -> float:
+    """Time of one row, as of :func:`times`."""
+    if (type(t) is float or type(t) is int) and -LATEST < t < LATEST:
+        return float(t)
+    if type(t) is datetime:
+        apart = t - (NAIVE if t.tzinfo is None else AWARE)
+        return apart // MICROSECOND / 1e6
+    return float(times(t, 1)[0])
 
 
 def times(t: Any, rows: int) -> Vector:

@@ -592,18 +592,25 @@ class State:
             found.version = self.version
         return found
 
-    def learn_one(
-        self, found: Open, row: Vector, slot: int, w: float, t: float | None = None
-    ) -> None:
-        """One row more, as the moments want it, with its time where rows fade by the clock."""
+    def learn_one(self, found: Open, row: Vector, slot: int, w: float) -> None:
+        """One row more, as the moments want it."""
         found.version = self.version = self.version + 1
-        life = None if t is None else span(self.plan.half_life)
-        if t is None or life is None:
-            found.events.learn_array(row, slot, w)
-            return
-        found.events.learn_at(row, slot, w, life, t, self.moments)
-        if not self.moments.n.all():  # a class has faded away
+        found.events.learn_array(row, slot, w)
+
+    def learn_at(
+        self, found: Open, row: Vector | dict[Any, Any], slot: int, w: float, t: float
+    ) -> bool:
+        """One row more, where rows fade by the clock; returns whether all its features are known.
+
+        The row is as the moments want it, or an event that they can take as it is.
+        """
+        life = span(self.plan.half_life)
+        assert life is not None
+        found.version = self.version = self.version + 1
+        learned = found.events.learn_at(row, slot, w, life, t, self.moments)
+        if not found.events.all_seen():  # a class has faded away
             self._open = None
+        return learned
 
     def learn_row(self, found: Open, x: Any, y: Any, w: float, t: float | None = None) -> bool:
         """One row more, as it comes; returns whether it is one of numbers, of a known class."""
@@ -618,8 +625,7 @@ class State:
         if row is None:
             return False
         if t is not None:
-            self.learn_one(found, row, slot, w, t)
-            return True
+            return self.learn_at(found, row, slot, w, t)
         found.events.learn_array(row, slot, w)
         return True
 

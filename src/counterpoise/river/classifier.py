@@ -167,16 +167,16 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
+        when = validate.time(t) if isinstance(self.half_life, str) else None
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w, when)
         elif when is not None:
-            if not self._columns.keys() >= x.keys():
+            row: dict[Any, Any] | Vector | None = x
+            if state.fixed is not None or self.absent == "missing":
+                row = self._placed_event(x)
+            if row is None or not state.learn_at(found, row, slot, w, when):
                 self._widen(x, y, w, when)
-                return
-            row = self._row(x) if state.fixed is None else self._mapped(x)
-            state.learn_one(found, row, slot, w, when)
-            if not state.moments.n.all():  # a class has faded away
+            elif not found.events.all_seen():  # a class has faded away
                 self._open = None
         elif state.fixed is None:
             # Before, so that no old scores are left whenever a signal comes.
@@ -487,6 +487,12 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             row, names, fill = gaps.entering(self._state, [x])
         when = None if t is None else np.array([t])
         self._learn_rows(row, names, [y], np.array([float(w)]), fill, when)
+
+    def _placed_event(self, x: dict[Any, Any]) -> Vector | None:
+        """An event as the moments want it; None if it has a feature without a column."""
+        if not self._columns.keys() >= x.keys():
+            return None
+        return self._row(x) if self._state.fixed is None else self._mapped(x)
 
     def _mapped(self, x: dict[Any, Any]) -> Vector:
         """Terms of one event, by a map that is fixed."""
