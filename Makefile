@@ -16,7 +16,7 @@ demo: $(VENV)/installed-demo
 test: check
 	$(PYTEST) --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
-		"run within the first case of each test; compiled modules and other processes do not count"
+		"run within the first case of each quick test; compiled modules and other processes do not count"
 
 quick: $(VENV)/installed-test
 	$(PYTEST) -m "not slow"

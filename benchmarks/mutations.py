@@ -423,8 +423,8 @@ def main():
 def _warm():
     """Import all that a command needs, and see that there is no thread, which a fork would lose."""
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-        app = typer.main.get_command(counterpoise.cli.app.commands(["learn"]))
-        counterpoise.cli.app.commands = lambda names: app
+        app = typer.main.get_command(counterpoise.cli.app.commands())
+        counterpoise.cli.app.commands = lambda _: app
         app(["learn", "--help"])
     names = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
              for task in os.listdir("/proc/self/task")]  # fmt: skip

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent
 APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it
 # Of an installed package, which has no sources of its compiled modules, these themselves.
 SOURCES = ("*.py", "*.pyx", "*.pxd", "*.h", "meson.build", "*.so", "*.pyd")
-QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "pima-diabetes", "ozone-eight")
+QUICK = ("monks-3", "wpbc", "sonar", "breast-cancer-w", "blood-transfusion", "pima-diabetes")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def stage(settings: Settings) -> None:
     grown = dict(
         zip(large, run(settings, "IR-RLS", growth, [(n,) for n in large], alone=True), strict=True)
     )
-    widths = [d for d in WIDTHS if not (settings.quick and d > 64)]
+    widths = [d for d in WIDTHS if not (settings.quick and d > 32)]
     by_width = run(settings, "Cost of d", width_times, [(d,) for d in widths], alone=True)
     rows = []
     for name in settings.sets:

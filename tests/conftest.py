@@ -64,9 +64,11 @@ def start(forks, tmp_path):
 
 # Examples in pages and docstrings have no place for a marker.
 SLOW_EXAMPLES = (
+    "docs/decisions.md",
     "docs/ledger.md",
     "docs/nonlinear.md",
     "docs/streaming.md",
+    "docs/tables.md",
     "src/counterpoise/choosing/classifier.py",
 )
 left_out = collections.Counter()
@@ -82,6 +84,8 @@ def pytest_collection_modifyitems(items):
         name = item.nodeid.split("[")[0]
         item.stash[FIRST] = name not in seen
         seen.add(name)
+    # What one worker must do alone comes first, or the other would wait for it at the end.
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 def pytest_deselected(items):
@@ -109,21 +113,23 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.line(f"{left_out.total():5} tests are marked slow; make test runs them")
 
 
-# What coverage follows: it makes Python half as slow again, and most tests have many cases.
+# What coverage follows: it makes Python half as slow again, most tests have many cases, and slow
+# ones run through what others have run through before.
 
 FIRST = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Have coverage follow the first case of every test, and no other.
+    """Have coverage follow the first case of every test that is not slow, and no other.
 
     Nor tests that send signals: one that is raised within coverage leaves its lock held for ever.
     """
     tracer = sys.gettrace()
     if tracer is None:
         return (yield)
-    if not item.stash[FIRST] or hasattr(getattr(item, "module", None), "signal"):
+    signals = hasattr(getattr(item, "module", None), "signal")
+    if not item.stash[FIRST] or signals or item.get_closest_marker("slow"):
         sys.settrace(None)
     try:
         return (yield)

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.ipc
+from forks import import_commands
 
 import counterpoise.cli.app
 import counterpoise.jobs.learn
@@ -246,5 +247,6 @@ def disturbed(kind, count, seed):
 
 
 if __name__ == "__main__":
+    import_commands()
     for word in sys.argv[1].split(","):
         disturbed(word, int(sys.argv[2]), int(sys.argv[3]))

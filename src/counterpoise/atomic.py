@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LONGEST = 200  # bytes of a name that leave room for more within the 255 of most systems
-TRIES = 3  # names for a temporary file before it is written without a lock
+TRIES = 1000  # names for a temporary file before it is written without a lock
 
 
 @contextmanager
@@ -185,11 +185,15 @@ def soft(lock: BaseFileLock) -> bool:
 @contextmanager
 def _held(path: str) -> Iterator[str]:
     """Name for a temporary file, held if the system can; the file need not exist yet."""
-    for _ in range(TRIES):  # somebody who tidies may have one for a moment
+    for _ in range(TRIES):
         temporary = beside(path, f"-{secrets.token_hex(8)}.tmp")
         lock = lock_of(temporary + ".lock")
-        with suppress(OSError):  # making the file will tell what is wrong
+        try:
             take(lock)
+            break
+        except TimeoutError:  # somebody who tidies has it for a moment, and would remove the file
+            continue
+        except OSError:  # there are no locks; making the file will tell what is wrong
             break
     try:
         yield temporary

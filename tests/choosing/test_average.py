@@ -88,6 +88,7 @@ def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
     assert (temperature(1), temperature(10**9)) == (WARM, COLD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_single_rows_are_answered_and_learned_as_progressive_scores_do(classes):
     X, y = stream(500, d=3, classes=classes, minority=0.3)
@@ -119,6 +120,7 @@ def test_single_rows_that_are_bad_change_nothing():
         assert one.classes_.tolist() == [0, 1, 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept_rows", [0, 16])
 def test_merging_is_having_seen_both_streams(kept_rows):
     X, y = crossed(900)
@@ -176,6 +178,7 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
     assert_close(single.decision_function(X), one.decision_function(X), 1e-7)
 
 
+@pytest.mark.slow
 def test_labels_that_arrive_late_change_no_score_before():
     X, y = crossed(600)
     for kept_rows in (0, 64):

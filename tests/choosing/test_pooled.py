@@ -113,6 +113,7 @@ def test_quadratic_boundaries_must_be_ahead_by_half_a_standard_error():
     assert best(Tally(labels, total, close - [[0.0], [2.0], [0.0]]), 1, None, [1])[0] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_chunks_do_not_matter(size):
     X, y = spread(300, classes=3)

@@ -56,6 +56,7 @@ def alerts(run, *arguments):
 # Labels
 
 
+@pytest.mark.slow
 def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     teach(run, written("t.csv", 1200))
     before, found = content(), alerts(run, "t.csv", "--threshold", "0.6")
@@ -92,12 +93,14 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
     assert stored_model(MODEL).positive == "yes"
 
 
+@pytest.mark.slow
 def test_the_second_class_is_always_welcome(run):
     written("t.csv", 1500, fraud="no")
     assert "positive" not in teach(run, "t.csv").err
     assert "the positive class is 'yes'" in teach(run, labelled("yes")).err
 
 
+@pytest.mark.slow
 def test_declared_classes_are_the_only_ones(run):
     written("t.csv", 50)
     written("u.csv", 5, 3, fraud="maybe")
@@ -119,6 +122,7 @@ def test_declared_classes_are_the_only_ones(run):
     assert "n.csv, row 3: label 2 in column 'y' is not one of 0, 1" in done.err
 
 
+@pytest.mark.slow
 def test_the_positive_class_can_be_said(run):
     teach(run, written("t.csv", 300), more=["--positive", "no"])
     assert stored_model(MODEL).positive == "no"
@@ -145,6 +149,7 @@ def test_merged_models_agree_on_the_positive_class(run):
     assert stored_model(MODEL).settled == 120
 
 
+@pytest.mark.slow
 def test_a_cut_run_ends_with_the_bytes_of_one_that_was_not(tmp_path):
     """New labels late in the first run, a positive class, scores: all depend on the rows alone."""
     frame = payments(3000).assign(fraud=lambda f: f["fraud"].where(f.index < 2500, "later"))
@@ -217,6 +222,7 @@ def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
     assert "40 rows forgotten" in run("forget", MODEL, name).err
 
 
+@pytest.mark.slow
 def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
     text = payments(30).to_csv(index=False).rstrip("\n")
     Path("t.csv").write_text(text)
@@ -263,6 +269,7 @@ def piped(run, text, *more, code=0):
         os.close(reader)
 
 
+@pytest.mark.slow
 def test_events_with_other_names_are_refused(run):
     teach(run, written("t.csv", 100))
     done = piped(run, '{"Amount": 900, "hour": 3}\n', code=2)
@@ -311,6 +318,7 @@ def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
 # Copies
 
 
+@pytest.mark.slow
 def test_a_model_that_was_copied_knows_its_inputs(run):
     os.mkdir("a")
     os.mkdir("b")
@@ -393,6 +401,7 @@ NOTATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTATIONS)
 def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     write, more, option = NOTATIONS[name]
@@ -414,6 +423,7 @@ def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     run("learn", "t.csv", "--label", "y", "-m", "c.st", "--categorical", "x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["%d.%m.%Y", "%m/%d/%Y", "%d %b %Y", "%Y/%m/%d %H:%M"])
 def test_dates_in_another_notation_are_noticed_and_read(run, form):
     _, when, y = disguised()
@@ -448,6 +458,7 @@ def test_a_day_that_does_not_exist_is_an_error(run):
     )
 
 
+@pytest.mark.slow
 def test_a_real_set_with_decimal_commas_is_read_or_refused(run):
     X, y = load_breast_cancer(return_X_y=True)
     frame = pd.DataFrame(X[:, :6]).add_prefix("x").assign(y=y)
@@ -483,6 +494,7 @@ def test_few_of_them_are_categories_with_a_word(run):
 # Alerts
 
 
+@pytest.mark.slow
 def test_alerts_of_today_are_compared_with_yesterday(run):
     days = [written(f"{k}.csv", 4000, k) for k in range(5)]
     for day in days[:4]:
@@ -496,6 +508,7 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
     assert "true" not in piped(run, usual, "--alert-rate", "0.01").out
 
 
+@pytest.mark.slow
 def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     from counterpoise.jobs.recent import most
 
@@ -521,6 +534,7 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     assert stored_model(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
 
 
+@pytest.mark.slow
 def test_with_more_classes_each_has_its_alerts(run):
     rng = np.random.default_rng(0)
     y = rng.choice(3, 3000, p=[0.6, 0.3, 0.1])
@@ -538,6 +552,7 @@ def test_with_more_classes_each_has_its_alerts(run):
 # Schemas and units
 
 
+@pytest.mark.slow
 def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     written("old.csv", 100)
     written("new.csv", 80, 1, device=lambda f: f["hour"] % 3)
@@ -648,6 +663,7 @@ def test_quiet_is_not_silent_about_warnings(run, tmp_path):
     assert "rows" not in done.err.replace("row 1", "")
 
 
+@pytest.mark.slow
 def test_shards_of_one_class_have_a_positive_class_together(run, tmp_path):
     for label, n in (("no", 30), ("maybe", 20), ("yes", 10)):
         (tmp_path / f"{label}.csv").write_text("a,y\n" + f"1,{label}\n2,{label}\n" * n)
@@ -708,6 +724,7 @@ def test_a_file_of_one_row_is_known_again(run, what):
 # Forgetting, and what comes after it
 
 
+@pytest.mark.slow
 def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
     written("old.csv", 100)
     written("new.csv", 80, 1, device=lambda f: f["hour"] % 3, kind="phone")
@@ -743,6 +760,7 @@ def test_a_table_must_have_some_column_of_the_model(run):
     assert "v.csv lacks column 'a'" in run("predict", MODEL, "v.csv", code=2).err
 
 
+@pytest.mark.slow
 def test_metrics_go_on_after_forgetting(run):
     for k in range(3):
         written(f"{k}.csv", 300, k)
@@ -774,6 +792,7 @@ def test_labels_that_the_model_does_not_know_are_one_error(run):
     assert not Path("r.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strange", ["a", "zzz"])
 def test_a_report_has_the_weights_of_its_class_whatever_other_labels_there_are(run, strange):
     teach(run, written("t.csv", 200))

@@ -44,6 +44,7 @@ def test_least_expected_cost():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_what_scikit_learn_builds_on_probabilities():
     p = cross_val_predict(RiskClassifier(), X, y, method="predict_proba", cv=3)
     assert abs(p[:, 1].mean() - y.mean()) < 0.01

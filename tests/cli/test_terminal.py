@@ -172,6 +172,7 @@ def test_names_in_inspect_do_not_collide(run):
     assert "features\t5\n" in run("inspect", "m.st").out
 
 
+@pytest.mark.slow
 def test_inspect_shows_whole_numbers_and_folds_inputs(run):
     for k in range(12):
         labels = ["no", "no", "yes"] * 40_000 if k == 0 else ["no", "yes", "no"]

@@ -107,6 +107,7 @@ def test_raw_files_become_the_prepared_one(one, tmp_path, run, monkeypatch):
     assert (labels == y).all()
 
 
+@pytest.mark.slow
 def test_compressed_raw_files_are_read_and_the_result_is_the_same_bytes(tmp_path, run):
     one = SETS["sonar"]
     X, y = data_set("sonar")

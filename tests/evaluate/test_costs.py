@@ -23,6 +23,7 @@ def told(rows=200, seed=0, steps=20):
     return (rng.random(rows) < p).astype(int), p, rng.exponential(50.0, rows) + 1.0
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.booleans(), st.sampled_from([1, 7, 200]))
 def test_the_curve_is_what_each_threshold_costs(seed, priced, rows):
     y, p, price = told(rows, seed)
@@ -51,6 +52,7 @@ def test_an_alert_pays_where_its_threshold_is_reached():
         np.testing.assert_array_equal(pays(p, miss, 2.0)[~near], expected[~near])
 
 
+@pytest.mark.slow
 def test_risk_classifiers_decide_as_alerts_do():
     rng = np.random.default_rng(0)
     y = (rng.random(3000) < 0.03).astype(int)
@@ -138,6 +140,7 @@ def payments(tmp_path):
     return frame
 
 
+@pytest.mark.slow
 def test_alerts_by_price(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "--cost-miss", 200, "--cost-alarm", 5, "-o", "a.csv")
@@ -199,6 +202,7 @@ def test_bad_cells_of_prices(run, payments, cell, message):
         assert message in told
 
 
+@pytest.mark.slow
 def test_evaluate_says_what_decisions_have_cost(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "-o", "p.csv")
@@ -238,6 +242,7 @@ def served(run, payments):
 SERVED = ["evaluate", "--predictions", "scored.csv", "--labels", "labels.csv", "--id", "payment"]
 
 
+@pytest.mark.slow
 def test_served_predictions_are_judged_as_they_were(run, served, payments):
     told = run(*SERVED, "--json", "--cost-miss", 100)
     assert "500 predictions have no label yet" in told.err
@@ -255,6 +260,7 @@ def test_served_predictions_are_judged_as_they_were(run, served, payments):
     assert run(*SERVED, "--report", "r.html").err.count("report: r.html") == 1
 
 
+@pytest.mark.slow
 def test_bad_predictions_and_labels(run, served, tmp_path):
     whole = (tmp_path / "labels.csv").read_text(), (tmp_path / "scored.csv").read_text()
     first = whole[0].splitlines()[1]

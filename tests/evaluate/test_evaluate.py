@@ -126,6 +126,7 @@ def test_a_race_is_test_then_train(delay):
     np.testing.assert_array_equal(results["AROW"].scores, scores)
 
 
+@pytest.mark.slow
 def test_a_race_of_three_classes_is_one_against_the_rest():
     X, y = stream(200, d=3, classes=3, minority=0.2)
     results = list(race(X, np.array(["a", "b", "c"])[y]))
@@ -155,6 +156,7 @@ def test_the_names_of_the_labels_decide_nothing(delay, classes):
             assert other.first == one.first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 5])
 def test_rows_count_once_two_classes_are_known(delay):
     X, y = stream(200, d=3)
@@ -200,6 +202,7 @@ def test_running_g_mean_is_that_of_the_first_rows():
             assert np.isnan(g)
 
 
+@pytest.mark.slow
 def test_the_g_mean_of_late_shows_a_fall():
     rng = np.random.default_rng(0)
     y = (rng.random(4000) < 0.1).astype(int)
@@ -313,6 +316,7 @@ def test_the_report_needs_nothing_else(report):
     assert "A &lt;race&gt;" in report
 
 
+@pytest.mark.slow
 def test_the_same_race_gives_the_same_figures():
     _, y, _ = made_up(500)
     one, two = (drawing.svg(plots.class_shares(y)) for _ in range(2))

@@ -72,6 +72,7 @@ def test_a_constant_feature_becomes_zero():
     assert (scaled(np.full((3, 1), 7.0), np.full((2, 1), 7.0)) == 0.0).all()
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.booleans(), st.sampled_from([-1.0, 0.0, 1.0])), min_size=1, max_size=30)
 )
@@ -108,6 +109,7 @@ def test_both_rules_are_what_they_say():
     assert found[RULES[1]] == g_mean(one.y, np.array(before))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.integers(3, 8), st.integers(4, 31))
 def test_friedman_is_scipys_and_nemenyi_is_scikit_posthocs(seed, k, n):
     values = np.random.default_rng(seed).random((n, k)).round(1)  # with ties

@@ -54,6 +54,7 @@ def loss(p, y):
 # The value
 
 
+@pytest.mark.slow
 @given(st.integers(0, 200), st.integers(0, 10_000))
 def test_verdicts_of_two_parts_add_up(cut, seed):
     p, y, w = verdicts(seed=seed)
@@ -106,6 +107,7 @@ def counted(seed, rows, bins=BINS):
     return counts.astype(float), counts.sum(axis=0) * middle
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
 def test_the_curve_never_falls(seed, rows):
     curve = Curve.fitted(*counted(seed, rows))
@@ -192,6 +194,7 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
     assert_same_verdicts(single.state_.calibration, whole.state_.calibration)
 
 
+@pytest.mark.slow
 def test_events_are_judged_as_rows_are_and_late_features_were_zero():
     X, y = stream(rows=300, classes=3)
     X[:150, 4] = 0.0

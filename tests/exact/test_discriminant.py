@@ -544,6 +544,7 @@ def test_pooled_evidence_without_end_is_linear():
         )
 
 
+@pytest.mark.slow
 @every_shape
 def test_an_interrupt_while_looking_leaves_the_answer_as_it_is(shape):
     """A KeyboardInterrupt is raised at every seventh line that runs in our modules."""
@@ -602,6 +603,7 @@ def test_the_inverse_of_a_covariance_is_one_even_where_there_is_none():
         assert np.linalg.eigvalsh(inverse)[0] > 0.0
 
 
+@pytest.mark.slow
 def test_hundreds_of_classes_have_probabilities_without_a_table_of_all_pairs():
     X, y = stream(3000, 4, 300, minority=0.01)
     model = BalancedRidgeClassifier().fit(X, y)

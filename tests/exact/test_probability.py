@@ -19,6 +19,7 @@ def link(c, slope=1.0):
     return Link.of([slope, slope], np.log(share), share, np.ones(c, dtype=bool), 100.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1e15, 1e15), min_size=2, max_size=20, unique=True), st.floats(0, 1e3))
 def test_probabilities_rise_with_the_score_and_are_never_certain(f, slope):
     f = np.sort(np.array(f))
@@ -29,6 +30,7 @@ def test_probabilities_rise_with_the_score_and_are_never_certain(f, slope):
         np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.floats(-5, 5), min_size=4, max_size=4), min_size=1, max_size=10),
 )
@@ -154,6 +156,7 @@ def test_frequencies_fade_with_the_rows():
     assert abs(kept - ever) < 0.03  # without fading they are those of all rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
     X, y = fading_stream(3000)

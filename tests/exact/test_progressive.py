@@ -103,6 +103,7 @@ def test_a_long_real_stream_on_a_sample_of_rows():
     assert_progressive(X, y, rows=range(0, len(y), 14_001))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), at=st.integers(1, 99))
 def test_going_on_where_it_was(seed, at):
     X, y = stream(100, 3, minority=0.3, seed=seed)
@@ -154,6 +155,7 @@ def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
     assert_progressive(X, y, {"scale": "minmax"}, rows=range(0, 300, 7))
 
 
+@pytest.mark.slow
 def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
     for wide in (1, 1000):
         monkeypatch.setattr(progressive, "WIDE", wide)

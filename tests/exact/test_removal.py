@@ -72,6 +72,7 @@ def test_the_estimate_is_of_the_size_of_the_error():
         assert left.lost()[0] < 1e-13  # the other features lost nothing
 
 
+@pytest.mark.slow
 def test_nearly_everything_forgotten():
     X, y = stream(50_050, 6, minority=0.05, seed=2)
     model = BalancedRidgeClassifier()
@@ -273,6 +274,7 @@ def test_rows_forgotten_one_by_one_leave_nothing(sample, at_once):
         assert not getattr(left, name).any()
 
 
+@pytest.mark.slow
 @given(weighted_samples())
 def test_the_last_row_of_a_class_is_left_exactly(sample):
     X, y, weight, order = sample
@@ -335,6 +337,7 @@ def test_rows_that_go_in_portions_are_gone_in_the_end():
     assert not left.n.any()
 
 
+@pytest.mark.slow
 @given(weighted_samples(), st.integers(0, 30))
 def test_marks_know_no_order_and_no_rounding(sample, cut):
     X, y, weight, order = sample
@@ -348,6 +351,7 @@ def test_marks_know_no_order_and_no_rounding(sample, cut):
         np.testing.assert_array_equal(other.marks[slots], whole.marks)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=5), st.integers(1, 2**20))
 def test_marks_give_a_constant_back(row, times):
     row = np.array(row)

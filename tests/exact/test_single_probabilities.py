@@ -77,6 +77,7 @@ def test_the_largest_is_the_class_that_is_predicted():
         model.learn_one(X[i], y[i])
 
 
+@pytest.mark.slow
 def test_events_as_dicts_have_the_probabilities_of_arrays():
     X, y = sample(2, 9)
     names = [f"f{j}" for j in range(9)]

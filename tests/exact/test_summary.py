@@ -27,6 +27,7 @@ def test_intervals_hold_the_true_weights(way, monkeypatch):
     assert 0.91 <= found.mean() <= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"class_weight": None, "ridge": 0.5}, {"costs": {1: 4.0}}])
 def test_errors_are_how_far_weights_spread(params):
     """Against the spread of the weights of many streams, which knows no formula."""

@@ -129,6 +129,7 @@ def test_chunks_do_not_matter_to_a_warm_up(size):
     assert_same_model(in_chunks("rm2", X, Y, size), model("rm2").fit(X, Y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 3, 300])
 @pytest.mark.parametrize("before", [0, 100])
 def test_progressive_scores_go_through_a_warm_up(delay, before):
@@ -156,6 +157,7 @@ def test_rows_of_weight_zero_do_not_warm():
     assert_same_model(nothing.partial_fit(X, Y), model("rm2").fit(X, Y), 1e-12)
 
 
+@pytest.mark.slow
 def test_single_rows_are_chunks_of_one():
     one, two = model("rff:20"), model("rff:20")
     for x, y in zip(X[:400], Y[:400].tolist(), strict=True):
@@ -280,6 +282,7 @@ def test_several_widths_are_the_mean_of_their_kernels():
     assert np.abs(phi @ phi.T - np.mean(kernel, axis=0)).max() < 0.04
 
 
+@pytest.mark.slow
 @given(st.integers(1, 5), st.integers(1, 4), st.sampled_from(["poly", "interactions", "rm"]))
 def test_terms_of_late_features_are_zero_where_these_are(inputs, order, name):
     rng = np.random.default_rng(order)
@@ -427,6 +430,7 @@ def test_a_fixed_map_goes_to_another_model():
 # What a reader found
 
 
+@pytest.mark.slow
 def test_a_look_in_between_changes_no_progressive_score():
     y = Y3[:200].copy()
     y[:100] = np.minimum(y[:100], 1)

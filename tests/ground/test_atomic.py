@@ -1,12 +1,14 @@
 """Locks and temporary files: nothing of others is touched, and nothing of ours stays."""
 
 import os
+import secrets
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from forks import MAIN
 from samples import stream
 
@@ -105,6 +107,22 @@ def test_temporary_files_in_use_are_never_removed(tmp_path):
     assert os.listdir(tmp_path) == ["m"]
 
 
+def test_a_name_that_somebody_tidies_is_not_used(tmp_path, monkeypatch):
+    """However often that happens: who tidies would remove the file."""
+    path, names = tmp_path / "m", [f"{k:016x}" for k in range(6)]
+    held = [FileLock(beside(str(path), f"-{name}.tmp.lock")) for name in names[:-1]]
+    for lock in held:
+        lock.acquire()
+    tried = iter(names)
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(tried))
+    with writing(path) as file:
+        file.write(b"whole")
+        assert beside(str(path), f"-{names[-1]}.tmp") in map(str, tmp_path.iterdir())
+    for lock in held:
+        lock.release()
+    assert path.read_bytes() == b"whole"
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("another"), RuntimeError])
 def test_a_block_that_fails_leaves_the_old_file(tmp_path, error):
     path = tmp_path / "m"
@@ -161,6 +179,7 @@ with locked("m"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "close"])
 def test_a_lock_goes_when_its_owner_does(tmp_path, end):
     pipe = subprocess.PIPE
@@ -196,6 +215,7 @@ while done < 40:
 """
 
 
+@pytest.mark.slow
 def test_two_never_hold_a_lock_at_once(tmp_path):
     """Locks that are removed by those who end must not be held by those who begin."""
     (tmp_path / "count").write_text("0")

@@ -29,6 +29,7 @@ def assert_close(model, wanted):
     assert np.allclose(model.class_count_, wanted.class_count_, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_files_fade_by_a_column_of_times(run, tmp_path, table):
     X, y, t = arrays(table)
     late, early = table.slice(len(table) // 2), table.slice(0, len(table) // 2)

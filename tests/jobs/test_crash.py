@@ -178,6 +178,7 @@ def test_metrics_are_those_of_a_run_that_nobody_disturbed(tmp_path, dies, every)
         assert [file.read_bytes() for file in files] == whole
 
 
+@pytest.mark.slow
 def test_a_line_of_metrics_that_the_model_does_not_know_is_written_again(tmp_path):
     """Killed between the last line and the last save."""
     write_rows(tmp_path, 1000)
@@ -218,6 +219,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
 # Signals to a whole pipeline: whoever writes into it is gone too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [b"", b"1.5,u,1", b"1.5,u"])
 @pytest.mark.parametrize("late", [0, 3])
 def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):

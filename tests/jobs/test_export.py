@@ -137,6 +137,7 @@ def bundled(name):
     return X[some][:, X.std(axis=0) > 0][:, -8:], y[some]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("name", ["iris", "wine", "digits", "diabetes", "breast_cancer"])
 def test_exports_agree_with_predict_for_every_map(run, name, features):
@@ -156,6 +157,7 @@ def test_exports_agree_with_predict_on_public_sets(run, name):
     assert_exports_agree(run, file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "features",
     ["linear", "interactions3", "poly3", "rm3", "rff:20+rm1", "hinges5", "ranks", "landmarks:9"],
@@ -187,6 +189,7 @@ def towns(names, rows, seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [["n", "p"], [0, 1], ["a", "b", "c"], [-1, 5, 7]])
 @pytest.mark.parametrize("features", ["linear", "rm2"])
 def test_exports_know_categories_and_classes(run, classes, features):
@@ -206,6 +209,7 @@ def test_exports_know_categories_and_classes(run, classes, features):
     np.testing.assert_array_equal([f["weights"] for f in weights], model.coef_.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "interactions"])
 @pytest.mark.parametrize("seed", ["0", "4294967295"])
 def test_onnx_knows_hashed_columns(run, features, seed):
@@ -237,6 +241,7 @@ def test_onnx_knows_missing_values(run, features, missing):
     assert np.isnan(scores).any() == (missing == "drop")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "rff:20"])
 @pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
 def test_exports_know_dates_and_gaps(run, features, missing):
@@ -276,6 +281,7 @@ def test_an_empty_text_that_was_learned_is_a_category(run):
     assert_onnx_agrees(run, "one.jsonl", pd.DataFrame(rows))
 
 
+@pytest.mark.slow
 def test_a_class_that_is_all_forgotten_is_never_predicted(run):
     X, y = stream(300, d=2, classes=3, minority=0.3)
     for k, name in enumerate(["one", "two"]):
@@ -301,6 +307,7 @@ def test_declared_classes_without_rows_are_never_predicted(run):
     np.testing.assert_array_equal(fitted(stored).predict(far), expected)
 
 
+@pytest.mark.slow
 def test_exports_know_odd_names_and_types(run):
     frame = towns(["A", "B"], 60, 0)
     frame["numbers"] = np.random.default_rng(0).choice(["u", "v"], 60)
@@ -332,6 +339,7 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     assert_exports_agree(run, "a.csv")
 
 
+@pytest.mark.slow
 def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 500)
@@ -384,6 +392,7 @@ def several(classes, rows=400, seed=0):
     return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "rm2", "rff:20"])
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_quadratic_models_are_exported_too(run, classes, features):
@@ -413,6 +422,7 @@ def test_densities_in_json_are_the_scores(run, classes):
     np.testing.assert_allclose(f, predictions(run, "all.csv")[1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", [None, 10.0])
 def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pooling):
     table = several(3)
@@ -446,6 +456,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     json.loads(run("evaluate", "m.st", "one.csv", "--json").out, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("kind", [BalancedRidgeClassifier, ChoosingClassifier])
 def test_models_saved_from_python_export_too(run, kind, named):

@@ -53,6 +53,7 @@ def assert_same(one, two, tolerance=1e-9):
         assert distance <= tolerance * np.linalg.norm(b.model.coef_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [[], ["--missing", "indicate"], ["--ridge", "gcv"], ["--weight", "w"], ["--hash", "town=5000"]],
@@ -123,6 +124,7 @@ def test_rows_without_weight_hold_their_categories(run, first):
     assert "nothing is left" in run("forget", MODEL, other).err
 
 
+@pytest.mark.slow
 def test_when_all_is_forgotten_no_name_is_left_and_learning_begins_afresh(run):
     written("one.csv", ["Ulm", "Secretville"], secret=1.0)
     teach(run, MODEL, "one.csv")
@@ -136,6 +138,7 @@ def test_when_all_is_forgotten_no_name_is_left_and_learning_begins_afresh(run):
     assert_same(MODEL, "other.st")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["poly2", "rff:50", "rm2+rff:50"])
 def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     towns = ["Ulm", "Bonn", "Mainz"]
@@ -176,6 +179,7 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
     assert all(array.flags.c_contiguous for array in arrays)  # kernels want that
 
 
+@pytest.mark.slow
 def test_merged_models_know_who_holds_what(run):
     written("one.csv", ["Ulm", "Bonn"])
     written("two.csv", ["Ulm", "Secretville"], seed=1)
@@ -205,6 +209,7 @@ def test_rows_without_any_feature_keep_one(run):
     assert b"secret" not in Path(MODEL).read_bytes()
 
 
+@pytest.mark.slow
 def test_several_files_are_forgotten_at_once(run):
     for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
         written(f"{k}.csv", ["Trier", town], seed=k)

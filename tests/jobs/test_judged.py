@@ -36,6 +36,7 @@ def learn(run, *files, model="m.st", more=()):
     return run("learn", *files, "--label", "target", "-m", model, *more)
 
 
+@pytest.mark.slow
 def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
     learn(run, "one.csv")
     learn(run, "one.csv", model="plain.st", more=["--no-calibrate"])
@@ -62,6 +63,7 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
     assert json.loads(run("inspect", "plain.st", "--json").out)["calibration"] is None
 
 
+@pytest.mark.slow
 def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
     learn(run, "one.csv", more=["--no-calibrate"])
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
@@ -77,6 +79,7 @@ def learn_refused(run):
     return run("learn", "one.csv", *more, code=2)
 
 
+@pytest.mark.slow
 def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, files):
     for name in ("one", "two"):
         learn(run, f"{name}.csv", model=f"{name}.st")
@@ -94,6 +97,7 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
     np.testing.assert_array_equal(left.counts, both.counts)
 
 
+@pytest.mark.slow
 def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
     """Each chunk is judged by the model before it, which the file knows."""
     table(1500).to_csv(tmp_path / "one.csv", index=False)
@@ -111,6 +115,7 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
     assert learned("parts") == whole
 
 
+@pytest.mark.slow
 def test_weights_of_rows_count(run):
     rows = table(600).assign(w=2.0)
     rows.to_csv("w.csv", index=False)

@@ -61,6 +61,7 @@ def joined(run, chunks=()):
     return learned("joined")
 
 
+@pytest.mark.slow
 def test_late_labels_are_learned_as_the_joined_rows(run, here):
     for day in range(DAYS):
         run(*of_day(day))
@@ -70,6 +71,7 @@ def test_late_labels_are_learned_as_the_joined_rows(run, here):
         assert len(waiting) == 150 * DAYS - rows
 
 
+@pytest.mark.slow
 def test_the_same_files_again_change_nothing(run, here):
     for day in range(DAYS):
         run(*of_day(day))
@@ -83,6 +85,7 @@ def test_the_same_files_again_change_nothing(run, here):
     assert (here / "m").stat().st_size == pytest.approx(len(before), abs=40)
 
 
+@pytest.mark.slow
 def test_files_that_grow_are_gone_on_with(run, here):
     """Events and labels of all days in two growing files."""
     for day in range(DAYS):
@@ -113,6 +116,7 @@ def test_killed_at_any_point_nothing_is_lost_or_doubled(run, forks, here):
         assert (here / "m").read_bytes() == whole, point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_events_of_other_formats(run, here, kind):
     """Types are kept while events wait; labels may be text beside them."""
@@ -190,6 +194,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD)
 def test_bad_events_and_labels(run, here, what):
     (name, spoil), message = BAD[what]

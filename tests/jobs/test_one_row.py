@@ -44,6 +44,7 @@ def assert_alike(one, two):
     assert_close(one.model.coef_[:, order], two.model.coef_, 1e-9)  # removal of a seventh: DESIGN
 
 
+@pytest.mark.slow
 def test_rows_of_a_customer_are_forgotten_once_and_for_all(run, rows, tmp_path):
     write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
@@ -63,6 +64,7 @@ def test_rows_of_a_customer_are_forgotten_once_and_for_all(run, rows, tmp_path):
     assert not stored_model("m").model.__sklearn_is_fitted__()
 
 
+@pytest.mark.slow
 def test_rows_from_a_pipe_are_forgotten(run, rows, tmp_path, monkeypatch):
     """Also of a model that learned from a pipe; the same rows twice are noticed."""
 
@@ -99,6 +101,7 @@ def test_rows_from_a_pipe_are_forgotten(run, rows, tmp_path, monkeypatch):
         os.close(saved)
 
 
+@pytest.mark.slow
 def test_a_row_gets_another_label(run, rows, tmp_path):
     fields = [line.split(",") for line in rows]
     right = [",".join([*f[:-1], "1" if f[1] in ("8", "9") else f[-1]]) for f in fields]
@@ -126,6 +129,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     assert stored_model("m").model.class_count_.sum() == wrong
 
 
+@pytest.mark.slow
 def test_one_person_among_late_labels(run, tmp_path):
     """Events that were learned are forgotten, and those that wait are dropped."""
     write_days(tmp_path, 4, 100, 3)

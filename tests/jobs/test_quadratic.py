@@ -34,6 +34,7 @@ def files(run):
         table(200, seed=seed).to_csv(name, index=False)
 
 
+@pytest.mark.slow
 def test_the_options_reach_the_model_and_stay(run, files):
     learn(run, "one.csv", more=["--pooling", "15", "--ridge", "gcv"])
     model = BalancedRidgeClassifier.load("m.st")
@@ -84,6 +85,7 @@ def test_files_with_impossible_pooling_are_refused(pooling):
         BalancedRidgeClassifier.from_contents(contents)
 
 
+@pytest.mark.slow
 def test_merged_is_having_learned_both_and_forgotten_is_never_seen(run, files):
     learn(run, "one.csv", "two.csv", model="both.st")
     learn(run, "one.csv", model="one.st")
@@ -152,6 +154,7 @@ def test_odds_against_the_rest_are_finite_and_keep_their_digits():
     np.testing.assert_array_equal(odds.argmax(axis=1), f.argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(run):
     rng = np.random.default_rng(0)
     shapes = rng.standard_normal((2, 8, 8))

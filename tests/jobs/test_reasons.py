@@ -91,6 +91,7 @@ def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
     assert "has the name of a column of the predictions" in " ".join(done.err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes):
     pytest.importorskip("matplotlib")
@@ -106,6 +107,7 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes)
     assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
 
 
+@pytest.mark.slow
 def test_a_race_shows_what_scores_depend_on(run, learned):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)

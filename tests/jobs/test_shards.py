@@ -83,6 +83,7 @@ def towns(names, rows, seed):
     )
 
 
+@pytest.mark.slow
 def test_merging_and_forgetting_with_categories_of_their_own(run):
     towns(["A", "B"], 200, 0).to_csv("one.csv", index=False)
     towns(["C", "B"], 150, 1).assign(extra=lambda f: f["amount"] ** 2).to_csv(
@@ -101,6 +102,7 @@ def test_merging_and_forgetting_with_categories_of_their_own(run):
     assert_same_files("both.st", "whole.st", 1e-9)
 
 
+@pytest.mark.slow
 def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
     towns(["A"], 100, 0).to_csv("one.csv", index=False)
     learn(run, "a.st", "one.csv")
@@ -114,6 +116,7 @@ def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
     assert BalancedRidgeClassifier.load("sub/c.st").class_count_.sum() == 200
 
 
+@pytest.mark.slow
 def test_what_cannot_be_merged_or_forgotten_says_why(run):
     towns(["A"], 100, 0).to_csv("one.csv", index=False)
     towns(["A"], 100, 1).to_csv("two.csv", index=False)
@@ -137,6 +140,7 @@ def test_what_cannot_be_merged_or_forgotten_says_why(run):
     assert not [p for p in Path().iterdir() if p.name.endswith((".lock", ".tmp"))]
 
 
+@pytest.mark.slow
 def test_rows_added_since_do_not_matter_to_forgetting(run):
     whole = towns(["A", "B"], 300, 0)
     whole[:200].to_csv("one.csv", index=False)
@@ -148,6 +152,7 @@ def test_rows_added_since_do_not_matter_to_forgetting(run):
     assert_same_files("m.st", "n.st", 1e-9)
 
 
+@pytest.mark.slow
 def test_everything_forgotten_leaves_a_model_that_can_learn(run):
     towns(["A", "B"], 100, 0).to_csv("one.csv", index=False)
     learn(run, "m.st", "one.csv")
@@ -183,6 +188,7 @@ def test_inspect_shows_what_is_there(run):
     assert found["inputs"]["one.csv"]["rows"] == 100
 
 
+@pytest.mark.slow
 def test_evaluate_equals_python(run):
     X, y = stream(500, d=3)
     write("one.csv", X[:300], y[:300])
@@ -209,6 +215,7 @@ def test_evaluate_equals_python(run):
 # What was once wrong
 
 
+@pytest.mark.slow
 def test_forgetting_leaves_no_trace_in_a_ridge_that_is_chosen(run):
     towns(["A", "B"], 60, 0).to_csv("one.csv", index=False)
     towns(["C", "D", "E"], 60, 1).to_csv("two.csv", index=False)
@@ -220,6 +227,7 @@ def test_forgetting_leaves_no_trace_in_a_ridge_that_is_chosen(run):
     assert_same_files("both.st", "one.st", 1e-9)
 
 
+@pytest.mark.slow
 def test_a_file_that_counts_twice_is_forgotten_twice(run):
     towns(["A"], 60, 0).to_csv("one.csv", index=False)
     towns(["A"], 40, 1).to_csv("two.csv", index=False)
@@ -239,6 +247,7 @@ def test_a_file_that_counts_twice_is_forgotten_twice(run):
     assert "a.st and b.st have learned different parts of one.csv" in done.err
 
 
+@pytest.mark.slow
 def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypatch):
     for k in (0, 1):
         towns(["A"], 30, k).to_csv(f"{k}.csv", index=False)
@@ -257,6 +266,7 @@ def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypat
     )
 
 
+@pytest.mark.slow
 def test_odd_names_of_files_are_files(run):
     for name in ("-d.csv", "- x.csv"):
         towns(["A"], 30, 0).to_csv(f"./{name}", index=False)
@@ -276,6 +286,7 @@ def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
     assert_same_files("m.st", "n.st", 1e-9)
 
 
+@pytest.mark.slow
 def test_an_empty_model_says_so(run):
     towns(["A"], 30, 0).to_csv("one.csv", index=False)
     towns(["A"], 30, 1).to_csv("two.csv", index=False)
@@ -292,6 +303,7 @@ def test_an_empty_model_says_so(run):
         assert "m.st is empty" in run(*command, code=2).err
 
 
+@pytest.mark.slow
 def test_messages_are_about_what_went_wrong(run):
     towns(["A"], 30, 0).to_csv("one.csv", index=False)
     towns(["A"], 30, 1).to_csv("two.csv", index=False)
@@ -340,6 +352,7 @@ def crossed(name, rows, kinds, seed=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["poly2", "interactions", "rm2", "rff:30", "rm2+rff:20"])
 def test_shards_with_one_map_merge_and_forget_exactly(run, features):
     crossed("one.csv", 500, ["p", "q"])
@@ -363,6 +376,7 @@ def terms_of(run, model):
     return {" ".join(sorted(term["name"].split(" "))): term["weights"][0] for term in terms}
 
 
+@pytest.mark.slow
 def test_maps_that_were_fixed_apart_are_not_merged(run):
     for name, seed in (("one", 0), ("two", 1)):
         crossed(f"{name}.csv", 300, ["p"], seed)
@@ -453,6 +467,7 @@ def test_another_map_is_another_file(run):
     assert "chooses the ridge" in said
 
 
+@pytest.mark.slow
 def test_a_borrowed_map_and_options_that_contradict_it(run):
     crossed("a.csv", 300, ["p", "q"])
     crossed("b.csv", 200, ["p", "q"], seed=1)
@@ -490,6 +505,7 @@ def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
     assert "did not begin with the map" in said
 
 
+@pytest.mark.slow
 def test_maps_of_other_deviations_are_other_maps(run):
     for name, size in (("one", 1.0), ("three", 3.0)):
         signs = np.tile([-size, size], 150)
@@ -503,6 +519,7 @@ def test_maps_of_other_deviations_are_other_maps(run):
     assert "did not begin with the map" in said
 
 
+@pytest.mark.slow
 def test_a_borrowed_ridge_is_that_of_the_map(run):
     crossed("a.csv", 300, ["p"])
     crossed("b.csv", 300, ["p"], seed=1)
@@ -512,6 +529,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
     assert stored_model("both.st").model.ridge == "gcv"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
 def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
     """What goes is added up in room of its own, and what is left takes that."""

@@ -81,6 +81,7 @@ def test_old_buckets_are_merged_dropped_and_forgotten(year, run, tmp_path):
     assert min(starts) == 1_706_745_600  # 1 February
 
 
+@pytest.mark.slow
 def test_each_segment_gets_a_file(year, run, tmp_path):
     run("ledger", "model", "y", "--by", "country", "--pool", "0.01", "-o", "m-{}")
     names = sorted(path.name for path in tmp_path.glob("m-*"))

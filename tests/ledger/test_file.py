@@ -58,6 +58,7 @@ def test_an_input_is_learned_once_and_then_what_is_new(tmp_path, table):
         assert ledger.model().class_count_.sum() == len(table)
 
 
+@pytest.mark.slow
 def test_a_frame_is_known_by_its_rows_or_by_its_name(tmp_path, table):
     with Ledger.open(tmp_path / "l", **KEYS) as ledger:
         assert ledger.learn(table.slice(0, 500), name="today") == 500
@@ -69,6 +70,7 @@ def test_a_frame_is_known_by_its_rows_or_by_its_name(tmp_path, table):
             ledger.learn(table.slice(3), name="today")
 
 
+@pytest.mark.slow
 def test_frames_of_any_kind_are_the_same_rows(tmp_path, table):
     polars = pytest.importorskip("polars")
     found = []
@@ -80,6 +82,7 @@ def test_frames_of_any_kind_are_the_same_rows(tmp_path, table):
     assert np.array_equal(found[0], found[2])
 
 
+@pytest.mark.slow
 def test_a_ledger_that_exists_knows_its_settings(tmp_path, ledger, table):
     with Ledger.open(tmp_path / "l") as again:
         assert np.array_equal(again.model().coef_, ledger.model().coef_)
@@ -177,6 +180,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD)
 def test_bad_rows_leave_a_ledger_as_it_was(ledger, table, tmp_path, what):
     spoil, message = BAD[what]
@@ -326,6 +330,7 @@ def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkey
         assert ledger.model().class_count_.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):
     before = contents(tmp_path / "l")
     ledger._file._base().execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full

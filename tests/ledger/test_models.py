@@ -54,6 +54,7 @@ def test_random_selections_of_public_sets_cut_into_buckets(name, tmp_path):
         check_selections(ledger, beside, count=15, seed=2)
 
 
+@pytest.mark.slow
 def test_rows_fade_by_their_age_in_days(year):
     ledger, beside = year
     model = ledger.model(half_life=7)
@@ -100,6 +101,7 @@ def test_what_is_left_is_added_up_where_a_difference_would_lose_its_digits(tmp_p
         assert np.allclose(ledger.model(half_life=5).coef_, fresh.coef_, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_each_segment_has_a_model_with_a_share_of_the_whole(year):
     ledger, beside = year
     models = ledger.models(by="country", pool=0.01)
@@ -120,6 +122,7 @@ def test_a_model_can_go_on_learning_and_forgetting(year):
     same_weights(model, beside.names, beside.fresh(1.0 - rows), beside.X, 1e-9)
 
 
+@pytest.mark.slow
 def test_rows_of_a_frame_are_scored_as_the_model_learned_them(year):
     ledger, beside = year
     model = ledger.model(since="2024-07-01")
@@ -131,6 +134,7 @@ def test_rows_of_a_frame_are_scored_as_the_model_learned_them(year):
     assert np.allclose(model.decision_function(X), wanted, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_buckets_merged_and_then_selected_equal_those_selected_and_then_merged(tmp_path):
     tables, beside = a_year(days=130, rows=20)
     with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
@@ -153,6 +157,7 @@ def test_buckets_merged_and_then_selected_equal_those_selected_and_then_merged(t
         same_weights(ledger.model(), beside.names, beside.fresh(weight), beside.X)
 
 
+@pytest.mark.slow
 def test_what_is_dropped_was_never_learned(tmp_path):
     tables, beside = a_year(days=60, rows=30)
     with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
@@ -166,6 +171,7 @@ def test_what_is_dropped_was_never_learned(tmp_path):
             ledger.learn(tables[0].slice(0, 10), name="again", allow_overlap=True)
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_was_never_learned(tmp_path):
     tables, beside = a_year(days=40, rows=50)
     first, second = tables[0].slice(0, 900), tables[0].slice(900)

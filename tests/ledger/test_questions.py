@@ -37,6 +37,7 @@ def placed(names, beside):
 # Loss
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_rows(year):
     ledger, beside = year
     found = ledger.compare({"until": "2024-06-01"}, {"since": "2024-06-01"})
@@ -48,6 +49,7 @@ def test_the_loss_is_that_of_the_rows(year):
             assert abs(found.loss[i, j] - wanted) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"ridge": 0.3, "class_weight": None, "scale": None},
                                      {"fit_intercept": False}, {"penalize_intercept": False},
                                      {"costs": {"fraud": 3.0}}])  # fmt: skip
@@ -198,6 +200,7 @@ def test_drift_finds_the_wave_the_release_and_the_new_country(year):
     assert any(NORWAY <= at < NORWAY + 7 for at in moved["ok", "country=NO"])
 
 
+@pytest.mark.slow
 def test_limits_of_drift_keep_their_level(tmp_path):
     """300 buckets in which nothing changes: at the level 0.05 fewer than 15 + 3 deviations."""
     rng = np.random.default_rng(5)
@@ -212,6 +215,7 @@ def test_limits_of_drift_keep_their_level(tmp_path):
 # Uncertainty
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_models_without_each_bucket(year):
     ledger, beside = year
     model = ledger.model(since="2024-08-01", until="2024-09-01", half_life=10)

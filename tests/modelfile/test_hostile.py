@@ -221,6 +221,7 @@ def test_new_fields_in_every_line_end_a_chunk(tmp_path, monkeypatch):
 # Widths and lengths
 
 
+@pytest.mark.slow
 def test_more_columns_than_can_be_learned_are_refused_by_the_header(tmp_path):
     names = [f"c{j}" for j in range(100_000)]
     rows = [",".join("12"[i] for _ in names) + f",{i}\n" for i in range(2)]

@@ -43,6 +43,7 @@ def state(model):
 MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "peak", "away", "low", "high")
 
 
+@pytest.mark.slow
 @given(
     labelled_samples(weighted=True), st.sampled_from(["standard", "minmax", None]), st.booleans()
 )
@@ -67,6 +68,7 @@ def test_save_then_load_is_the_identity(tmp_path_factory, sample, scale, fading)
     assert to_bytes(again.contents()) == to_bytes(model.contents())
 
 
+@pytest.mark.slow
 @given(labelled_samples(d=3, most=30), st.lists(st.integers(0, 29), max_size=8))
 def test_scatters_stay_symmetric_bit_by_bit(sample, gone):
     """The file keeps one triangle, so that the other must not differ in any bit."""
@@ -151,6 +153,7 @@ def test_labels_that_are_no_labels_cannot_be_saved(tmp_path):
         model.save(tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_every_single_bit_counts():
     data = to_bytes(BalancedRidgeClassifier().fit([[1.0], [2.0], [4.0]], [0, 1, 1]).contents())
     assert len(data) < 2000
@@ -497,6 +500,7 @@ def test_any_failure_leaves_the_old_file(tmp_path, monkeypatch, failing, code):
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
+@pytest.mark.slow
 def test_a_read_only_directory_is_one_clear_error():
     with pytest.raises(OSError, match="the model was not saved"):
         small().save("/proc/counterpoise-model")
@@ -532,6 +536,7 @@ def assert_loaded_alike(model, X):
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.slow
 @given(
     st.integers(0, 2**32 - 1), st.sampled_from([None, 5.0, 50.0, 1000.0]), st.booleans(),
     st.sampled_from(["standard", "minmax"]),

@@ -211,6 +211,7 @@ def weights_along(rule, X, y, times):
     return weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "batch", "tol"),
     [

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCES = Path(__file__).parents[2] / "src" / "counterpoise"
 MODULES = sorted(
     ".".join(("counterpoise", *path.relative_to(SOURCES).with_suffix("").parts))
@@ -40,6 +42,7 @@ run("forget", "m", "t.csv")
 """
 
 
+@pytest.mark.slow
 def test_nothing_needs_posix(tmp_path):
     rows = "".join(f"{i % 7},{'uv'[i % 2]},{int(i % 5 == 0)}\n" for i in range(100))
     (tmp_path / "t.csv").write_text("a,b,y\n" + rows)

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -24,10 +25,18 @@ MODULES = sorted(
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Compiled only where a source has changed since the last time: see build/wheel."""
+    """From what the editable install has compiled, of which it compiles what has changed since.
+
+    Its folder lies beside the other's, for commands that name sources relative to it.
+    """
     folder = tmp_path_factory.mktemp("wheel")
+    build = ROOT / "build"
+    own, compiled = build / "wheel", build / f"cp{sys.version_info.major}{sys.version_info.minor}"
+    if compiled.exists():
+        shutil.rmtree(own, ignore_errors=True)
+        shutil.copytree(compiled, own, symlinks=True)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    command += ["--skip-dependency-check", f"-Cbuild-dir={ROOT / 'build' / 'wheel'}"]
+    command += ["--skip-dependency-check", f"-Cbuild-dir={own}"]
     done = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = folder.glob("*.whl")

@@ -22,6 +22,7 @@ def test_river_checks(check):
     check(ChoosingClassifier(**PLAIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_events_are_answered_as_rows_are(classes):
     X, y = stream(400, d=3, classes=classes, minority=0.3)

@@ -105,6 +105,7 @@ def test_merged_is_one_after_the_other(params):
     assert_same(BalancedRidgeClassifier(**params).merge(two), two, xs[-5:])
 
 
+@pytest.mark.slow
 def test_only_models_alike_are_merged():
     xs, ys, _ = events(60)
     one = learned(xs, ys)
@@ -234,6 +235,7 @@ def test_too_much_weight_and_the_last_event_are_noticed():
     assert model.predict_one({"a": 1.0}) == "ok"
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_never_taken_for_a_stranger():
     """Any order, weights in portions, nearly collinear and far from zero."""
     for seed in range(20):

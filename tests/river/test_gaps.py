@@ -42,6 +42,7 @@ def imputed(events):
     return SimpleImputer(add_indicator=True).fit_transform(frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("absent", ["zero", "missing"])
 def test_a_year_that_one_event_in_a_hundred_lacks(absent):
     whole = progressive(*films(1500), BalancedRidgeClassifier())
@@ -65,6 +66,7 @@ def test_every_step_is_that_of_a_batch_imputer():
             np.testing.assert_allclose(found, p, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_order_batches_and_unlearning():
     events, labels = films(150, gone=0.2)
     one = BalancedRidgeClassifier(absent="missing")
@@ -117,6 +119,7 @@ def test_what_was_never_missing_is_the_mean_when_it_is():
         BalancedRidgeClassifier(absent="never")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["rff:20", "rm2"])
 def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     events, labels = films(400, gone=0.2)
@@ -159,6 +162,7 @@ def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
         model.merge(again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"pooling": 20.0}, {"features": "rff:20"}], ids=str)
 def test_reasons_add_up_by_feature(options):
     events, labels = films(300, gone=0.2)

@@ -112,6 +112,7 @@ def test_features_that_come_late_or_go_missing_were_zero():
     assert ours.predict_one({**sparse[0], "never seen": 1e6}) == ours.predict_one(sparse[0])
 
 
+@pytest.mark.slow
 def test_a_new_feature_with_every_event_copies_rarely():
     model, stores = BalancedRidgeClassifier(), set()
     for i in range(300):
@@ -164,6 +165,7 @@ def test_mini_batches_of_any_frame(frame):
         np.testing.assert_allclose(proba[column], p, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_unlearning_and_rolling_windows():
     X, y, xs = events(150, 4)
     window = utils.Rolling(BalancedRidgeClassifier, window_size=60)
@@ -193,6 +195,7 @@ def test_in_a_pipeline_with_delayed_labels_and_a_drift_detector():
         model.learn_one(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [AROW(), PassiveAggressive()])
 def test_the_online_rules_come_through_rivers_own_adapter(rule):
     model = compat.convert_sklearn_to_river(rule, classes=[False, True])
@@ -390,6 +393,7 @@ def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):
     assert many.predict_many(frame).tolist() == other.predict(X).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 100, 300])
 def test_late_features_of_a_map_were_zero_before(at):
     _, y, rows = events(400, 3)
@@ -407,6 +411,7 @@ def test_late_features_of_a_map_were_zero_before(at):
         )
 
 
+@pytest.mark.slow
 def test_unlearning_through_a_map():
     _, y, rows = events(400, 3)
     one, two = (BalancedRidgeClassifier(features="rm2", ridge=0.1) for _ in range(2))
@@ -431,6 +436,7 @@ def test_unlearning_through_a_map():
     assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])
 
 
+@pytest.mark.slow
 def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearned():
     one = BalancedRidgeClassifier(features="poly2", memory_limit=1e7)
     one.learn_one({"a": 1.0}, 1)
@@ -506,6 +512,7 @@ def test_the_last_feature_goes_and_the_labels_stay():
     assert model.predict_one({"b": 1.0}) == "y"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
 def test_events_unlearned_one_by_one_leave_nothing():
     """In any order, and whatever their units and weights."""

@@ -142,6 +142,7 @@ def test_libsvm_gives_what_scikit_learn_wrote(tmp_path):
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(1, 7))
 def test_cuts_do_not_depend_on_how_bytes_arrive(sizes, rows):
     text = "a,b\n" + "".join(f'{i},"x\n""{i}"\n\n' if i % 3 else f'{i},5" z\r\n' for i in range(40))
@@ -445,6 +446,7 @@ ELEMENTS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 9), min_size=1), st.sampled_from([None, 0, 3]), st.booleans())
 def test_an_array_is_its_elements_however_it_arrives(sizes, indent, mark):
     data = b"\xef\xbb\xbf" * mark + b" \n" + json.dumps(ELEMENTS, indent=indent).encode() + b"\n"

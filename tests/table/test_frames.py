@@ -103,6 +103,7 @@ class Capsule:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("pieces", PIECES)
 def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
@@ -121,6 +122,7 @@ def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
     np.testing.assert_array_equal(shell["stream_yes"], model.stream_proba(frame)[:, 1])
 
 
+@pytest.mark.slow
 def test_a_shell_and_python_take_turns_on_one_file(run, tmp_path):
     days = [payments(seed=seed) for seed in range(4)]
     for day, frame in enumerate(days):
@@ -138,6 +140,7 @@ def test_a_shell_and_python_take_turns_on_one_file(run, tmp_path):
     assert "nothing new" in done.err  # a file is still known
 
 
+@pytest.mark.slow
 def test_labels_beside_a_frame_or_in_it(tmp_path):
     frame = payments()
     one = contents(made().fit(frame, "fraud"), tmp_path)
@@ -163,6 +166,7 @@ def test_truth_values_mean_the_same_however_they_are_spelled(run):
     assert sorted(names) == ["new=False", "new=True"]
 
 
+@pytest.mark.slow
 def test_merged_and_forgotten():
     one, two, other = (payments(seed=seed) for seed in range(3))
     two.loc[0, "country"] = "only here"
@@ -266,6 +270,7 @@ def test_reasons_and_summary_are_those_of_an_imputer_and_a_fresh_fit():
         )
 
 
+@pytest.mark.slow
 def test_inspect_shows_what_a_summary_does(run):
     as_csv(payments().drop(columns="shop"), "t.csv")
     run("learn", "t.csv", "--label", "fraud", "-m", "m.st")
@@ -288,6 +293,7 @@ def test_inspect_shows_what_a_summary_does(run):
     assert "quadratic" in told["note"]
 
 
+@pytest.mark.slow
 def test_the_tools_of_scikit_learn():
     frame = payments()
     labels = frame.pop("fraud")
@@ -356,6 +362,7 @@ def test_bad_frames_have_one_message_and_change_nothing(tmp_path, case):
     assert model.partial_fit(frame, "fraud").class_count_.sum() == 2 * len(frame)
 
 
+@pytest.mark.slow
 def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
     user = pc.binary_join_element_wise("u", pa.array(np.arange(1_000_000)).cast(pa.string()), "")
     frame = pa.table({"user": user, "fraud": pa.array(np.arange(1_000_000) % 2)})

@@ -188,6 +188,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        if classes is None and sample_weight is None and self._learned_one(X, y):
+            return self
         with validate.all_or_nothing(self) as draft:
             draft._learn(X, y, classes, sample_weight, empty=True)
         return self
@@ -676,6 +678,18 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         rows = self._rows(X)
         scores = self._scores(link=True)
         return scores.probabilities(scores.of(rows), stream)
+
+    def _learned_one(self, X: Any, y: Any) -> bool:
+        """Learn a single row the short way, if nothing is to be converted, asked or announced."""
+        if "_candidates" not in self.__dict__ or self._candidates.kept is None or self._waiting:
+            return False
+        if hasattr(self, "feature_names_in_") or y is None:
+            return False
+        if not validate.is_plain(X, y, accept_sparse=False) or len(X) > 1:
+            return False
+        self._require_same_learning(self._params())
+        row, label = X[0], y[0]
+        return self._takes(row, label, 1.0) and self._candidates.learn_one(row, label, 1.0)
 
     def _takes(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Whether a single row can go the short way: numbers, of a class known, if it is said."""

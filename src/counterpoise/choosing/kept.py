@@ -60,7 +60,7 @@ class Kept:
     def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """The last of these rows, so many of them and so much weight."""
         rows = rows[-self.most :]
-        over = sum(w for _, w, _ in rows) - self.most
+        over = sum([w for _, w, _ in rows]) - self.most
         if over <= 0.0:
             return rows
         first = 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix
+from counterpoise.exact._moments import two_groups
 from counterpoise.exact.labels import groups, joined
 from counterpoise.exact.moments import Moments
 
@@ -99,6 +100,18 @@ def declared(known: Labels, classes: Any) -> Labels:
     return union(known, more)
 
 
+def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
+    """Rows of each label known, in order."""
+    if len(known) == 2 and y.dtype == known.dtype and y.dtype.kind in "ib" and y.flags.c_contiguous:
+        plain = {8: np.int64, 1: np.uint8}.get(y.itemsize)
+        if plain is not None:
+            room = np.empty((2, len(y)), dtype=np.intp)
+            one, two = known.view(plain).tolist()
+            counts = two_groups(y.view(plain), one, two, room)
+            return [rows[:count] for rows, count in zip(room, counts, strict=True)]
+    return [np.flatnonzero(y == label) for label in known]
+
+
 def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
     """Rows of each label, in order, and the labels: known ones first, then new ones, sorted.
 
@@ -110,7 +123,7 @@ def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
         known = known if both.dtype == known.dtype else both[: len(known)]
         y = both[len(known) :]
     if 0 < len(known) <= 16:
-        rows_of = [np.flatnonzero(y == label) for label in known]
+        rows_of = _rows_of(y, known)
         if sum(map(len, rows_of)) == len(y):
             return rows_of, known
     new = y if not len(known) else y[~np.isin(y, known)]

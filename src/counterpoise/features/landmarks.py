@@ -156,9 +156,7 @@ class Landmarks(Map):
         return column
 
     def _widths(self) -> tuple[float, ...]:
-        if isinstance(self.width, Sequence | np.ndarray):
-            return tuple(float(w) for w in self.width)
-        return (float(self.width),)
+        return tuple(np.asarray(self.width, dtype=np.float64).ravel().tolist())
 
     def _with_unit(self, marks: Matrix) -> Matrix:
         inputs = marks.shape[1]
