@@ -10,6 +10,7 @@ from river import base, utils
 
 from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
+from counterpoise.exact import clock
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
 from counterpoise.exact.fading import HalfLife
@@ -167,7 +168,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        when = validate.time(t) if isinstance(self.half_life, str) else None
+        when = clock.time(t) if isinstance(self.half_life, str) else None
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w, when)
         elif when is not None:
@@ -204,7 +205,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """
         rows, names = matrix_of(X)
         weight, fill = validate.weights(numbers_of(w), len(rows)), None
-        when = validate.times(t, len(rows)) if self._state.plan.timed else None
+        when = clock.times(t, len(rows)) if self._state.plan.timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
             rows, names, fill = gaps.entering(self._state, events)
