@@ -38,8 +38,15 @@ def test_events_are_answered_as_rows_are(classes):
         rows.learn_one(x, k)
     p = model.predict_proba_one(event)
     assert set(p) == set(names)
+    assert p == dict(zip(names, rows.predict_proba_one(X[-1]), strict=True))
+    assert max(p, key=p.get) == model.predict_one(event)
+    assert sum(p.values()) == pytest.approx(1.0)
+    # The average of predict_proba is that of all rows, the other of a few rows ago.
     expected = dict(zip(names, rows.predict_proba(X[-1:])[0], strict=True))
-    assert p == pytest.approx(expected, abs=1e-6)
+    assert p == pytest.approx(expected, abs=0.1)
+    fresh = Arrays(**SOME).fit(X, y)
+    fresh.predict_one(X[0])
+    assert fresh.predict_proba_one(X[-1]) == pytest.approx(fresh.predict_proba(X[-1:])[0])
 
 
 def test_features_and_labels_may_come_late_and_bad_events_change_nothing():

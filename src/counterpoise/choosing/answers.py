@@ -11,6 +11,7 @@ from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.choosing.average import Average
 from counterpoise.exact.classes import problems, winners
 from counterpoise.exact.fading import HalfLife, by_rows
+from counterpoise.exact.scores import Scores
 
 LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
 
@@ -29,10 +30,19 @@ class Current(NamedTuple):
     average: Average
     labels: Labels
     due: int
+    linked: Scores | None = None  # of the best candidate; none if a class has no row yet
 
-    def best_of(self, terms: dict[str, Vector]) -> Any:
-        """Label of a row, given its terms by the name of the map."""
-        return self.labels[int(winners(self.average.of_one(terms)))]
+    def best_of(self, f: Vector) -> Any:
+        """Label of a row that has these scores."""
+        return self.labels[int(winners(f))]
+
+    def probabilities_of(self, f: Vector, classes: Labels) -> Vector:
+        """Probabilities of a row that has these scores; 0 for classes that were not known then."""
+        assert self.linked is not None
+        result = np.zeros(len(classes))
+        p = self.linked.probabilities(f[None], stream=False)[0]
+        result[np.searchsorted(classes, self.labels)] = p
+        return result
 
 
 def next_average(rows: int, half_life: HalfLife) -> int:

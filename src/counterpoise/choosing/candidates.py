@@ -23,7 +23,7 @@ from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.choosing.singles import Singles
 from counterpoise.choosing.verdict import Verdict, by_leaving_out
-from counterpoise.exact.classes import Classes, winners
+from counterpoise.exact.classes import Classes
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import Scores
@@ -189,7 +189,10 @@ class Candidates:
         classes = Classes.of(moments, moments.labels[:0])
         average = self._averaged(verdict, classes, 0.0)
         due = next_average(self.rows, self.options.half_life)
-        self._current = Current(average, classes.labels, due)
+        state, options = self.chosen(ridges)
+        found = state.solve(None, options, link=True)
+        whole = len(found.classes.labels) == len(classes.labels)
+        self._current = Current(average, classes.labels, due, found if whole else None)
         return self._current
 
     # Single rows
@@ -202,20 +205,15 @@ class Candidates:
         """Whether the average of a few rows ago is due again, after so many rows."""
         return self._current is None or rows >= self._current.due
 
-    def answer_one(self, row: NDArray[Any], ridges: Vector) -> Any:
-        """Label of a row by the average of a few rows ago; None if there is none."""
-        if self.kept is None or not self.rows:
+    def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[Current, Vector] | None:
+        """The average of a few rows ago, and its scores of a row; None if there is none."""
+        current = None if self.kept is None or not self.rows else self.current(ridges)
+        if current is None:
             return None
-        current = self.current(ridges)
-        if current is None:  # nobody was judged yet
-            options = self.looked(LINEAR, 1.0)
-            scores = self.plainest.solve(None, options)
-            return scores.classes.best(scores.of(np.array(row, dtype=np.float64)[None]))[0]
         if not self.calm:  # the maps of the average are not those of now
-            f = current.average.of(np.array(row, dtype=np.float64)[None])[0]
-            return current.labels[int(winners(f))]
+            return current, current.average.of(np.array(row, dtype=np.float64)[None])[0]
         terms = self._opened().terms(row)
-        return None if terms is None else current.best_of(terms[1])
+        return None if terms is None else (current, current.average.of_one(terms[1]))
 
     def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Learn one row of a class known; returns whether single rows can be learned now."""

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing import file, merging
-from counterpoise.choosing.answers import Asked
+from counterpoise.choosing.answers import Asked, Current
 from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import Tally
 from counterpoise.choosing.kept import Kept
@@ -266,17 +266,41 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         label
         """
         row = np.asarray(x)
-        self._require_fitted()
-        if self._takes(row, None, 1.0):
-            params, candidates = self._params(), self._candidates
-            self._require_same_learning(params)
-            rows = candidates.rows + len(self._waiting)
-            if candidates.stale(rows):
-                candidates = self.candidates_
-            label = candidates.answer_one(row, params.ridges)
-            if label is not None:
-                return label
+        found = self._scored_one(row)
+        if found is not None:
+            return found[0].best_of(found[1])
         return validate.nameless(self).predict(row[None])[0]
+
+    def predict_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row under the weights of training, by the average of predict_one.
+
+        Parameters
+        ----------
+        x : array-like of shape (d,)
+            The row.
+
+        Returns
+        -------
+        ndarray of shape (c,)
+            In the order of ``classes_``; 0 for a class that this average does not know yet.
+        """
+        row = np.asarray(x)
+        found = self._scored_one(row)
+        if found is not None and found[0].linked is not None:
+            return found[0].probabilities_of(found[1], self.classes_)
+        told: Vector = validate.nameless(self).predict_proba(row[None])[0]
+        return told
+
+    def _scored_one(self, row: NDArray[Any]) -> tuple[Current, Vector] | None:
+        """An average and its scores of one row, if there is a short way to them."""
+        self._require_fitted()
+        if not self._takes(row, None, 1.0):
+            return None
+        params, candidates = self._params(), self._candidates
+        self._require_same_learning(params)
+        if candidates.stale(candidates.rows + len(self._waiting)):
+            candidates = self.candidates_
+        return candidates.scored_one(row, params.ridges)
 
     def merge(self, other: ChoosingClassifier) -> ChoosingClassifier:
         """Make one model of two, as if it had seen both streams, this one first.
@@ -733,7 +757,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _classes(self) -> Classes:
         if "_candidates" not in self.__dict__:
             raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
-        return self.candidates_.first.classes
+        first = self._candidates.first
+        if not first.moments.n.all():  # rows that wait are of classes known, which had lost theirs
+            first = self.candidates_.first
+        return first.classes
 
     def _rows(self, X: Any) -> Rows:
         self._require_fitted()

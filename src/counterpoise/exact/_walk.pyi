@@ -14,6 +14,7 @@ class Walk(Scorer):
         delay: int,
         start: int,
         stop: int,
+        size: int,
         tolerance: float,
         scores: NDArray[Any],
-    ) -> bool: ...
+    ) -> int: ...

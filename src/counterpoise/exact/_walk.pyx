@@ -129,45 +129,54 @@ cdef class Walk(Scorer):
 
     def walk(
         self, const double[:, ::1] X, const Py_ssize_t[::1] codes, Py_ssize_t delay,
-        Py_ssize_t start, Py_ssize_t stop, double tolerance, double[:, ::1] scores
+        Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size, double tolerance,
+        double[:, ::1] scores
     ):
-        """Steps ``start`` to ``stop``: score and learn, if the error is within the tolerance.
+        """Steps ``start`` to ``stop`` in blocks: score and learn, if errors are within the tolerance.
 
-        Returns whether it is; if not, nothing was learned.
+        Blocks end at multiples of ``size``. Returns where the first one begins of which that is not
+        so, and nothing was learned; or ``stop``.
         """
-        cdef int m = <int> (stop - start), rounds
-        cdef Py_ssize_t i
+        cdef int m, rounds = 0
+        cdef Py_ssize_t i, blocks = 0, taken = 0, inverses = 0, given_up = 0
         cdef bint fresh
         if not self.begun:
             self.prepare()
-        self.X = &X[start - delay, 0]
-        self.scored = &X[start, 0]
-        self.codes = &codes[start - delay]
         self.late = delay > 0
-        self.m_ = m
         with nogil:
-            fresh = self.outdated()
-            if fresh and self.invert():
-                rounds = -1
-            else:
-                rounds = self.solve_all(tolerance)
-            if rounds < 0 and not fresh:
-                fresh = True
-                rounds = -1 if self.invert() else self.solve_all(tolerance)
-            if rounds >= 0:
-                for i in range(m):
-                    scores[start + i, 0] = self.steps[10, i]
-                self.account(rounds, fresh)
-                if self.keep_inverse():
+            while start < stop and not given_up:
+                m = <int> min(size - start % size, stop - start)
+                self.X = &X[start - delay, 0]
+                self.scored = &X[start, 0]
+                self.codes = &codes[start - delay]
+                self.m_ = m
+                fresh = self.outdated()
+                if fresh and self.invert():
+                    rounds = -1
+                else:
+                    rounds = self.solve_all(tolerance)
+                if rounds < 0 and not fresh:
+                    fresh = True
+                    rounds = -1 if self.invert() else self.solve_all(tolerance)
+                blocks += 1
+                inverses += fresh
+                if rounds < 0:
                     self.held = 0
-                self.learn_block()
-            else:
-                self.held = 0
-        self.counts[0] += 1
-        self.counts[1] += rounds if rounds > 0 else 0
-        self.counts[2] += fresh
-        self.counts[3] += rounds < 0
-        return rounds >= 0
+                    given_up = 1
+                else:
+                    for i in range(m):
+                        scores[start + i, 0] = self.steps[10, i]
+                    self.account(rounds, fresh)
+                    if self.keep_inverse():
+                        self.held = 0
+                    self.learn_block()
+                    taken += rounds
+                    start += m
+        self.counts = [
+            one + more
+            for one, more in zip(self.counts, (blocks, taken, inverses, given_up), strict=True)
+        ]
+        return start
 
     cdef bint outdated(self) noexcept nogil:
         """Whether P has to be computed anew: it cannot be kept, or it costs more than it saves."""

@@ -34,6 +34,7 @@ from counterpoise.features.fixed import SLICE
 
 WIDE = 50  # features from which blocks are faster than elimination (benchmarks/progressive.py)
 BLOCK = ((100, 16), (256, 24), (None, 64))  # steps of a block, for features below these numbers
+BLOCKS = 64  # blocks between two looks for signals
 PIECE = 1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
 BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
 TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
@@ -88,10 +89,14 @@ def scores(
     at = 0
     while at < steps:
         if options.ridge != "gcv":
-            stop = _next(at, rows, steps, moments, size)
+            now = _length(moments, size)
+            stop = _next(at, rows, steps, now)
             if size and _in_blocks(options, moments, X, at, delay):
-                if scorer.walk(X, codes, delay, at, stop, BOUND, result):
-                    at = stop
+                # What allows a block allows the next, unless an origin or a weight may shrink.
+                steady = now == size and options.scale is not None and options.half_life is None
+                begun, far = at, min(stop + (BLOCKS - 1) * size, rows) if steady else stop
+                at = scorer.walk(X, codes, delay, at, far, now, BOUND, result)
+                if at > begun:
                     continue
                 if options.fit_intercept and _gradients(
                     scorer, X, codes, delay, at, stop, moments, result
@@ -192,14 +197,18 @@ def _block(options: Options, moments: Moments, X: Matrix) -> int:
     return next(steps for below, steps in BLOCK if below is None or X.shape[1] < below)
 
 
-def _next(at: int, rows: int, steps: int, moments: Moments, size: int) -> int:
+def _length(moments: Moments, size: int) -> int:
+    """Steps of the next block: fewer while a class has few rows."""
+    least = moments.n.min()
+    while size > 8 and size > least:
+        size //= 2
+    return size
+
+
+def _next(at: int, rows: int, steps: int, size: int) -> int:
     """Where a block ends, and the plain path stops to ask whether blocks can take over."""
     end = rows if at < rows else steps
-    if not size:
-        return end
-    while size > 8 and size > moments.n.min():
-        size //= 2
-    return min((at // size + 1) * size, end)
+    return min((at // size + 1) * size, end) if size else end
 
 
 def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: int) -> bool:

@@ -148,9 +148,7 @@ class ChoosingClassifier(base.Classifier):
         return self._labels[int(self._model.predict_one(self._row(x)))]
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Probability of each label under the weights of training, by weights of all events.
-
-        These are brought up to date first, which takes long after each event that is learned.
+        """Probability of each label under the weights of training, by the average of predict_one.
 
         Parameters
         ----------
@@ -163,7 +161,7 @@ class ChoosingClassifier(base.Classifier):
         """
         if not self._model.__sklearn_is_fitted__():
             return {}
-        p = self._model.predict_proba(self._row(x)[None])[0]
+        p = self._model.predict_proba_one(self._row(x))
         codes = self._model.classes_.tolist()
         return {self._labels[code]: float(one) for code, one in zip(codes, p, strict=True)}
 
