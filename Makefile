@@ -57,16 +57,17 @@ wheels: $(VENV)/tools
 
 # What must run where there is neither POSIX nor Spark.
 portable: $(VENV)/tools
-	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,river]" hypothesis pandas polars psutil pytest
+	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,plots,river]" hypothesis pandas polars psutil pytest
 	$(PY) -m pytest -q -m "not slow" tests/exact tests/classifier tests/features tests/online tests/river
 
-# The oldest versions that we promise to work with, in an environment of their own.
+# The oldest versions that we promise to work with, in an environment of their own; river wants newer ones.
 lowest:
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install -q "pip>=25" packaging
 	build/lowest/bin/python tools/lowest.py > build/lowest/constraints.txt
-	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,river]" hypothesis psutil pytest
-	build/lowest/bin/python -m pytest -q -m "not slow" tests/exact tests/classifier tests/jobs tests/river
+	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,plots]" hypothesis pandas polars psutil pytest
+	build/lowest/bin/python -m pytest -q -m "not slow" \
+		$$(grep -rLE "river|onnx" tests/exact tests/classifier tests/jobs --include "test_*.py")
 
 bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) chooser.py && $(PY) ledger.py

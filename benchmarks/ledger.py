@@ -23,6 +23,7 @@ D, DAYS, COUNTRIES, DAY = 30, 365, 20, 86_400
 PART = 100_000  # rows written at a time
 RUN = "from counterpoise.cli import main; main()"
 KEYS = ["--label", "y", "--drop", "country", "--time", "at", "--by", "country"]
+HALF = [f"c{i}" for i in range(0, COUNTRIES, 2)]
 WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["shrinking", 1.0]
 
 
@@ -54,9 +55,13 @@ def command(folder, *words):
 
 
 def first(path, **chosen):
-    """Milliseconds of the first model of a ledger that was just opened."""
-    with Ledger.open(path) as ledger:
-        return best(lambda: ledger.model(**chosen).coef_, 1)
+    """Milliseconds to open a ledger and ask for one model."""
+
+    def call():
+        with Ledger.open(path) as ledger:
+            return ledger.model(**chosen).coef_
+
+    return best(call)
 
 
 def head(path, lines, to):
@@ -111,11 +116,10 @@ def main():
             "the last 30 days": {"since": "1970-12-02"},
             "one country": {"where": {"country": "c3"}},
             "all but one country, faded": {"where": {"country": {"not": "c3"}}, "half_life": 30},
+            "every second country, faded": {"where": {"country": HALF}, "half_life": 30},
         }
-        cold = {name: min(first(folder / "l0", **one) for _ in range(3)) for name, one in
-                chosen.items()}  # fmt: skip
+        cold = {name: first(folder / "l0", **one) for name, one in chosen.items()}
         with Ledger.open(folder / "l0") as ledger:
-            ledger.model()
             found = ledger.summary()
             warm = {
                 name: best(lambda one=one: ledger.model(**one).coef_)
@@ -147,7 +151,7 @@ def main():
         f"{report.machine('counterpoise', 'numpy')}",
         report.table(["command", "best of 2", "memory"], learned),
         report.table(
-            ["model of", "first of an open ledger", "later"],
+            ["model of", "open, and the first model", "later"],
             [[name, f"{cold[name]:.0f} ms", f"{warm[name]:.1f} ms"] for name in chosen],
         ),
         report.table(

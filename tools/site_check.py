@@ -141,9 +141,8 @@ def pictures(driver, root, folder):
     for size, (width, height) in SIZES.items():
         sized(driver, width, height)
         for mode in ("light", "dark"):
-            driver.get(f"{root}docs/index.html")
-            driver.execute_script(f"localStorage.setItem('mode', '{mode}')")
-            driver.execute_script(f"localStorage.setItem('theme', '{mode}')")
+            wanted = {"name": "prefers-color-scheme", "value": mode}
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [wanted]})
             for name, page in LOOKED_AT.items():
                 driver.get(root + page)
                 if name == "search":

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.errors import DataError, Remedy
-from counterpoise.exact import stepwise
+from counterpoise.exact import clock, stepwise
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
@@ -389,7 +389,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             When it was, as of :meth:`fit`.
         """
         found = self._open()
-        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
+        when = clock.time(t) if isinstance(self.half_life, str) else None
         if (
             found is None
             or found.options.calibrate
@@ -994,7 +994,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> Batch:
         """Rows with their weights, and times where these matter, without those of weight 0."""
         weight = validate.weights(sample_weight, X.shape[0])
-        when = validate.times(t, X.shape[0]) if isinstance(self.half_life, str) else None
+        when = clock.times(t, X.shape[0]) if isinstance(self.half_life, str) else None
         if self.features is not None:
             validate.require_bounded(self, X)
         elif sp.issparse(X) or self.half_life is not None or weight is not None:

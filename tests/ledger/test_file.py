@@ -2,7 +2,6 @@
 
 import signal
 import sqlite3
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ KEYS = {"label": "fraud", "time": "at", "by": "country"}
 def contents(path):
     """All that a ledger holds, but for who wrote it and how often."""
     with sqlite3.connect(path) as base:
-        tables = ("cells", "labels", "segments", "inputs", "meta")
+        tables = ("cells", "totals", "labels", "segments", "inputs", "meta")
         found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
     found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change")]
@@ -255,7 +254,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path, ledger):
         "other": "is not a ledger; name another file",
         "cut": "is not a ledger, or is damaged",
         "flipped": "is damaged .a cell is not as it was written",
-        "later": "is a ledger of version 7; this program reads version 1",
+        "later": "is a ledger of version 7; this program reads version 2",
         "missing": "does not exist, and no column is named as the label",
         ".": "is not a file but a folder",
     }.items():
@@ -288,8 +287,13 @@ def test_the_second_writer_waits_and_then_says_who_holds_it(forks, tmp_path, led
 
 
 WAITING = """
-import sys
+import os, time
 from counterpoise import Ledger
+from counterpoise.ledger import storage
+def told(seconds, sleep=time.sleep):
+    os.write(1, b"waits\\n")
+    sleep(seconds)
+storage.time.sleep = told
 with Ledger.open("l", label="y", time="at", wait=60) as ledger:
     print(ledger.learn({"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}))
 """
@@ -300,10 +304,28 @@ def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp
         lock = failing._alone()
         lock.__enter__()
         second = forks.start(["-c", WAITING], cwd=tmp_path)
-        time.sleep(0.3)
+        assert second.stdout.readline() == b"waits\n"
         lock.__exit__(ValueError, ValueError("no way"), None)
         out, err = second.communicate()
-        assert out == b"2\n", err
+        assert out.endswith(b"2\n"), err
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert ledger.model().class_count_.tolist() == [1.0, 1.0]
+
+
+def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkeypatch):
+    beginning = {"label": "y", "time": "at"}
+    with Ledger.open(tmp_path / "l", **beginning) as failing:
+        lock, connect = failing._alone(), sqlite3.connect
+        lock.__enter__()
+
+        def late(*where, **options):
+            monkeypatch.undo()
+            lock.__exit__(ValueError, ValueError("no way"), None)
+            return connect(*where, **options)
+
+        monkeypatch.setattr(sqlite3, "connect", late)
+        with Ledger.open(tmp_path / "l", **beginning) as second:
+            assert second.learn({"at": ["2024-01-01"] * 2, "x": [1.0, 2.0], "y": [0, 1]}) == 2
     with Ledger.open(tmp_path / "l") as ledger:
         assert ledger.model().class_count_.tolist() == [1.0, 1.0]
 

@@ -9,7 +9,8 @@ import pytest
 from beside import a_year, cut_into_days, random_selection, same_weights
 from samples import data_set
 
-from counterpoise import Ledger
+from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise.ledger.storage import File
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,45 @@ def test_rows_fade_by_their_age_in_days(year):
     model = ledger.model(half_life=7)
     fresh = beside.fresh(2.0 ** (-(beside.day.max() - beside.day) / 7.0))
     same_weights(model, beside.names, fresh, beside.X)
-    assert np.array_equal(ledger.model(half_life="1w").coef_, model.coef_)
+    for same in ("1w", "7"):
+        assert np.array_equal(ledger.model(half_life=same).coef_, model.coef_)
+
+
+def test_most_segments_are_the_totals_without_the_others(year, monkeypatch):
+    ledger, beside = year
+    read = []
+    monkeypatch.setattr(
+        File, "blocks", lambda *query, blocks=File.blocks: read.append(query[1]) or blocks(*query)
+    )
+    for named in ({}, {"half_life": 20}, {"without": [("2024-03-01", "2024-05-01")]}):
+        for country in ("US", "NO"):  # the second came late
+            model = ledger.model(where={"country": {"not": country}}, **named)
+            weight = (beside.segment["country"] != country).astype(float)
+            weight *= 2.0 ** (-(beside.day.max() - beside.day) / named.get("half_life", np.inf))
+            if "without" in named:
+                weight[(beside.day >= 19783) & (beside.day < 19844)] = 0.0
+            same_weights(model, beside.names, beside.fresh(weight), beside.X)
+    assert read.count("totals") == 12  # two classes each
+    assert read.count("cells") == 12
+
+
+@pytest.mark.parametrize("size", [1.0, 1e9])
+def test_what_is_left_is_added_up_where_a_difference_would_lose_its_digits(tmp_path, size):
+    rng = np.random.default_rng(0)
+    town = rng.integers(0, 4, 600)
+    X, y = rng.standard_normal((600, 2)), rng.integers(0, 2, 600)
+    X[town == 0, 1] *= size
+    day = np.where(town == 0, 20, rng.integers(0, 20, 600)).astype("datetime64[D]")
+    columns = {"at": day, "town": town.astype(str), "a": X[:, 0], "b": X[:, 1], "y": y}
+    fresh = BalancedRidgeClassifier().fit(
+        X[town > 0], y[town > 0], 2.0 ** (-(19 - day[town > 0].astype(float)) / 5)
+    )
+    with Ledger.open(tmp_path / "l", label="y", time="at", by="town", drop="town") as ledger:
+        ledger.learn(pa.table(columns))
+        model = ledger.model(where={"town": {"not": "0"}}, half_life=5)
+        assert np.allclose(model.coef_, fresh.coef_, rtol=1e-10)
+        ledger.forget(pa.table(columns).filter(pa.array(town == 0)))
+        assert np.allclose(ledger.model(half_life=5).coef_, fresh.coef_, rtol=1e-10)
 
 
 @pytest.mark.slow

@@ -344,6 +344,7 @@ BAD = {
     "latin header": ("t.csv", b"\xe9,y\n1,0\n", "header is not UTF-8.*iconv"),
     "utf-16": ("t.csv", "a,y\n1,0\n".encode("utf-16"), "is UTF-16 text.*iconv"),
     "twice": ("t.csv", "a,a,y\n1,2,0\n", "two columns are called 'a'"),
+    "semicolons": ("t.csv", "a;y\n1;0\n", "say what is between fields with delimiter=.;"),
     "no label": ("t.csv", "a,b\n1,0\n", "has no column 'y', named by label; it has 'a', 'b'"),
     "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 is not a whole number"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),

@@ -13,6 +13,7 @@ from counterpoise.encoding import cells
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.errors import DataError, Message, Remedy, Setting
 from counterpoise.streams.chunk import Chunk
+from counterpoise.streams.delimited import other_delimiter
 from counterpoise.validate import LARGEST
 
 MOST = 1000  # categories of a column, or classes
@@ -41,7 +42,8 @@ def require_columns(
         if name not in offered:
             what = ("named by ", Setting(option)) if option else ("which was learned before",)
             has = f"; it has {listed(chunk.offered)}"
-            raise DataError((f"{chunk.source} has no column {name!r}, ", *what, has))
+            said = (f"{chunk.source} has no column {name!r}, ", *what, has)
+            raise DataError(said, *other_delimiter(chunk.offered))
 
 
 def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> None:

@@ -47,6 +47,7 @@ PAGE = """<!DOCTYPE html>
   th {{ vertical-align: bottom; font-weight: 600; }}
   th:first-child, td:first-child {{ text-align: left; position: sticky; left: 0;
     background: var(--paper); }}
+  @media (max-width: 500px) {{ th, td {{ padding: 4px 5px; font-size: 0.85em; }} }}
   tr.winner td {{ font-weight: 600; background: var(--best); }}
   main {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr));
     gap: 32px; margin-top: 32px; align-items: start; }}

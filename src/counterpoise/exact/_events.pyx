@@ -120,22 +120,43 @@ cdef class Events:
                 clipped[0] += omega
 
     def learn_at(
-        self, const double[::1] row, Py_ssize_t k, double omega, double life, double t, moments,
+        self, row, Py_ssize_t k, double omega, double life, double t, moments,
         double[::1] clipped=None,
     ):
-        """Learn a row of class k and of time t, where all fade to half in ``life`` seconds."""
+        """Learn a row of class k and of time t, where all fade to half in ``life`` seconds.
+
+        A dict that has a feature without a column is not learned; returns whether it was.
+        """
+        cdef const double[::1] array
+        if type(row) is dict:
+            if not self.fill(row):
+                return False
+            array = self.x
+        else:
+            array = row
+            self.check(array)
+        if omega > 0.0:
+            self.take_at(&array[0], k, omega, life, t, moments)
+            if clipped is not None:
+                clipped[0] += omega
+        return True
+
+    cdef take_at(self, const double* x, Py_ssize_t k, double omega, double life, double t, moments):
         cdef double[::1] when = moments.when
-        self.check(row)
-        if omega <= 0.0:
-            return
         if t > when[0]:
             fade(moments, exp2((when[0] - t) / life))
             when[0] = t
             if self.refined is not None:
                 self.refined.forget()
-        self.take(&row[0], k, omega * exp2((t - when[0]) / life))
-        if clipped is not None:
-            clipped[0] += omega
+        self.take(x, k, omega * exp2((t - when[0]) / life))
+
+    def all_seen(self):
+        """Whether no class has faded away."""
+        cdef Py_ssize_t k
+        for k in range(self.scorer.n.shape[0]):
+            if self.scorer.n[k] == 0.0:
+                return False
+        return True
 
     def learn_plain(self, x, Py_ssize_t k, double omega):
         """Learn a row of class k, if it is an array of float64 in order; returns whether."""

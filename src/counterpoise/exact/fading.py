@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ SPAN = re.compile(
 NEVER = -np.inf  # the latest time where none was told
 
 
+@lru_cache(maxsize=64)
 def seconds(text: str) -> float | None:
     """So many seconds as a text such as 90min, 12h, 7d or 2w says; None if it says no time."""
     found = SPAN.fullmatch(text)

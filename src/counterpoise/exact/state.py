@@ -594,28 +594,32 @@ class State:
             found.version = self.version
         return found
 
-    def learn_one(
+    def learn_one(self, found: Open, row: Vector, slot: int, w: float, far: bool = False) -> None:
+        """One row more, as the moments want it; ``far`` says that the map has clipped it."""
+        found.version = self.version = self.version + 1
+        found.events.learn_array(row, slot, w, self.moments.clipped if far else None)
+
+    def learn_at(
         self,
         found: Open,
-        row: Vector,
+        row: Vector | dict[Any, Any],
         slot: int,
         w: float,
-        t: float | None = None,
+        t: float,
         far: bool = False,
-    ) -> None:
-        """One row more, as the moments want it, with its time where rows fade by the clock.
+    ) -> bool:
+        """One row more, where rows fade by the clock; returns whether all its features are known.
 
-        ``far`` says that the map has clipped it.
+        The row is as the moments want it, or an event that they can take as it is.
         """
+        life = span(self.plan.half_life)
+        assert life is not None
         found.version = self.version = self.version + 1
-        life = None if t is None else span(self.plan.half_life)
         count = self.moments.clipped if far else None
-        if t is None or life is None:
-            found.events.learn_array(row, slot, w, count)
-            return
-        found.events.learn_at(row, slot, w, life, t, self.moments, count)
-        if not self.moments.n.all():  # a class has faded away
+        learned = found.events.learn_at(row, slot, w, life, t, self.moments, count)
+        if not found.events.all_seen():  # a class has faded away
             self._open = None
+        return learned
 
     def learn_row(self, found: Open, x: Any, y: Any, w: float, t: float | None = None) -> bool:
         """One row more, as it comes; returns whether it is one of numbers, of a known class."""
@@ -631,7 +635,9 @@ class State:
         if row is None:
             return False
         far = self.fixed is not None and bool(self.fixed.far(plain[None])[0])
-        self.learn_one(found, row, slot, w, t, far)
+        if t is not None:
+            return self.learn_at(found, row, slot, w, t, far)
+        self.learn_one(found, row, slot, w, far)
         return True
 
     def row(self, x: Any) -> Vector | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,6 +22,16 @@ class BusyError(DataError):
     """A model that another process is writing."""
 
 
+def require_file(path: str) -> None:
+    """Raise if something else than a file has a name; asked once, as files come and go."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
+
+
 @contextmanager
 def locked(path: str) -> Iterator[None]:
     """Keep others from writing a file: a lock beside it, which goes when its owner does.
@@ -30,8 +41,7 @@ def locked(path: str) -> Iterator[None]:
     """
     from filelock import Timeout
 
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
+    require_file(path)
     name = beside(os.path.realpath(path), ".lock")
     lock = lock_of(name)
     while True:

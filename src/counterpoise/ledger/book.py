@@ -14,7 +14,7 @@ from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.begin import shown
 from counterpoise.jobs.store import Record
-from counterpoise.ledger import buckets
+from counterpoise.ledger import buckets, totals
 from counterpoise.ledger.storage import File
 from counterpoise.streams import Mark
 
@@ -154,7 +154,9 @@ class Book:
         return book
 
     def write(self, file: File) -> None:
-        """Write all but the cells; within a transaction of whoever calls."""
+        """Write all but the cells, with their totals; within a transaction of whoever calls."""
+        if self.settings.by:
+            totals.renew(file, self.label_array(), self.width)
         encoding = self.encoding
         file.put("settings", asdict(self.settings))
         known = {**encoding.plain(), "features": [list(one) for one in encoding.features]}

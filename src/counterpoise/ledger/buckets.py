@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -119,7 +120,9 @@ def life(value: Any, option: str = "half_life") -> float:
         found = seconds(value)
         if found is not None:
             return found
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value) * DAY
     raise DataError(
         (Setting(option), f" is {value!r}, which is no time to fade in"),

@@ -10,8 +10,8 @@ from counterpoise.errors import DataError, Setting
 from counterpoise.exact.moments import Moments
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
-from counterpoise.ledger.filler import as_row, read_cell
-from counterpoise.ledger.storage import File, Key, Row
+from counterpoise.ledger.cells import Key, Row, as_row, read_cell
+from counterpoise.ledger.storage import File
 
 
 def require_within(book: Book, every: str) -> None:

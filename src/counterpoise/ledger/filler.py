@@ -7,7 +7,6 @@ cells, which are added to those in the file or taken away from them.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,8 +27,8 @@ from counterpoise.exact.strangers import RemovalError
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
-from counterpoise.ledger.packing import packed, unpacked
-from counterpoise.ledger.storage import File, Key, Row
+from counterpoise.ledger.cells import Key, Row, as_row, read_cell
+from counterpoise.ledger.storage import File
 from counterpoise.streams import Chunk, Mark, Source
 
 if TYPE_CHECKING:
@@ -295,22 +294,6 @@ class Filler:
         self.book.encoding = self.encoding
         self.book.labels = list(self._labels)
         self.book.segments = list(self._segments)
-
-
-def read_cell(row: Row, label: Labels, d: int) -> Moments:
-    """A cell as moments of d features."""
-    weight = (row.n, row.rest, row.lightest)
-    return unpacked(row.data, row.d, bool(row.removed), label, weight, d)
-
-
-def as_row(key: Key, stop: int, rows: int, cell: Moments) -> Row:
-    """A cell as it lies in the file."""
-    data, removed = packed(cell)
-    weight = float(cell.n[0]), float(cell.rest[0]), float(cell.lightest[0])
-    return Row(
-        key.start, stop, key.segment, key.label, rows, *weight,
-        len(cell.anchor), int(removed), zlib.crc32(data), data,
-    )  # fmt: skip
 
 
 def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:

@@ -16,8 +16,8 @@ from xxhash import xxh3_128
 from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
 from counterpoise.ledger.book import Book
+from counterpoise.ledger.cells import Key, Row
 from counterpoise.ledger.filler import Filler
-from counterpoise.ledger.storage import Key, Row
 from counterpoise.streams import Chunk
 
 

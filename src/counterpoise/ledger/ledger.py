@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise import validate
-from counterpoise.arrays import Flags, Vector
+from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Setting
@@ -20,7 +20,7 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
 from counterpoise.jobs.store import Record
-from counterpoise.ledger import buckets, coarsening, filing, filling, inputs
+from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.comparing import Comparison, compared
@@ -32,13 +32,11 @@ from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
 from counterpoise.ledger.stack import Stack
-from counterpoise.ledger.storage import File, Row
+from counterpoise.ledger.storage import File, identity
 from counterpoise.streams import Mark, Source
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory
 WORTH = 0.5  # of all cells: when so many were read for single questions, all are read and kept
-ENDLESS = (-(2**62), 2**62)
-MANY = 500  # segments that a query can name
 WAIT = 10.0  # seconds for another writer
 COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
@@ -95,7 +93,7 @@ class Ledger:
         self.notes: list[str] = []
         self._file, self._book, self._given = file, book, dict(given)
         self._cached: tuple[int, Stack] | None = None
-        self._read = (-1, 0.0)  # cells that were read for single questions, as of which change
+        self._read = (-1, 0)  # cells that were read for single questions, as of which change
         self._wait = WAIT
 
     @classmethod
@@ -150,8 +148,15 @@ class Ledger:
             text = (value,) if isinstance(value, str) else value
             given[name] = tuple(sorted(set(text))) if listed and value is not None else value
         given = {name: value for name, value in given.items() if value is not None}
-        file = File(os.fspath(path))
-        new = file.new or _unsettled(file)
+        while True:
+            before = identity(os.fspath(path))
+            try:
+                file = File(os.fspath(path))
+                new = file.new or _unsettled(file)
+                break
+            except (OSError, DataError):
+                if before == identity(os.fspath(path)):  # else who had begun it has removed it
+                    raise
         book = Book.begun(given, file.path) if new else _read(file, given)
         result = cls(file, book, given)
         result._wait = wait
@@ -416,7 +421,7 @@ class Ledger:
             for segment, inside in zip(self._book.segments, there, strict=True)
             if inside
         )
-        stack = self._stack(whole)
+        stack = self._stack(whole, apart=True)
         everything = self._weights(stack, whole)
         result = {}
         for values in sorted(found, key=str):
@@ -735,44 +740,30 @@ class Ledger:
             )
         return self._book.settings.by.index(name)
 
-    def _stack(self, chosen: Selection) -> Stack:
-        """Cells, all of them if they may stay in memory, else those of a selection."""
+    def _stack(self, chosen: Selection, apart: bool = False) -> Stack:
+        """Cells of a selection: totals if all segments are in it and need not be told apart.
+
+        When many were read, all are read and stay in memory.
+        """
         if self._file.new:
             raise DataError(f"{self.path} has learned nothing yet")
-        book = self._book
+        book, file = self._book, self._file
         if self._cached is not None and self._cached[0] == book.change:
             return self._cached[1]
-        labels, d = book.label_array(), book.width
-        since = ENDLESS[0] if chosen.since is None else chosen.since - self._longest()
-        until = ENDLESS[1] if chosen.until is None else chosen.until
-        inside = chosen.segments(book)
-        with self._file.reading():
-            all_of_it, some = self._file.number(*ENDLESS), self._file.number(since, until)
-            few = some * inside.mean() if len(inside) else some
+        labels, d, inside = book.label_array(), book.width, chosen.segments(book)
+        with file.reading():
+            if book.settings.by and inside.all() and not apart:
+                table, where, values = reading.totals(book, chosen)
+                return Stack.of(file.cells(where, values, table), labels, d)
+            table, where, values = reading.cells(book, chosen, inside)
             if self._read[0] != book.change:
-                self._read = book.change, 0.0
-            whole = self._read[1] + few >= WORTH * all_of_it and self._file.size() <= CACHE
-            if not whole:
-                self._read = book.change, self._read[1] + few
-                return Stack.of(self._some(since, until, inside), labels, d)
-            stack = Stack.of(self._file.cells(), labels, d)
-            self._cached = book.change, stack
-            return stack
-
-    def _some(self, since: int, until: int, inside: Flags) -> list[Row]:
-        """Cells whose buckets begin between two times, of some segments."""
-        numbers = np.flatnonzero(inside).tolist()
-        where, values = "start BETWEEN ? AND ?", [since, until]
-        if len(numbers) < len(inside) and len(numbers) <= MANY:
-            where += f" AND segment IN ({', '.join('?' * len(numbers))})"
-            values += numbers
-        rows = self._file.cells(where, values)
-        return [row for row in rows if inside[row.segment]]
-
-    def _longest(self) -> int:
-        """Seconds of the largest buckets that there are."""
-        sizes = [self._book.settings.every, *(every for _, every in self._book.coarse)]
-        return max(buckets.LONGEST[one] for one in sizes)
+                self._read = book.change, 0
+            self._read = book.change, self._read[1] + file.number(where, values)
+            if self._read[1] >= WORTH * file.number() and file.size() <= CACHE:
+                self._cached = book.change, Stack.of(file.cells(), labels, d)
+                return self._cached[1]
+            rows = file.cells(where, values, table)
+            return Stack.of([row for row in rows if inside[row.segment]], labels, d)
 
     def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
         """Buckets of a selection, one after the other."""
@@ -802,8 +793,7 @@ class Ledger:
         ]
 
     def _model(self, chosen: Selection, options: Mapping[str, Any]) -> BalancedRidgeClassifier:
-        stack = self._stack(chosen)
-        moments = stack.moments(self._weights(stack, chosen))
+        moments = self._moments(chosen)
         seen = moments.n > 0
         if seen.sum() < 2:
             one = moments.labels[seen][0].item()
@@ -813,6 +803,16 @@ class Ledger:
                 Remedy("choose more rows"),
             )
         return self._made(moments, chosen, options)
+
+    def _moments(self, chosen: Selection) -> Moments:
+        """Moments of a selection, from memory if all cells are there."""
+        if self._cached is None or self._cached[0] != self._book.change:
+            if self._file.new:
+                raise DataError(f"{self.path} has learned nothing yet")
+            with self._file.reading():
+                return reading.moments(self._file, self._book, chosen)
+        stack = self._cached[1]
+        return stack.moments(self._weights(stack, chosen))
 
     def _made(
         self, moments: Moments, chosen: Selection, options: Mapping[str, Any]

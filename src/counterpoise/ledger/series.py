@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Vector
 from counterpoise.ledger.packing import unfolded
-from counterpoise.ledger.stack import Part, Stack
+from counterpoise.ledger.parts import Part, Sum
+from counterpoise.ledger.stack import Stack
 
 FLAT = 1e-13  # of a sum of squares: what is left after a difference is rounding
 BLOCK = 1 << 23  # numbers of what is unfolded at a time
@@ -149,7 +150,9 @@ def series_of_sets(sets: list[tuple[Stack, list[Vector]]]) -> Series:
     tri = np.zeros((len(sets), c, d * (d + 1) // 2))
     for g, (stack, weights) in enumerate(sets):
         for k, slot in enumerate(order.tolist()):
-            n[g, k], mean[g, k], tri[g, k] = stack.parts[slot].summed(weights[slot])
+            total = Sum(d)
+            total.add(*stack.parts[slot].weighing(weights[slot]))
+            n[g, k], mean[g, k], tri[g, k] = total.total()
             if n[g, k] > 0:
                 mean[g, k] += stack.anchor - anchor
     none = np.zeros(len(sets), dtype=np.int64)

@@ -3,6 +3,9 @@
 Everything that belongs together is written in one transaction, so that whoever is killed leaves the
 file before it or after it. Each cell has a checksum. One process writes at a time; it says so in
 the file, for those who wait.
+
+Two tables have the same columns: the cells, and their totals over all segments of a bucket, which
+have the segment ALL.
 """
 
 from __future__ import annotations
@@ -13,61 +16,40 @@ import os
 import socket
 import sqlite3
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from counterpoise.errors import DataError, Remedy
-from counterpoise.jobs.lock import BusyError, locked
-from counterpoise.ledger.packing import size_of
+from counterpoise.jobs.lock import BusyError, locked, require_file
+from counterpoise.ledger.cells import Block, Key, Row
 
 MARK = 0x43504C47  # by which SQLite's header knows a ledger
-VERSION = 1
+VERSION = 2
 MAPPED = 1 << 30  # bytes of the file that are read without being copied first
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE segments (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE inputs (name TEXT PRIMARY KEY, place INTEGER NOT NULL, value TEXT NOT NULL)",
-    "CREATE TABLE cells (start INTEGER NOT NULL, stop INTEGER NOT NULL, segment INTEGER NOT NULL, "
-    "label INTEGER NOT NULL, rows INTEGER NOT NULL, n REAL NOT NULL, rest REAL NOT NULL, "
-    "lightest REAL NOT NULL, d INTEGER NOT NULL, removed INTEGER NOT NULL, crc INTEGER NOT NULL, "
-    "data BLOB NOT NULL, PRIMARY KEY (start, segment, label))",
+    *(
+        f"CREATE TABLE {table} (start INTEGER NOT NULL, stop INTEGER NOT NULL, "
+        "segment INTEGER NOT NULL, label INTEGER NOT NULL, rows INTEGER NOT NULL, n REAL NOT NULL, "
+        "rest REAL NOT NULL, lightest REAL NOT NULL, d INTEGER NOT NULL, "
+        "removed INTEGER NOT NULL, digest BLOB NOT NULL, data BLOB NOT NULL, "
+        "PRIMARY KEY (start, segment, label))"
+        for table in ("cells", "totals")
+    ),
+    *(
+        f"CREATE INDEX {table}_heads ON {table} (label, start, segment, stop, rows, d, n)"
+        for table in ("cells", "totals")
+    ),
 )
-FIELDS = "start, stop, segment, label, rows, n, rest, lightest, d, removed, crc, data"
+BLOCK = 256  # cells that are read at a time: more would not stay in the cache
+FIELDS = "start, stop, segment, label, rows, n, rest, lightest, d, removed, digest, data"
 DAMAGED = ("malformed", "not a database", "file is encrypted", "corrupt")
-
-
-class Key(NamedTuple):
-    """Which cell: where its bucket begins, its segment and its class."""
-
-    start: int
-    segment: int
-    label: int
-
-
-class Row(NamedTuple):
-    """A cell as it lies in the file."""
-
-    start: int
-    stop: int
-    segment: int
-    label: int
-    rows: int
-    n: float
-    rest: float
-    lightest: float
-    d: int
-    removed: int
-    crc: int
-    data: bytes
-
-    @property
-    def key(self) -> Key:
-        """Which one."""
-        return Key(self.start, self.segment, self.label)
 
 
 class File:
@@ -75,11 +57,11 @@ class File:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
+        require_file(path)
         self.new = _size(path) == 0
+        self.touched: set[int] = set()  # where buckets begin whose cells a transaction has written
         self._connection: sqlite3.Connection | None = None
-        self._inode: int | None = None
+        self._identity: tuple[int, ...] = ()
         if not self.new:
             self._require_ours()
 
@@ -114,8 +96,7 @@ class File:
                     ) from None
                 time.sleep(0.05)
         try:
-            if self._inode != _inode(self.path):  # somebody has removed what he had begun
-                self.close()
+            self._let_go_of_removed()
             self._make()
             who = f"process {os.getpid()} on {socket.gethostname()}"
             since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -131,6 +112,7 @@ class File:
         with self._told():
             base = self._base()
             base.execute("BEGIN IMMEDIATE")
+            self.touched.clear()
             try:
                 yield
                 base.execute("COMMIT")
@@ -143,10 +125,11 @@ class File:
     def reading(self) -> Iterator[None]:
         """One state of the file, whoever writes meanwhile."""
         with self._told():
-            base = self._base()
-            if base.in_transaction:
+            if self._base().in_transaction:
                 yield
                 return
+            self._let_go_of_removed()
+            base = self._base()
             base.execute("BEGIN")
             try:
                 yield
@@ -190,22 +173,40 @@ class File:
         rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
         base.executemany("INSERT INTO inputs VALUES (?, ?, ?)", rows)
 
-    def cells(self, where: str = "1", values: Sequence[Any] = ()) -> list[Row]:
+    def cells(
+        self, where: str = "1", values: Sequence[Any] = (), table: str = "cells"
+    ) -> list[Row]:
         """Cells, by class and then by time. SQLite would sort them with all their bytes."""
-        query, sizes = f"SELECT {FIELDS} FROM cells WHERE {where}", dict[tuple[int, int], int]()
+        query = f"SELECT {FIELDS} FROM {table} WHERE {where}"
         rows = [Row._make(found) for found in self._base().execute(query, values)]
-        for row in rows:
-            kind = row.d, row.removed
-            if kind not in sizes:
-                sizes[kind] = size_of(row.d, bool(row.removed))
-            if len(row.data) != sizes[kind] or zlib.crc32(row.data) != row.crc:
-                raise self._damaged("a cell is not as it was written")
+        self._require_as_written(Block.of(rows))
         rows.sort(key=lambda row: (row.label, row.start, row.segment))
         return rows
 
-    def cell(self, key: Key) -> Row | None:
+    def cell(self, key: Key, table: str = "cells") -> Row | None:
         """One cell, if it is there."""
-        return next(iter(self.cells("start = ? AND segment = ? AND label = ?", key)), None)
+        where = "start = ? AND segment = ? AND label = ?"
+        return next(iter(self.cells(where, key, table)), None)
+
+    def blocks(self, table: str, where: str, values: Sequence[Any]) -> Iterator[Block]:
+        """Cells by time, some at a time."""
+        query = f"SELECT {FIELDS} FROM {table} WHERE {where} ORDER BY start, segment"
+        found = self._base().execute(query, values)
+        while rows := found.fetchmany(BLOCK):
+            block = Block.of(rows)
+            self._require_as_written(block)
+            yield block
+
+    def heads(
+        self, what: str, table: str, where: str, values: Sequence[Any], by: str = ""
+    ) -> list[Any]:
+        """What is asked of cells, without their moments."""
+        query = f"SELECT {what} FROM {table} INDEXED BY {table}_heads WHERE {where} {by}"
+        return self._base().execute(query, values).fetchall()
+
+    def _require_as_written(self, block: Block) -> None:
+        if not block.as_written:
+            raise self._damaged("a cell is not as it was written")
 
     def sizes(self) -> tuple[int, int]:
         """How many cells there are, and their bytes."""
@@ -220,10 +221,10 @@ class File:
         pages, size = (base.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size"))
         return int(pages * size)
 
-    def number(self, first: int, last: int) -> int:
-        """How many cells have buckets that begin between two times."""
-        query = "SELECT COUNT(*) FROM cells WHERE start BETWEEN ? AND ?"
-        return int(self._base().execute(query, (first, last)).fetchone()[0])
+    def number(self, where: str = "1", values: Sequence[Any] = ()) -> int:
+        """How many cells there are under a condition."""
+        query = f"SELECT COUNT(*) FROM cells WHERE {where}"
+        return int(self._base().execute(query, values).fetchone()[0])
 
     def counted(self) -> list[tuple[int, int, int, int, int, float]]:
         """Start, end, segment, class, rows and weight of every cell, by class and by time."""
@@ -234,12 +235,25 @@ class File:
 
     def put_cells(self, rows: Sequence[Row]) -> None:
         """Write cells."""
-        marks = ", ".join("?" * len(Row._fields))
-        self._base().executemany(f"INSERT OR REPLACE INTO cells ({FIELDS}) VALUES ({marks})", rows)
+        self.touched.update(row.start for row in rows)
+        self._put("cells", rows)
 
     def remove_cells(self, where: str, values: Sequence[Any]) -> int:
         """Remove cells, and return how many."""
-        return self._base().execute(f"DELETE FROM cells WHERE {where}", values).rowcount
+        base = self._base()
+        query = f"SELECT DISTINCT start FROM cells WHERE {where}"
+        self.touched.update(start for (start,) in base.execute(query, values))
+        return base.execute(f"DELETE FROM cells WHERE {where}", values).rowcount
+
+    def put_totals(self, start: int, rows: Sequence[Row]) -> None:
+        """Write the totals of a bucket, in place of those that it has."""
+        self._base().execute("DELETE FROM totals WHERE start = ?", (start,))
+        self._put("totals", rows)
+
+    def _put(self, table: str, rows: Sequence[Row]) -> None:
+        marks = ", ".join("?" * len(Row._fields))
+        query = f"INSERT OR REPLACE INTO {table} ({FIELDS}) VALUES ({marks})"
+        self._base().executemany(query, rows)
 
     def shrink(self) -> None:
         """Give room that is free back to the disk."""
@@ -253,20 +267,29 @@ class File:
 
     # Inside
 
-    def _base(self) -> sqlite3.Connection:
+    def _base(self, new: bool = False) -> sqlite3.Connection:
+        """The connection. Only who keeps others away may make a new file."""
         if self._connection is None:
+            self._identity = identity(self.path)
+            where = f"{Path(self.path).absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
             self._connection = sqlite3.connect(
-                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+                where, timeout=60.0, isolation_level=None, check_same_thread=False, uri=True
             )
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(f"PRAGMA mmap_size = {MAPPED}")
-            self._inode = _inode(self.path)
+            if new:
+                self._identity = identity(self.path)
         return self._connection
+
+    def _let_go_of_removed(self) -> None:
+        """Let go of a file that whoever had begun it has removed."""
+        if not self._identity or self._identity != identity(self.path):
+            self.close()
 
     def _make(self) -> None:
         """Make an empty ledger, unless somebody has done so meanwhile."""
         with self._told():
-            base = self._base()
+            base = self._base(new=True)
             if base.execute("PRAGMA application_id").fetchone()[0] == MARK:
                 self.new = False
                 return
@@ -280,7 +303,7 @@ class File:
             self.new = False
 
     def _require_ours(self) -> None:
-        with self._told():
+        with self.reading():  # at once, for somebody may be making it
             base = self._base()
             mark = base.execute("PRAGMA application_id").fetchone()[0]
             version = base.execute("PRAGMA user_version").fetchone()[0]
@@ -337,8 +360,10 @@ def _size(path: str) -> int:
         return 0
 
 
-def _inode(path: str) -> int | None:
+def identity(path: str) -> tuple[int, ...]:
+    """Which file has a name now; nothing if none has."""
     try:
-        return os.stat(path).st_ino
+        found = os.stat(path)
     except FileNotFoundError:
-        return None
+        return ()
+    return found.st_dev, found.st_ino

@@ -51,7 +51,6 @@ class ChoosingClassifier(base.Classifier):
     >>> metric = evaluate.progressive_val_score(stream, model, metrics.GeometricMean())
     >>> bool(metric.get() > 0.8)
     True
-
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from river import base, utils
 
 from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
+from counterpoise.exact import clock
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
 from counterpoise.exact.fading import HalfLife
@@ -167,16 +168,18 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        when = float(validate.times(t, 1)[0]) if isinstance(self.half_life, str) else None
+        when = clock.time(t) if isinstance(self.half_life, str) else None
         if found is None or slot is None or self.calibrate:
             self._widen(x, y, w, when)
         elif when is not None:
-            if not self._columns.keys() >= x.keys():
+            event: dict[Any, Any] | Vector | None = x
+            far = False
+            if state.fixed is not None or self.absent == "missing":
+                known = self._columns.keys() >= x.keys()
+                event, far = self._entering(x) if known else (None, False)
+            if event is None or not state.learn_at(found, event, slot, w, when, far):
                 self._widen(x, y, w, when)
-                return
-            row, far = self._entering(x)
-            state.learn_one(found, row, slot, w, when, far)
-            if not state.moments.n.all():  # a class has faded away
+            elif not found.events.all_seen():  # a class has faded away
                 self._open = None
         elif state.fixed is None:
             # Before, so that no old scores are left whenever a signal comes.
@@ -205,7 +208,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """
         rows, names = matrix_of(X)
         weight, fill = validate.weights(numbers_of(w), len(rows)), None
-        when = validate.times(t, len(rows)) if self._state.plan.timed else None
+        when = clock.times(t, len(rows)) if self._state.plan.timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
             rows, names, fill = gaps.entering(self._state, events)

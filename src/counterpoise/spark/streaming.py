@@ -52,12 +52,14 @@ class ModelSink:
         Columns to learn from; by default all but label and weight.
     query : str, default="stream"
         Name of the query: a file can take in several, each under a name of its own.
-    weight, drop, numeric, categorical, time, date, hashed, clock
+    weight, drop, numeric, categorical, time, date, hashed
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
     missing : "error", "drop", "indicate" or "mean", optional
         See there too. By default what the file was learned with, and "error" for a new one.
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
+    clock : str, optional
+        See there too.
     **options
         Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` each batch
         but the first is judged by the model before it; of a file that exists, it says whether.

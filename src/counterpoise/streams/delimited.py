@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -114,16 +114,10 @@ class Delimited:
             ragged = RAGGED.search(str(error))
             if ragged:
                 row, expected, found, text = ragged.groups()
-                other = [sign for sign in SIGNS if sign in self.names[0]]
-                alone = len(self.names) == 1 and bool(other)
                 raise DataError(
                     f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
                     f"{_shown(text)}",
-                    *(
-                        [Remedy("say what is between fields", "delimiter", other[0])]
-                        if alone
-                        else []
-                    ),
+                    *other_delimiter(self.names),
                 ) from None
             if "conversion error" in str(error):
                 raise _ConversionError from None
@@ -132,6 +126,12 @@ class Delimited:
 
 class _ConversionError(Exception):
     """A cell does not have the type of its column."""
+
+
+def other_delimiter(names: Sequence[str]) -> list[Remedy]:
+    """What to do about a table of one column that looks like several."""
+    signs = [sign for sign in SIGNS if len(names) == 1 and sign in names[0]]
+    return [Remedy("say what is between fields", "delimiter", sign) for sign in signs[:1]]
 
 
 def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:

@@ -1,0 +1,150 @@
+"""What a question reads: the fewest cells that tell its sums.
+
+A selection of most segments is the totals of its buckets without the cells of the others, if that
+leaves all digits; any other one is the sum of its cells. Either is read piece by piece, so that it
+takes neither the time nor the memory of all cells at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterpoise.arrays import Counts, Flags, Vector
+from counterpoise.errors import DataError
+from counterpoise.exact.moments import Moments
+from counterpoise.exact.removal import UNKNOWN
+from counterpoise.exact.strangers import RemovalError
+from counterpoise.ledger import buckets
+from counterpoise.ledger.book import Book
+from counterpoise.ledger.cells import Key
+from counterpoise.ledger.parts import Part, Sum
+from counterpoise.ledger.selection import Selection
+from counterpoise.ledger.stack import anchor_of
+from counterpoise.ledger.storage import File
+
+ENOUGH = 2e-15  # relative error that a difference may have: a few roundings, as a sum has
+ENDLESS = (-(2**62), 2**62)
+
+
+class Query(NamedTuple):
+    """Cells of the file: of which table, and under which condition with which values."""
+
+    table: str
+    where: str
+    values: list[int]
+
+
+class Heads(NamedTuple):
+    """Buckets of each class, by class and time: where they begin and end, and their rows."""
+
+    label: Counts
+    start: Counts
+    stop: Counts
+    rows: Counts
+
+    @classmethod
+    def of(cls, file: File, query: Query) -> Heads:
+        """Those in which a query has cells."""
+        found = file.heads("label, start, stop, SUM(rows)", *query, "GROUP BY label, start")
+        return cls(*np.array(found, dtype=np.int64).reshape(-1, 4).T)
+
+
+def totals(book: Book, chosen: Selection) -> Query:
+    """Totals of the buckets of a selection, and perhaps of more."""
+    return Query("totals", "start BETWEEN ? AND ?", _span(book, chosen))
+
+
+def cells(book: Book, chosen: Selection, segments: Flags) -> Query:
+    """Cells of such segments in the buckets of a selection, and perhaps in more."""
+    where = "start BETWEEN ? AND ?"
+    if not segments.all():
+        where += f" AND segment IN ({', '.join(map(str, np.flatnonzero(segments).tolist()))})"
+    return Query("cells", where, _span(book, chosen))
+
+
+def moments(file: File, book: Book, chosen: Selection) -> Moments:
+    """Moments of a selection, from the file."""
+    inside = chosen.segments(book)
+    if book.settings.by and 2 * inside.sum() > len(inside):
+        found = _difference(file, book, chosen, inside)
+        if found is not None:
+            return found
+    query = cells(book, chosen, inside)
+    heads = Heads.of(file, query)
+    return _summed(file, book, query, heads, _weights(heads, chosen))
+
+
+def _difference(file: File, book: Book, chosen: Selection, inside: Flags) -> Moments | None:
+    """Totals without the cells of other segments; None if that would cost digits."""
+    query, other = totals(book, chosen), cells(book, chosen, ~inside)
+    heads = Heads.of(file, query)
+    if inside.all():
+        return _summed(file, book, query, heads, _weights(heads, chosen))
+    gone = Heads.of(file, other)
+    at = {tuple(one): i for i, one in enumerate(np.column_stack(heads[:2]).tolist())}
+    places = [at[tuple(one)] for one in np.column_stack(gone[:2]).tolist()]
+    rows = heads.rows.copy()
+    rows[places] -= gone.rows
+    left = rows > 0  # where none are, the rest is nothing, exactly
+    weight = np.zeros(len(left))
+    weight[left] = _weights(Heads(*(one[left] for one in heads)), chosen)
+    whole = _summed(file, book, query, heads, weight)
+    try:
+        result = whole.without(_summed(file, book, other, gone, weight[places]))
+    except RemovalError:
+        return None
+    if result.lost().max(initial=0.0) > ENOUGH:
+        return None
+    if chosen.half_life is not None:
+        result.marks[result.n > 0] = UNKNOWN
+    return result
+
+
+def _span(book: Book, chosen: Selection) -> list[int]:
+    """Between when the buckets of a selection begin."""
+    since, until = ENDLESS
+    if chosen.since is not None:
+        sizes = [book.settings.every, *(every for _, every in book.coarse)]
+        since = chosen.since - max(buckets.LONGEST[one] for one in sizes)
+    return [since, until if chosen.until is None else chosen.until]
+
+
+def _weights(heads: Heads, chosen: Selection) -> Vector:
+    """Weights of buckets in a selection, of whatever segments."""
+    here = np.zeros(len(heads.start), dtype=np.int64)
+    flags = chosen.chosen(heads.start, heads.stop, here, np.ones(1, dtype=bool))
+    if not flags.any():
+        raise DataError(f"no rows are in the selection: {chosen.words()}")
+    latest = int(heads.start[flags].max())
+    return np.where(flags, chosen.fading(heads.start, latest), 0.0)
+
+
+def _summed(file: File, book: Book, query: Query, heads: Heads, weight: Vector) -> Moments:
+    """The sum of the cells of a query, whose buckets have weights."""
+    labels, d = book.label_array(), book.width
+    result = Moments(labels, np.zeros(d))
+    there = weight > 0
+    if not there.any():
+        return result
+    first, last = (int(one) for one in (heads.start[there].min(), heads.start[there].max()))
+    values = [first, last, *query.values[2:]]
+    result.anchor[:] = _anchor(file, Query(query.table, query.where, values), d)
+    for k in np.unique(heads.label[there]).tolist():
+        start, own = heads.start[heads.label == k], weight[heads.label == k]
+        total = Sum(d)
+        for block in file.blocks(query.table, f"label = {k} AND {query.where}", values):
+            part = Part.of(block, result.anchor)
+            total.add(part, own[np.searchsorted(start, part.start)])
+        total.put(result, k)
+    result.N[:] = result.n
+    result.stream[:] = result.N.sum()
+    return result
+
+
+def _anchor(file: File, query: Query, d: int) -> Vector:
+    """One point for all cells of a query; the heaviest of those that know a feature has it."""
+    found = file.heads("start, segment, label, d, MAX(n)", *query, "GROUP BY d")
+    rows = [file.cell(Key(*one[:3]), query.table) for one in found]
+    return anchor_of([row for row in rows if row is not None], d)
