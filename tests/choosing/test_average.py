@@ -160,6 +160,7 @@ def test_models_with_other_maps_or_options_do_not_merge():
         one.merge(one.best_)
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
     X, y = crossed(500)
     w = np.random.default_rng(0).integers(0, 3, 500)

@@ -212,6 +212,7 @@ def test_forgetting_is_refused_and_the_reason_is_told():
         one.forget(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 20, 200, 300, 650])
 def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     X, y = stream(700, d=3, classes=3, minority=0.2)
@@ -333,6 +334,7 @@ def test_frames_and_sparse_rows():
     assert_same_model(chooser().fit(sp.csr_array(few), y).best_, chooser().fit(few, y).best_, 1e-9)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     X, y = crossed(6000)
     one, sizes = chooser(candidates=("interactions", "rff:20")), []
@@ -366,6 +368,7 @@ def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
 # What a reader found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [100, 103, 300])
 def test_late_features_and_a_file_in_between(tmp_path, late):
     X, y = crossed(700)
@@ -492,6 +495,7 @@ def test_two_threads_may_look_at_one_model(make):
     assert content(one) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 300])
 def test_classes_can_be_declared_without_a_row(before):
     X, y = crossed(600)

@@ -85,6 +85,7 @@ def test_moments_are_learned_once_whoever_looks_at_them():
     assert_same_model(alone.best_, BalancedRidgeClassifier(ridge=alone.best_.ridge).fit(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(classes):
     X, y = spread(1200, classes=classes)
@@ -133,6 +134,7 @@ def test_the_choice_can_be_merged():
     assert_close(both.decision_function(X), at_once.decision_function(X), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 20, 300, 650])
 def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     X, y = spread(900, classes=3)
@@ -173,6 +175,7 @@ def test_a_file_that_cannot_be_is_refused(change):
         ChoosingClassifier.from_contents(contents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [103, 300])
 def test_late_features_count_for_nothing_until_the_next_refresh(late):
     X, y = spread(500)

@@ -73,6 +73,7 @@ X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:, :8], y[:569]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrapped",
     [

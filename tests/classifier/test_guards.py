@@ -84,6 +84,7 @@ def labelled(label, name="v.csv", rows=1):
     return name
 
 
+@pytest.mark.slow
 def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, written("t.csv", 200))
     assert "the positive class is 'yes'" in done.err
@@ -138,6 +139,7 @@ def test_the_positive_class_can_be_said(run):
     assert stored_model(MODEL).positive is None
 
 
+@pytest.mark.slow
 def test_merged_models_agree_on_the_positive_class(run):
     for k, positive in ((0, "no"), (1, "yes")):
         written(f"{k}.csv", 60, k)
@@ -178,6 +180,7 @@ def test_an_option_that_names_no_class_is_an_error(run, option):
     assert f"{option} names the class 'fraud'" in done.err
 
 
+@pytest.mark.slow
 def test_a_class_that_no_row_has_yet_is_told_of(run):
     done = teach(run, written("t.csv", 50, fraud="no"), more=["--cost", "yes=5"])
     assert "warning: --cost names the class 'yes', but no row has it yet" in done.err
@@ -196,6 +199,7 @@ def test_a_model_that_chooses_is_resumed_with_columns_to_drop(run):
 # The last line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
     frame = payments(40)
@@ -242,6 +246,7 @@ def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
     os.dup2(before, 0)
 
 
+@pytest.mark.slow
 def test_nothing_but_half_a_line(run):
     Path("t.csv").write_text("amount,ho")
     done = teach(run, "t.csv", code=2)
@@ -294,6 +299,7 @@ def test_events_with_other_names_are_refused(run):
     run("evaluate", MODEL, "u.csv", "--ignore-unknown")
 
 
+@pytest.mark.slow
 def test_columns_without_values_are_known_too(run):
     teach(run, written("t.csv", 100, note=""), more=["--missing", "indicate"])
     run("predict", MODEL, "t.csv")
@@ -302,6 +308,7 @@ def test_columns_without_values_are_known_too(run):
     run("forget", MODEL, "u.csv")
 
 
+@pytest.mark.slow
 def test_json_is_recognised_on_a_pipe_and_under_a_wrong_name(run):
     teach(run, written("t.csv", 100))
     event = {"amount": 900.0, "hour": 3}
@@ -352,6 +359,7 @@ def test_a_pipe_with_a_path_is_read_once(run):
     assert stored_model(MODEL).model.class_count_.sum() == 160
 
 
+@pytest.mark.slow
 def test_files_that_have_swapped_their_names(run):
     written("t.csv", 100)
     written("u.csv", 60, 1)
@@ -366,6 +374,7 @@ def test_files_that_have_swapped_their_names(run):
     assert "60 rows forgotten" in run("forget", MODEL, "t.csv").err
 
 
+@pytest.mark.slow
 def test_two_files_of_one_name_are_merged(run):
     for k in "ab":
         os.mkdir(k)
@@ -476,6 +485,7 @@ def test_a_real_set_with_decimal_commas_is_read_or_refused(run):
     assert "'1.5', which is not a number" in done.err  # not one and a half: the sign is a comma
 
 
+@pytest.mark.slow
 def test_few_of_them_are_categories_with_a_word(run):
     Path("t.csv").write_text("size,y\n" + '"12,5",p\n"7,5",q\n' * 5)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL)
@@ -577,6 +587,7 @@ def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     assert "60 rows forgotten" in run("forget", MODEL, "old2.csv").err
 
 
+@pytest.mark.slow
 def test_a_column_that_was_never_learned_can_be_dropped_later(run):
     written("old.csv", 100, id=1)
     written("new.csv", 80, 1, id=2, device=5)
@@ -588,6 +599,7 @@ def test_a_column_that_was_never_learned_can_be_dropped_later(run):
     assert "--drop is hour, but m.safetensors was learned with device, id" in done.err
 
 
+@pytest.mark.slow
 def test_values_far_from_everything_learned_are_told_of(run):
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), "h")
     payments(300).assign(when=when).to_csv("t.csv", index=False)
@@ -604,6 +616,7 @@ def test_values_far_from_everything_learned_are_told_of(run):
     assert says in teach(run, "u.csv").err
 
 
+@pytest.mark.slow
 def test_what_is_rare_is_not_far(run):
     rows = [{"a": float(i % 7), "fraud": "yes" if i % 9 == 0 else "no"} for i in range(3000)]
     for i in range(0, 3000, 20):
@@ -686,6 +699,7 @@ def test_new_fields_of_json_are_told_of(run, tmp_path):
     assert "u.jsonl: new fields, 0 in all earlier rows: 'A'" in done.err
 
 
+@pytest.mark.slow
 def test_a_file_that_begins_with_the_one_row_of_another_is_not_its_continuation(run):
     head = "amount,hour,fraud\n"
     Path("f1.csv").write_text(head + "1,2,no\n")

@@ -83,6 +83,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
     )
 
 
+@pytest.mark.slow
 def test_categories_equal_one_hot_columns_in_python(run):
     frame = payments()
     frame.to_csv("t.csv", index=False)
@@ -104,6 +105,7 @@ def test_categories_equal_one_hot_columns_in_python(run):
 # Exactly once
 
 
+@pytest.mark.slow
 def test_nothing_is_learned_twice(run):
     payments().to_csv("t.csv", index=False)
     learned(run)
@@ -115,6 +117,7 @@ def test_nothing_is_learned_twice(run):
     assert content() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "jsonl", "json"])
 def test_a_file_that_grew_has_only_its_new_rows_learned(run, ending):
     whole = payments(500)
@@ -142,6 +145,7 @@ def test_a_file_that_grew_has_only_its_new_rows_learned(run, ending):
     np.testing.assert_array_equal(grown.class_count_, at_once.class_count_)
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
     payments(50, seed=1).to_csv("u.csv", index=False)
@@ -175,6 +179,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
     learned(run, "--ridge", "0.1", "--cost", "yes=3")
 
 
+@pytest.mark.slow
 def test_several_files_in_one_run_or_in_three(run):
     for k in range(3):
         payments(100, seed=k).to_csv(f"t{k}.csv", index=False)
@@ -186,6 +191,7 @@ def test_several_files_in_one_run_or_in_three(run):
     assert content() == one_by_one
 
 
+@pytest.mark.slow
 def test_the_same_rows_under_another_name_are_known_again(run):
     payments().to_csv("t.csv", index=False)
     learned(run)
@@ -222,6 +228,7 @@ def test_bad_rows_leave_the_model_file_as_it_was(run):
     assert sorted(p.name for p in Path().iterdir()) == [MODEL, "t.csv", "u.csv"]
 
 
+@pytest.mark.slow
 def test_rows_that_were_dropped_are_counted(run):
     frame = payments()
     frame.loc[[3, 5], "amount"] = np.nan
@@ -278,6 +285,7 @@ def test_weights_and_options_reach_the_model(run):
     assert model.class_count_.sum() == frame["weight"].sum()
 
 
+@pytest.mark.slow
 def test_labels_that_are_numbers_have_costs_by_number(run):
     payments().assign(fraud=lambda f: (f["fraud"] == "yes").astype(int)).to_csv(
         "t.csv", index=False
@@ -466,6 +474,7 @@ def test_metrics_are_progressive_and_change_nothing(run):
     assert lines[-1]["g_mean"] == pytest.approx(np.sqrt(recall["0"] * recall["1"]))
 
 
+@pytest.mark.slow
 def test_metrics_of_rows_that_were_lost_are_cut_off(run):
     payments(1000).to_csv("t.csv", index=False)
     options = ["--chunk-rows", "100", "--metrics", "m.jsonl", "--metrics-every", "100"]
@@ -487,6 +496,7 @@ def test_metrics_of_rows_that_were_lost_are_cut_off(run):
 # Predictions
 
 
+@pytest.mark.slow
 def test_predictions_in_every_format(run):
     payments(100).to_csv("t.csv", index=False)
     learned(run)
@@ -557,6 +567,7 @@ def learn_file(run, text, *more, name="t.csv", label="y", code=0):
     return run("learn", name, "--label", label, "-m", MODEL, *more, code=code)
 
 
+@pytest.mark.slow
 def test_rows_that_were_all_dropped_may_bring_a_column(run):
     learn_file(run, "a,y\n1,p\n2,q\n3,p\n", "--missing", "drop")
     learn_file(run, "a,b,y\n,5,p\n", "--new-columns", name="u.csv")
@@ -593,6 +604,7 @@ def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_copy_that_has_grown_is_known_again(run):
     rows = "".join(f"{i},{'pq'[i % 2]}\n" for i in range(30))
     learn_file(run, "a,y\n" + rows)
@@ -608,6 +620,7 @@ def test_a_copy_that_has_grown_is_known_again(run):
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 61
 
 
+@pytest.mark.slow
 def test_columns_are_carried_along_under_their_own_names(run):
     learn_file(run, "a,c,y\n1,x,p\n2,y,q\n")
     Path("u.csv").write_text("y,c,a\nq,y,2.50\n")
@@ -640,6 +653,7 @@ def test_metrics_never_touch_a_file_that_is_not_theirs(run, victim):
     assert Path(victim).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_truth_values_and_empty_batches_can_be_resumed(run):
     import pyarrow as pa
 
@@ -661,6 +675,7 @@ def test_truth_values_and_empty_batches_can_be_resumed(run):
     assert "nothing new" in run("learn", "e.arrows", *learn).err
 
 
+@pytest.mark.slow
 def test_long_numbers_keep_their_digits_as_names(run):
     import pyarrow as pa
 
@@ -682,6 +697,7 @@ def test_long_numbers_keep_their_digits_as_names(run):
     assert "more digits" in run("learn", "u.jsonl", "--label", "y", "-m", "x", code=2).err
 
 
+@pytest.mark.slow
 def test_a_model_of_libsvm_predicts_tables_too(run):
     Path("t.svm").write_text("1 1:2 2:3\n-1 1:5 2:1\n1 1:2 2:4\n-1 1:6 2:2\n")
     run("learn", "t.svm", "-m", MODEL)
@@ -734,6 +750,7 @@ def test_columns_that_were_never_learned_can_be_ignored(run):
     assert "warning: column 'extra' is unknown to the model and was not used" in done.err
 
 
+@pytest.mark.slow
 def test_small_mistakes_have_small_messages(run):
     learn_file(run, "a,b,y\n1,2,p\n2,3,q\n", "--drop", "b,a", "--keep", "a", code=2)
     learn_file(run, "a,b,c,y\n1,2,3,p\n2,3,4,q\n", "--drop", "b,a")
@@ -816,6 +833,7 @@ def test_a_model_saved_in_python_says_that_it_has_no_columns(run):
     assert "saved from Python" in run("predict", "p.safetensors", "t.csv", code=2).err
 
 
+@pytest.mark.slow
 def test_help_and_version(run, monkeypatch):
     # Whoever runs the tests may have no shell among its parents.
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
@@ -911,6 +929,7 @@ def test_a_command_does_not_import_what_it_does_not_need(start, tmp_path, comman
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_command_says_how_to_get_it():
     code = "import sys; sys.modules['typer'] = None\nfrom counterpoise.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -925,6 +944,7 @@ def test_a_read_only_folder_is_one_clear_error(run):
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_libsvm_needs_no_label(run):
     X, y = load_breast_cancer(return_X_y=True)
     from sklearn.datasets import dump_svmlight_file

@@ -117,6 +117,7 @@ def test_help_is_not_cut_off(run, monkeypatch):
         assert not [line for line in listed.splitlines() if line.endswith(("...", "…"))]
 
 
+@pytest.mark.slow
 def test_quiet_says_only_what_is_wrong(run):
     Path("t.csv").write_text("a,y\n1,no\n2,yes\n3,no\n")
     assert run("learn", "t.csv", "--label", "y", "-m", "m.st", "--quiet").err == ""
@@ -185,6 +186,7 @@ def test_inspect_shows_whole_numbers_and_folds_inputs(run):
     assert "\n03.csv\t3\t0\n(4 more)\t12\t0\n08.csv\t3\t0\n" in out
 
 
+@pytest.mark.slow
 def test_advice_can_be_pasted_into_a_shell(run):
     """A column whose name the shell would take apart, or run."""
     name = "when; rm -rf $HOME 'x'"

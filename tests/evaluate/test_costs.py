@@ -182,6 +182,7 @@ def test_bad_prices_in_a_shell(run, payments, tmp_path, options, message):
     assert (tmp_path / "m").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "message"),
     [

@@ -110,6 +110,7 @@ def test_standardising_looks_at_the_rows_before_only():
     assert not Z[0].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 7])
 def test_a_race_is_test_then_train(delay):
     X, y = stream(300, d=4)
@@ -171,6 +172,7 @@ def test_rows_count_once_two_classes_are_known(delay):
     assert uncounted(y, 169) == uncounted(y[:20], 0) + 180 == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 4])
 def test_guests_are_tested_then_trained(delay):
     from river.naive_bayes import GaussianNB as Dicts
@@ -193,6 +195,7 @@ def test_guests_are_tested_then_trained(delay):
     assert results["dicts"].first == uncounted(y, delay)
 
 
+@pytest.mark.slow
 def test_guests_of_two_classes_meet_three():
     from river.linear_model import Perceptron
     from sklearn.linear_model import Perceptron as Arrays
@@ -280,6 +283,7 @@ def test_the_g_mean_of_late_shows_a_fall():
     assert plots.window_of(y[:40]) == 10
 
 
+@pytest.mark.slow
 def test_precision_and_recall_fill_the_figure():
     y = np.where(np.arange(50_000) % 250 == 0, "fraud", "ok")
     scores = np.random.default_rng(0).standard_normal(len(y)) - 2.0 * (y == "fraud")

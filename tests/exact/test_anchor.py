@@ -49,6 +49,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("size", [1e6, 1e8, 1e10])
 def test_after_a_change_of_level_the_past_costs_no_digits(size, way):

@@ -116,6 +116,7 @@ def test_the_curve_never_falls(seed, rows):
     assert (slope >= FLAT * (1 - 1e-6)).all()
 
 
+@pytest.mark.slow
 def test_the_curve_is_that_of_least_loss_and_prior():
     """By a general optimiser; the prior by its definition, an integral and a fitted line."""
     rng = np.random.default_rng(1)
@@ -232,6 +233,7 @@ def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
     np.testing.assert_array_equal(judged.stream_proba(X), plain.stream_proba(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_odds_of_a_stream_with_long_tails_get_better(classes):
     X, y = skewed(4000, 1, classes)
@@ -243,6 +245,7 @@ def test_odds_of_a_stream_with_long_tails_get_better(classes):
     assert after < 0.8 * before
 
 
+@pytest.mark.slow
 def test_merging_adds_verdicts_and_forgetting_leaves_them():
     X, y = stream(rows=300, classes=3)
     one, two = (BalancedRidgeClassifier(calibrate=True).fit(X[s], y[s])
@@ -287,6 +290,7 @@ def test_a_copy_is_judged_as_the_original():
 # Files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [None, "rm2"])
 def test_verdicts_survive_a_file(tmp_path, features):
     X, y = stream(rows=300, classes=3)

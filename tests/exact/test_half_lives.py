@@ -76,6 +76,7 @@ def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
     assert_same(parts, whole, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 7])
 def test_progressive_scores_by_the_clock_are_those_of_a_refit(delay):
     X, y, _, t = payments(60)

@@ -42,6 +42,7 @@ def test_the_largest_probability_is_that_of_the_largest_score(rows):
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 10.0), st.floats(0.1, 10.0), st.floats(0.01, 0.99))
 def test_the_slope_is_the_one_of_least_loss(gap, v, share):
     pi, twice = np.array([share, 1.0 - share]), np.full((2, 2), gap)
@@ -64,6 +65,7 @@ def test_nodes_are_quantiles_of_a_student_t():
     assert abs(mass.sum() - 1.0) < 1e-15
 
 
+@pytest.mark.slow
 def test_margins_of_rows_that_were_left_out():
     """The mean margin of left-out rows, refitted one by one, against the one from moments."""
     X, y = stream(120, 4, 3, minority=0.3, seed=5)

@@ -29,6 +29,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_option(options, classes):
@@ -55,6 +56,7 @@ def test_several_classes(shape, classes, delay):
     assert_progressive(X[order], y[order], shape | scale, delay=delay, rows=rows[::5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [1, 7, 500])
 def test_labels_that_arrive_late(delay):
     X, y = stream(150, 3, minority=0.2)

@@ -361,6 +361,7 @@ def test_marks_give_a_constant_back(row, times):
     np.testing.assert_array_equal(value, row)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
 def test_marks_and_weights_are_in_the_file(tmp_path):
     X, y = stream(50, 3)

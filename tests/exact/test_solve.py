@@ -162,6 +162,7 @@ def test_a_new_ridge_needs_no_new_fit():
     assert_close(model.coef_, BalancedRidgeClassifier(ridge=0.5).fit(X, y).coef_, 1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4, 5, 6])
 @pytest.mark.parametrize("d", [1, 3, 5, 8])
 def test_gcv_does_not_change_with_the_order_of_a_few_rows(rows, d):

@@ -52,6 +52,7 @@ def in_chunks(start, rows, labels, size, **options):
 # Exactness, once the map is fixed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_any_order_and_any_chunks_give_the_same_model(name, options):

@@ -156,6 +156,7 @@ with writing("m") as file:
 """
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
     pipe = subprocess.PIPE
     process = subprocess.Popen(

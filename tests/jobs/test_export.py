@@ -222,6 +222,7 @@ def test_onnx_knows_hashed_columns(run, features, seed):
     assert_onnx_agrees(run, "two.csv", pd.read_csv("two.csv", dtype={"town": str}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", ["linear", "rm2", "rff:20"])
 @pytest.mark.parametrize("missing", ["mean", "indicate", "drop"])
 def test_onnx_knows_missing_values(run, features, missing):
@@ -274,6 +275,7 @@ def test_exports_know_dates_and_gaps(run, features, missing):
     assert pipeline.predict_proba(told).shape == pipeline.stream_proba(told).shape
 
 
+@pytest.mark.slow
 def test_an_empty_text_that_was_learned_is_a_category(run):
     rows = [{"town": town, "target": int(i % 3 == 0)} for i, town in enumerate(["A", "", "B"] * 30)]
     Path("one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -99,6 +99,7 @@ def test_a_field_that_only_forgotten_rows_had_is_gone_from_the_file(run):
     assert_same(MODEL, "one.st")
 
 
+@pytest.mark.slow
 def test_an_indicator_that_only_forgotten_rows_had_is_gone(run):
     written("one.csv", ["Ulm"])
     written("two.csv", ["Ulm", None], seed=1)
@@ -110,6 +111,7 @@ def test_an_indicator_that_only_forgotten_rows_had_is_gone(run):
     assert_same(MODEL, "one.st")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["one.csv", "two.csv"])
 def test_rows_without_weight_hold_their_categories(run, first):
     written("one.csv", ["Ulm", "Bonn"], w=1.0)

@@ -134,6 +134,7 @@ def test_events_of_other_formats(run, here, kind):
     assert learned("m") == learned("joined")
 
 
+@pytest.mark.slow
 def test_a_model_that_begins_with_whole_rows_goes_on_with_late_ones(run, here):
     run("learn", "joined01.csv", *PLAIN)
     shutil.copy("joined", "m")
@@ -215,6 +216,7 @@ def test_bad_events_and_labels(run, here, what):
     assert learned("m")[5] == learned("joined")[5]
 
 
+@pytest.mark.slow
 def test_labels_of_unknown_events_can_be_left_out(run, here):
     run(*of_day(0))
     with open("labels01.csv", "a") as file:
@@ -234,6 +236,7 @@ def test_labels_of_unknown_events_can_be_left_out(run, here):
     assert learned("m")[5] == learned("joined")[5]
 
 
+@pytest.mark.slow
 def test_a_label_comes_once(run, here):
     run(*of_day(0))
     run(*of_day(1))
@@ -245,6 +248,7 @@ def test_a_label_comes_once(run, here):
     assert (here / "m").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_older_model_is_noticed(run, here):
     run(*of_day(0))
     run(*of_day(1))
@@ -255,6 +259,7 @@ def test_an_older_model_is_noticed(run, here):
     assert "belongs to a later state of m" in failed.err
 
 
+@pytest.mark.slow
 def test_options_that_do_not_fit(run, here):
     needs = ["--label", "fraud", "--model", "m"]
     assert "--id" in run("learn", "day00.csv", "--labels", "labels00.csv", *needs, code=2).err

@@ -188,6 +188,7 @@ def test_rows_that_are_gone_are_ranges():
 # Checking
 
 
+@pytest.mark.slow
 def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_path):
     lines = [*rows]
     lines[4] = "1,4,,D,0"

@@ -40,6 +40,7 @@ def read(run, *more):
     return pd.read_csv(io.StringIO(run("predict", "m.st", "day.csv", *more).out))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--pooling", "10"), ("--features", "rm2")])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_predictions_name_columns_and_their_shares(run, learned, classes, more):

@@ -274,6 +274,7 @@ def test_odd_names_of_files_are_files(run):
         assert "30 rows forgotten" in run("forget", "m.st", f"./{name}").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", ["1,x", '1,"A', "oops,A,n\n", "1,A,n\n1"])
 def test_whatever_was_added_since_does_not_matter_to_forgetting(run, tail):
     towns(["A", "B"], 30, 0).to_csv("one.csv", index=False)

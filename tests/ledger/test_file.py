@@ -43,6 +43,7 @@ def ledger(tmp_path, table):
 # Exactly once
 
 
+@pytest.mark.slow
 def test_an_input_is_learned_once_and_then_what_is_new(tmp_path, table):
     path = tmp_path / "t.csv"
     pa.csv.write_csv(table.slice(0, 700), path)
@@ -203,6 +204,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         assert ledger.learn(frame) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "message"),
     [
@@ -225,6 +227,7 @@ def test_a_selection_that_cannot_be_is_named(ledger, named, message):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_selection_of_one_class_is_refused(tmp_path, table):
     honest = table.filter(pa.compute.equal(table["fraud"], "ok"))
     with Ledger.open(tmp_path / "l", **KEYS) as ledger:
@@ -233,6 +236,7 @@ def test_a_selection_of_one_class_is_refused(tmp_path, table):
             ledger.model()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_ledger_is_refused(tmp_path, ledger):
     ledger.close()
     good = (tmp_path / "l").read_bytes()
@@ -342,6 +346,7 @@ def test_a_full_disk_leaves_a_ledger_as_it_was(ledger, table, tmp_path):
     assert ledger.learn(more) == len(more)
 
 
+@pytest.mark.slow
 def test_missing_numbers_are_filled_as_a_model_file_does_it(tmp_path, table, run):
     values = table["age"].to_numpy().copy()
     values[5::7] = np.nan
@@ -358,6 +363,7 @@ def test_missing_numbers_are_filled_as_a_model_file_does_it(tmp_path, table, run
     assert np.allclose(*scores, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_time_is_no_feature_and_a_weight_counts(tmp_path, table):
     weighted = table.append_column("w", pa.array(np.tile([1.0, 2.0], len(table))[: len(table)]))
     with Ledger.open(tmp_path / "l", weight="w", drop=["country"], **KEYS) as ledger:

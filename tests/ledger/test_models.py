@@ -64,6 +64,7 @@ def test_rows_fade_by_their_age_in_days(year):
         assert np.array_equal(ledger.model(half_life=same).coef_, model.coef_)
 
 
+@pytest.mark.slow
 def test_most_segments_are_the_totals_without_the_others(year, monkeypatch):
     ledger, beside = year
     read = []
@@ -113,6 +114,7 @@ def test_each_segment_has_a_model_with_a_share_of_the_whole(year):
     assert np.allclose(alone.coef_, ledger.model(where={"country": "DE"}).coef_, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_model_can_go_on_learning_and_forgetting(year):
     ledger, beside = year
     model = ledger.model()

@@ -73,6 +73,7 @@ def test_sets_solved_at_once_are_solved_like_one(year, options):
 # Backtest
 
 
+@pytest.mark.slow
 def test_a_backtest_is_that_of_the_rows(year):
     ledger, beside = year
     found = ledger.backtest(
@@ -102,6 +103,7 @@ def test_a_backtest_is_that_of_the_rows(year):
     assert found.best is found.settings[int(found.total[:, 0].argmin())]
 
 
+@pytest.mark.slow
 def test_the_estimated_g_mean_is_near_that_of_the_rows(year):
     ledger, beside = year
     found = ledger.compare({"until": "2024-04-01"}, {"since": "2024-04-01", "until": "2024-05-01"})

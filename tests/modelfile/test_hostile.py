@@ -235,6 +235,7 @@ def test_more_columns_than_can_be_learned_are_refused_by_the_header(tmp_path):
         learned(tmp_path, "u.csv")
 
 
+@pytest.mark.slow
 def test_two_columns_of_one_name_are_found_among_many(tmp_path):
     names = [f"c{j}" for j in range(200_000)]
     (tmp_path / "t.csv").write_text(",".join([*names, "c5"]) + "\n")
@@ -320,6 +321,7 @@ def test_mutated_inputs_and_models_break_nothing():
     assert len(done.stdout.splitlines()) == 7
 
 
+@pytest.mark.slow
 def test_text_by_views_whose_nulls_hold_something_is_read(tmp_path, run):
     words = pa.array(["a", None, "a longer text than fits into a view", None] * 5)
     views = words.cast(pa.string_view())

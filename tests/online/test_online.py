@@ -148,6 +148,7 @@ def noisy(rows, d, seed=0):
     return rng.standard_normal((rows, d)) + 0.4 * y[:, None] / np.sqrt(d), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 3, 50])
 @pytest.mark.parametrize(("rule", "tol"), RULES, ids=lambda value: str(value)[:60])
 def test_the_kernel_is_the_loop_of_step(rule, tol, d):
@@ -241,6 +242,7 @@ def test_recursions_equal_the_batch_solution_after_every_sample(rule, batch, tol
     assert worst <= tol
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.booleans())
 def test_after_a_cw_update_the_constraint_holds_with_equality(seed, deviation):
     rule = ConfidenceWeighted(form="deviation" if deviation else "variance")
@@ -261,6 +263,7 @@ def test_after_a_pa_update_the_margin_is_one(seed):
             assert abs(target * rule._state.w @ x - 1.0) < 1e-12
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.floats(0.1, 10.0))
 def test_an_scw_2_update_meets_its_optimality_condition(seed, C):
     rule = begun(SoftConfidenceWeighted(variant="II", C=C), 4)
@@ -306,8 +309,19 @@ def weighted(rule):
     return "sample_weight" in inspect.signature(rule.fit).parameters
 
 
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+PLAIN = list({type(rule): rule for rule in reversed(CHECKED)}.values())
+
+
+@parametrize_with_checks(PLAIN, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [rule for rule in CHECKED if rule not in PLAIN], expected_failed_checks=expected_failures
+)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

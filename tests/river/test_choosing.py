@@ -49,6 +49,7 @@ def test_events_are_answered_as_rows_are(classes):
     assert fresh.predict_proba_one(X[-1]) == pytest.approx(fresh.predict_proba(X[-1:])[0])
 
 
+@pytest.mark.slow
 def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     X, y = stream(300, d=3, classes=2, minority=0.3)
     model = ChoosingClassifier(**SOME, costs={"yes": 2.0})

@@ -33,6 +33,7 @@ def assert_same(one, two, xs):
             assert p == pytest.approx(second[label], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [{}, {"pooling": 10.0}, {"features": "rm2"}, {"half_life": 50.0}, {"calibrate": True}],

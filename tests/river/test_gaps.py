@@ -53,6 +53,7 @@ def test_a_year_that_one_event_in_a_hundred_lacks(absent):
         assert found < whole - 0.1  # a year of 0 is two thousand years away
 
 
+@pytest.mark.slow
 def test_every_step_is_that_of_a_batch_imputer():
     events, labels = films(120, gone=0.2)
     model = BalancedRidgeClassifier(absent="missing")

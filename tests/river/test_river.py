@@ -66,6 +66,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_events_one_by_one_give_the_scikit_learn_model(options, classes):
@@ -255,6 +256,7 @@ def test_copies_go_on_where_they_were():
 # One row at a time on arrays.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_rows_one_by_one_on_arrays(options, classes):
@@ -372,6 +374,7 @@ def test_complex_rows_are_refused():
 # Maps of the features
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["poly2", "interactions", "rm2", "rff:20", "rm2+rff:10"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):

@@ -212,6 +212,7 @@ def test_a_parquet_file_that_was_written_again_with_more_rows_goes_on(tmp_path):
         chunks(path, 2, after=mark)
 
 
+@pytest.mark.slow
 def test_an_integer_column_turns_to_fractions_late(tmp_path):
     lines = ["1,0\n"] * 200_000 + ["1.5,1\n"]
     X, _, encoding = encoded(written(tmp_path / "t.csv", "a,y\n" + "".join(lines)), rows=8192)
@@ -220,6 +221,7 @@ def test_an_integer_column_turns_to_fractions_late(tmp_path):
     assert X[:-1].max() == 1.0
 
 
+@pytest.mark.slow
 def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
     rows = 2_200_000 // 12
     text = "a,b,c,y\n" + "1,,,0\n" * rows + "2,7.5,red,1\n"
@@ -382,6 +384,7 @@ def test_a_bad_cell_is_found_in_any_chunk(tmp_path):
         encoded(path, rows=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".gz", ".zst", ".bz2", ".xz"])
 def test_a_truncated_file_is_not_a_short_file(tmp_path, ending):
     text = ("a,y\n" + "1,0\n2,1\n" * 20_000).encode()

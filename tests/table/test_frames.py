@@ -157,6 +157,7 @@ def test_labels_beside_a_frame_or_in_it(tmp_path):
     assert whole.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_truth_values_mean_the_same_however_they_are_spelled(run):
     frame = payments()
     frame.to_csv("t.csv", index=False)  # True and False
@@ -186,6 +187,7 @@ def test_merged_and_forgotten():
         TableClassifier(ChoosingClassifier()).fit(one, "fraud").forget(one, "fraud")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -210,6 +212,7 @@ def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
     assert pd.read_csv("p.csv")["predicted"].tolist() == model.predict(more).tolist()
 
 
+@pytest.mark.slow
 def test_risks():
     frame = payments()
     plain = made(estimator=BalancedRidgeClassifier()).fit(frame, "fraud")
@@ -311,6 +314,7 @@ def test_the_tools_of_scikit_learn():
     assert at["at week sin"] == "at"
 
 
+@pytest.mark.slow
 def test_late_columns_and_categories():
     one, two = payments(), payments(seed=1).assign(extra=1.5)
     model = made().fit(one, "fraud")
@@ -377,6 +381,7 @@ def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
     assert len(hashed.get_feature_names_out()) == 16
 
 
+@pytest.mark.slow
 def test_an_index_does_not_matter(tmp_path):
     frame = payments()
     one = contents(made().fit(frame, "fraud"), tmp_path)
@@ -386,6 +391,7 @@ def test_an_index_does_not_matter(tmp_path):
     assert_same(one, contents(made().fit(rest, shuffled["fraud"]), tmp_path))
 
 
+@pytest.mark.slow
 def test_of_nothing_nothing_is_learned(tmp_path):
     frame = payments()
     nothing = made().partial_fit(frame[:0], "fraud")
