@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PY := $(BIN)/python
 export PATH := $(BIN):$(PATH)
+# Hundreds of programs are started by the tests, and would each compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
