@@ -183,7 +183,7 @@ def test_merged_and_forgotten():
     assert merged.get_feature_names_out().tolist() == alone.get_feature_names_out().tolist()
     swapped = one.assign(fraud=one["fraud"].map({"yes": "no", "no": "yes"}))
     assert made().fit(one, "fraud").merge(made().fit(swapped, "fraud")).class_count_.sum() == 1200
-    with pytest.raises(ValueError, match="depends on the order of the rows"):
+    with pytest.raises(ValueError, match="depend on their order, so that it cannot forget"):
         TableClassifier(ChoosingClassifier()).fit(one, "fraud").forget(one, "fraud")
 
 
