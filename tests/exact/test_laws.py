@@ -176,7 +176,7 @@ def both_give_the_same(sample, filled):
 def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():
     rng = np.random.default_rng(0)
     for share in (0.01, 0.6):
-        X = sp.random_array((700, 400), density=share, format="csr", rng=rng)
+        X = sp.random_array((700, 400), density=share, format="csr", random_state=rng)
         assert class_rows._filled_pays(X) == (share > 0.5)
         y = rng.integers(0, 2, 700)
         assert_same(Moments.of(X, y), Moments.of(X.toarray(), y))

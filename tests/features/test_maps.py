@@ -517,7 +517,7 @@ def test_a_map_without_a_name_is_refused_before_anything_is_learned(strange):
 
 
 def test_many_features_cost_random_maps_little():
-    wide = sp.random_array((60, 20_000), density=1e-3, format="csr", rng=0)
+    wide = sp.random_array((60, 20_000), density=1e-3, format="csr", random_state=0)
     y = np.arange(60) % 2
     one = model("rff:40").fit(wide, y)
     assert one.features_.drawn.shape == (20, 20_000)
