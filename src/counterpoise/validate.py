@@ -149,7 +149,8 @@ def require_finite(estimator: Any, X: Rows) -> None:
         value = X[row, column]
     raise ValueError(
         f"{feature_name(estimator, column)} is {'NaN' if np.isnan(value) else value} at row {row}; "
-        "drop such rows, or fill them in first, for example with sklearn.impute.SimpleImputer"
+        "drop such rows, or fill them in first, for example with sklearn.impute.SimpleImputer; "
+        "counterpoise.TableClassifier takes frames with gaps"
     )
 
 
