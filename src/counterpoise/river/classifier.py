@@ -141,6 +141,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: Open | None = None
+        # Whether single events of known classes are learned as they come.
+        self._direct = the_map is None and not calibrate and not plan.timed
 
     @property
     def _multiclass(self) -> bool:
@@ -168,28 +170,12 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise bad_weight(w)
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        when = clock.time(t) if isinstance(self.half_life, str) else None
-        if found is None or slot is None or self.calibrate:
-            self._widen(x, y, w, when)
-        elif when is not None:
-            event: dict[Any, Any] | Vector | None = x
-            far = False
-            if state.fixed is not None or self.absent == "missing":
-                known = self._columns.keys() >= x.keys()
-                event, far = self._entering(x) if known else (None, False)
-            if event is None or not state.learn_at(found, event, slot, w, when, far):
-                self._widen(x, y, w, when)
-            elif not found.events.all_seen():  # a class has faded away
-                self._open = None
-        elif state.fixed is None:
-            # Before, so that no old scores are left whenever a signal comes.
-            found.version = state.version = state.version + 1
-            if not found.events.learn(x, slot, w):
-                self._widen(x, y, w)
-        elif self._columns.keys() >= x.keys():
-            row, far = self._entering(x)
-            state.learn_one(found, row, slot, w, far=far)
-        else:
+        if found is None or slot is None or not self._direct:
+            self._learn_slowly(x, y, w, clock.time(t) if state.plan.timed else None)
+            return
+        # Before, so that no old scores are left whenever a signal comes.
+        found.version = state.version = state.version + 1
+        if not found.events.learn(x, slot, w):
             self._widen(x, y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
@@ -481,6 +467,28 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def __copy__(self) -> BalancedRidgeClassifier:
         return copy.deepcopy(self)
+
+    def _learn_slowly(self, x: dict[Any, Any], y: Any, w: float, when: float | None) -> None:
+        """Learn an event that is mapped, judged or faded by the clock, or brings something new."""
+        found, state = self._open, self._state
+        slot = None if found is None else found.slots.get(y)
+        if found is None or slot is None or self.calibrate:
+            self._widen(x, y, w, when)
+        elif when is not None:
+            event: dict[Any, Any] | Vector | None = x
+            far = False
+            if state.fixed is not None or self.absent == "missing":
+                known = self._columns.keys() >= x.keys()
+                event, far = self._entering(x) if known else (None, False)
+            if event is None or not state.learn_at(found, event, slot, w, when, far):
+                self._widen(x, y, w, when)
+            elif not found.events.all_seen():  # a class has faded away
+                self._open = None
+        elif self._columns.keys() >= x.keys():
+            row, far = self._entering(x)
+            state.learn_one(found, row, slot, w, far=far)
+        else:
+            self._widen(x, y, w)
 
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
