@@ -338,6 +338,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         delay: int = 0,
         classes: ArrayLike | None = None,
         t: ArrayLike | None = None,
+        n_jobs: int | None = None,
     ) -> NDArray[np.float64]:
         """Test, then train: score each row by the exact model just before it, learning as it goes.
 
@@ -355,6 +356,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Labels to reckon with beside those in y and those seen before.
         t : array-like of shape (n,), optional
             As of :meth:`fit`. Each step is then solved anew, which takes longer.
+        n_jobs : int, optional
+            Threads, each with a part of the rows, which begins with the sums of all rows before
+            it: the same scores up to rounding. None is one, and −1 as many as there are cores.
 
         Returns
         -------
@@ -363,14 +367,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             nothing was learned; of several classes one that has not been seen yet scores −∞, or −1
             where each is set against the rest.
         """
-        delay = validate.whole(delay, "delay")
+        delay, jobs = validate.whole(delay, "delay"), validate.jobs(n_jobs)
         with validate.all_or_nothing(self) as draft:
             rows, target, known = draft._enter(X, y, classes, accept_sparse=False)
             validate.require_bounded(draft, rows)
             batch = draft._batch(rows, target, None, t)
             options, limit = draft._params().options, draft.memory_limit
             scores, draft.state_ = stepwise.scores(
-                draft.state_, batch, known, options, delay, limit
+                draft.state_, batch, known, options, delay, limit, jobs
             )
         return flat(scores)
 

@@ -208,6 +208,17 @@ def whole(value: Any, name: str) -> int:
     return int(value)
 
 
+def jobs(value: Any) -> int:
+    """Raise unless ``n_jobs`` is None or a whole number other than 0; return how many that is."""
+    if value is None:
+        return 1
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value == 0:
+        raise ValueError(f"n_jobs={value!r} must be None, a number of threads, or -1 for all cores")
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(int(value)))
+
+
 def number(name: Any, value: Any) -> float:
     """Raise unless a feature of an event is a number that can be learned, and return it."""
     try:

@@ -15,6 +15,9 @@ stream is. Four paths, one result:
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
+from threading import Event
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +52,8 @@ def scores(
     codes: NDArray[np.intp],
     delay: int,
     fixed: FixedMap | None = None,
+    taken: range | None = None,
+    halt: Event | None = None,
 ) -> Matrix:
     """Score each row by the exact model just before it, and let the moments learn it.
 
@@ -69,25 +74,34 @@ def scores(
     fixed : FixedMap, optional
         What rows go through first: a slice at a time, for mapped rows are long, unless the labels
         of one slice arrive in another.
+    taken : range, optional
+        Steps to take: step i scores row i and learns row i − delay. By default all are taken.
+    halt : Event, optional
+        Whoever sets it wants no more steps.
 
     Returns
     -------
     ndarray of shape (n, problems)
-        One column for two classes, else one a class; 0 while nothing is known.
+        One column for two classes, else one a class; 0 while nothing is known. The rows are those
+        of the steps taken.
     """
-    if fixed is not None:
-        size = len(X) if delay else SLICE
+    if taken is None:
+        taken = range(len(X) + delay)
+    if fixed is not None and delay:
+        X = fixed.transform(X)
+    elif fixed is not None:
         parts = []
-        for at in range(0, len(X), size):
-            Z, mine = fixed.transform(X[at : at + size]), codes[at : at + size]
-            parts.append(scores(options, moments, classes, Z, mine, delay))
+        for at in range(0, len(X), SLICE):
+            Z, mine = fixed.transform(X[at : at + SLICE]), codes[at : at + SLICE]
+            parts.append(scores(options, moments, classes, Z, mine, delay, halt=halt))
         return np.concatenate(parts)
-    rows, steps = len(X), len(X) + delay
+    rows, steps = len(X), taken.stop
     result = np.zeros((rows, problems(len(classes))))
     size = _block(options, moments, X)
     scorer = Walk(recipe(options, moments, classes), moments, size)
-    at = 0
+    at = taken.start
     while at < steps:
+        _look(halt)
         if options.ridge != "gcv":
             now = _length(moments, size)
             stop = _next(at, rows, steps, now)
@@ -103,7 +117,7 @@ def scores(
                 ):
                     at = stop
                     continue
-            at = _plain(scorer, X, codes, delay, at, stop, result)
+            at = _plain(scorer, X, codes, delay, at, stop, result, halt)
             if at == stop:
                 continue
         # What is left is a step that only the classifier's own solver can take.
@@ -111,15 +125,29 @@ def scores(
             result[at] = _slow(options, moments, classes, X[at])
         scorer.learn_rows(X, codes, max(at - delay, 0), max(at + 1 - delay, 0))
         at += 1
-    return result
+    return result[taken.start :]
+
+
+def _look(halt: Event | None) -> None:
+    """Take no more steps if somebody wants none."""
+    if halt is not None and halt.is_set():
+        raise CancelledError
 
 
 def _plain(
-    scorer: Scorer, X: Matrix, codes: NDArray[np.intp], delay: int, at: int, stop: int, f: Matrix
+    scorer: Scorer,
+    X: Matrix,
+    codes: NDArray[np.intp],
+    delay: int,
+    at: int,
+    stop: int,
+    f: Matrix,
+    halt: Event | None,
 ) -> int:
     """Take steps one by one, in pieces between which Python looks for signals."""
     piece = max(int(PIECE / X.shape[1] ** 3), 1)
     while at < stop:
+        _look(halt)
         end = min(at + piece, stop)
         at = scorer.plain(X, codes, delay, at, end, f)
         if at < end:  # a singular problem

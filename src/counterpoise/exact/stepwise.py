@@ -1,7 +1,7 @@
 """Test, then train, over a stream: scores by the exact model just before each row.
 
 While a map is not fixed yet each step learns the warm-up anew; afterwards the steps are those of
-:mod:`~counterpoise.exact.progressive`.
+:mod:`~counterpoise.exact.progressive`, by one thread or several.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.exact import progressive
+from counterpoise.exact import threads
 from counterpoise.exact.classes import problems, union
 from counterpoise.exact.limits import require_room
 from counterpoise.exact.mapped import clipped
@@ -20,7 +20,13 @@ from counterpoise.exact.state import Batch, State
 
 
 def scores(
-    state: State, batch: Batch, declared: Labels, options: Options, delay: int, limit: float
+    state: State,
+    batch: Batch,
+    declared: Labels,
+    options: Options,
+    delay: int,
+    limit: float,
+    jobs: int = 1,
 ) -> tuple[Matrix, State]:
     """Scores of the rows of a batch, in order, and the State that has learned them all.
 
@@ -38,6 +44,8 @@ def scores(
         The label of a row arrives this many rows after it.
     limit : float
         Bytes of memory that learning may take.
+    jobs : int, default=1
+        Threads, of which each has a part of the rows.
 
     Returns
     -------
@@ -55,7 +63,7 @@ def scores(
         return first, state
     classes = union(np.unique(batch.y), declared)
     rest, state = _fixed(
-        state, batch.part(slice(warm, n)), declared, classes, options, delay, limit
+        state, batch.part(slice(warm, n)), declared, classes, options, delay, limit, jobs
     )
     return np.concatenate([first, rest[delay:]]) if warm else rest, state
 
@@ -89,6 +97,7 @@ def _fixed(
     options: Options,
     delay: int,
     limit: float,
+    jobs: int,
 ) -> tuple[Matrix, State]:
     """Scores of rows that go through a fixed map, or none."""
     fixed, X = state.fixed, batch.X
@@ -106,6 +115,6 @@ def _fixed(
         codes[mine] = k
     if fixed is not None:
         moments.clipped[0] += clipped(X, None, fixed)
-    f = progressive.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed)
+    f = threads.scores(options, moments, labels, X, codes, min(delay, len(X)), fixed, jobs)
     left = State(state.plan, moments, declared, fixed, calibration=state.calibration)
     return f, left.filling(state.fill)

@@ -1,0 +1,104 @@
+"""Several threads score a stream as one does."""
+
+import threading
+
+import numpy as np
+import pytest
+from samples import assert_close, stream
+
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.exact import progressive, threads
+from counterpoise.features import WARMUP
+
+
+@pytest.fixture(autouse=True)
+def short_parts(monkeypatch):
+    monkeypatch.setattr(threads, "LEAST", 20)
+
+
+def assert_same(X, y, n_jobs, delay=0, past=0, **options):
+    """As one thread has it: scores, and what is learned in the end."""
+    one, several = BalancedRidgeClassifier(**options), BalancedRidgeClassifier(**options)
+    if past:
+        for model in (one, several):
+            model.partial_fit(X[:past], y[:past])
+    expected = one.progressive_scores(X[past:], y[past:], delay=delay)
+    found = several.progressive_scores(X[past:], y[past:], delay=delay, n_jobs=n_jobs)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    assert_close(several.decision_function(X), one.decision_function(X), 1e-9)
+    np.testing.assert_allclose(several.class_count_, one.class_count_)
+
+
+@pytest.mark.parametrize("d", [4, 60])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"class_weight": None, "fit_intercept": False},
+        {"scale": "minmax"},
+        {"half_life": 30.0},
+        {"half_life": {0: 30.0, 1: 10.0}, "scale": "minmax"},
+    ],
+    ids=str,
+)
+def test_every_option(options, d):
+    X, y = stream(260, d, minority=0.3)
+    for n_jobs, delay, past in ((2, 0, 0), (3, 7, 10), (2, 200, 0)):
+        assert_same(X, y, n_jobs, delay, past, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"features": "rm2"}, {"features": "hinges", "half_life": 90.0}]
+)
+def test_maps_that_are_fixed(options):
+    X, y = stream(WARMUP + 200, 3, minority=0.3)
+    assert_same(X, y, 2, past=WARMUP, **options)
+    assert_same(X, y, 3, delay=11, past=WARMUP, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"pooling": 3.0}], ids=str)
+def test_classes_that_come_late(options):
+    X, y = stream(300, 4, classes=4, minority=0.2)
+    order = np.argsort(y, kind="stable")  # one class after the other: parts begin without some
+    assert_same(X[order], y[order], 3, delay=5, **options)
+
+
+def test_as_many_as_there_are_cores():
+    X, y = stream(300, 4)
+    assert_same(X, y, -1)
+
+
+def test_fewer_rows_than_threads():
+    X, y = stream(5, 2)
+    assert_same(X, y, 8)
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "two", True])
+def test_nonsense(n_jobs):
+    X, y = stream(30, 2)
+    model = BalancedRidgeClassifier()
+    with pytest.raises(ValueError, match="n_jobs=.* must be None, a number of threads, or -1"):
+        model.progressive_scores(X, y, n_jobs=n_jobs)
+    assert not hasattr(model, "state_")
+
+
+def test_whoever_fails_halts_the_others(monkeypatch):
+    """The first part waits for being halted, and the second one fails."""
+    X, y = stream(200, 3)
+    model = BalancedRidgeClassifier().fit(X, y)
+    before = model.coef_.copy()
+    waiting, real = threading.Event(), progressive.scores
+
+    def scores(*given):
+        rows, halt = given[3], given[-1]
+        if np.array_equal(rows[0], X[0]):
+            waiting.set()
+            halt.wait()
+            return real(*given)
+        waiting.wait()
+        raise MemoryError("no more room")
+
+    monkeypatch.setattr(progressive, "scores", scores)
+    with pytest.raises(MemoryError, match="no more room"):
+        model.progressive_scores(X, y, n_jobs=2)
+    np.testing.assert_array_equal(model.coef_, before)
