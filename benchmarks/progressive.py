@@ -143,7 +143,8 @@ if __name__ == "__main__":
         "elimination: the first rows of a stream, where every row changes the model much.",
         report.table(["d", "blocks", "rounds a block", "inverses", "given up"], did),
         f"{CLASSES} classes at d = {CLASSES_WIDTH}, n = {CLASSES_ROWS:,}, over {CLASSES} streams "
-        "of one class against the rest, with the same rows; both by elimination.",
+        "of one class against the rest, with the same rows: those by blocks, several classes by "
+        "elimination.",
         report.table(
             ["", "microseconds", "over the streams", "at most"],
             [

@@ -12,6 +12,13 @@ so that all products are of matrices. ``Scorer.lay_out`` fills a block in.
 from scipy.linalg.cython_blas cimport ddot, dgemm, dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 
+cdef extern from "multiply.h" nogil:
+    int FEWEST_ROWS, MOST_ROWS
+    void multiply(
+        Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t inner, const double* A, Py_ssize_t lda,
+        const double* B, Py_ssize_t ldb, int more, double* C, Py_ssize_t ldc
+    )
+
 cdef double ZERO = 0.0
 
 
@@ -70,10 +77,13 @@ cdef void product(
     const double* B, int ldb, double beta, double* C, int ldc
 ) noexcept nogil:
     """C = alpha A B + beta C, by columns."""
-    dgemm(
-        b"N", b"N", &rows, &columns, &inner, &alpha, <double*> A, &lda, <double*> B, &ldb, &beta,
-        C, &ldc,
-    )
+    if FEWEST_ROWS <= rows < MOST_ROWS and alpha == 1.0 and (beta == 0.0 or beta == 1.0):
+        multiply(rows, columns, inner, A, lda, B, ldb, beta == 1.0, C, ldc)
+    else:
+        dgemm(
+            b"N", b"N", &rows, &columns, &inner, &alpha, <double*> A, &lda, <double*> B, &ldb,
+            &beta, C, &ldc,
+        )
 
 
 cdef int factorise(Block* k) noexcept nogil:

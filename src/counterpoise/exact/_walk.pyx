@@ -86,7 +86,7 @@ cdef extern from "steps.h" nogil:
 
 cdef int ROUNDS = 24  # y_k at most
 cdef double WORST = 5e7  # condition of A from which elimination is more exact than an inverse
-cdef double ONE = 1.0, ZERO = 0.0, MINUS = -1.0
+cdef double ONE = 1.0, ZERO = 0.0
 
 
 cdef class Walk(Scorer):
@@ -679,6 +679,7 @@ cdef class Walk(Scorer):
         cdef int D = <int> self.s.d + 1, m = self.m_, i, l, info, ldk = <int> self.K.shape[0]
         cdef Py_ssize_t j
         cdef double root
+        cdef double* turned
         self.a_[0] /= self.past[0]
         self.a_[1] /= self.past[1]
         for i in range(m):
@@ -695,8 +696,11 @@ cdef class Walk(Scorer):
             return 1
         # w L^-T, of which the square is what P loses
         dtrsm(b"R", b"L", b"T", b"N", &D, &m, &ONE, &self.K[0, 0], &ldk, &self.w[0, 0], &D)
-        dgemm(b"N", b"T", &D, &D, &m, &MINUS, &self.w[0, 0], &D, &self.w[0, 0], &D, &ONE,
-              &self.P[0, 0], &D)
+        turned = &self.y[0, 0]
+        for i in range(m):
+            for j in range(D):
+                turned[j * m + i] = -self.w[i, j]
+        product(D, D, m, 1.0, &self.w[0, 0], D, turned, m, 1.0, &self.P[0, 0], D)
         return 0
 
     cdef void learn_block(self) noexcept nogil:

@@ -2,7 +2,7 @@
 
 Moments add. So what the model knew in the middle of a stream is found in bulk, for a small part of
 what it takes to score all rows before, and whoever knows it can go on from there: each thread has
-a part of the stream. Scores are those of one thread, up to rounding.
+parts of the stream. Scores are those of one thread, up to rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.features import FixedMap
 
-LEAST = 1000  # rows of a part: fewer are not worth a thread
+LEAST = 1000  # rows of a part: fewer are not worth the beginning
+PARTS = 4  # for each thread: the first rows of a stream take longer than others
 
 
 def scores(
@@ -36,12 +37,12 @@ def scores(
 ) -> Matrix:
     """What :func:`progressive.scores` returns, and does to the moments, by so many threads."""
     rows = len(X)
-    parts = max(min(threads, rows // LEAST), 1)
-    if parts == 1:
+    parts = min(PARTS * threads, rows // LEAST)
+    if threads == 1 or parts < 2:
         return progressive.scores(options, moments, classes, X, codes, delay, fixed)
     ends = [i * rows // parts for i in range(parts + 1)]
     halt, futures = threading.Event(), []
-    with ThreadPoolExecutor(parts) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for first, last in pairwise(ends):
                 seen = max(first - delay, 0)  # rows whose labels have arrived
