@@ -17,8 +17,10 @@ cdef double FAR = 8.0
 # Weight of a class below which it has faded away: its rows are 600 half-lives old.
 cdef double NOTHING = 2.0 ** -600
 cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
-# Values of rows that are centred before their products are added up, of few features and of many.
+# Values of rows that are centred before their products are added up, of few features, more and many.
 cdef Py_ssize_t NEAR_TILE = 2048
+cdef Py_ssize_t MIDDLE_TILE = 20480
+cdef Py_ssize_t MIDDLE = 256
 cdef Py_ssize_t TILE = 65536
 
 
@@ -129,7 +131,8 @@ def gather(
 
 cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
     """Rows that are centred before their products are added up."""
-    return min(m, max((NEAR_TILE if d <= NARROW else TILE) // d, 4))
+    cdef Py_ssize_t tile = NEAR_TILE if d <= NARROW else MIDDLE_TILE if d <= MIDDLE else TILE
+    return min(m, max(tile // d, 4))
 
 
 def room_to_gather(Py_ssize_t d, Py_ssize_t m):
@@ -166,6 +169,22 @@ def two_groups(const label_t[::1] y, label_t one, label_t two, Py_ssize_t[:, ::1
             a += y[i] == one
             b += y[i] == two
     return a, b
+
+
+def moderate(moments, double largest, double heaviest):
+    """Whether means, with what values spread about them, and weights are finite and no larger."""
+    cdef const double[::1] n = moments.n, N = moments.N, anchor = moments.anchor
+    cdef const double[:, ::1] mean = moments.mean, peak = moments.peak
+    cdef Py_ssize_t k, j
+    cdef bint fine = True
+    with nogil:
+        for k in range(n.shape[0]):
+            fine = fine and N[k] <= heaviest
+            for j in range(anchor.shape[0]):
+                fine = fine and (
+                    fabs(anchor[j] + mean[k, j]) + sqrt(peak[k, j] / max(n[k], 1e-300)) <= largest
+                )
+    return fine
 
 
 ctypedef fused place_t:

@@ -8,6 +8,7 @@ import numpy as np
 
 from counterpoise.arrays import Rows
 from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.exact._moments import moderate
 from counterpoise.exact.moments import Moments
 from counterpoise.features import Map
 from counterpoise.validate import HEAVIEST, LARGEST, refuse_large, require_finite
@@ -18,14 +19,13 @@ def require_moderate(owner: Any, X: Rows, chunk: Moments) -> None:
 
     ``owner`` has the names of the features, X the row at fault.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
-        size = np.abs(chunk.anchor + chunk.mean) + spread
-        fine = (size <= LARGEST).all() and (chunk.N <= HEAVIEST).all()
-    if fine:
+    if moderate(chunk, LARGEST, HEAVIEST):
         return
     require_finite(owner, X)
     require_light(chunk)
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
+        size = np.abs(chunk.anchor + chunk.mean) + spread
     refuse_large(owner, np.nan_to_num(size, nan=np.inf).max(axis=0))
 
 

@@ -185,7 +185,7 @@ class State:
     @property
     def begun(self) -> bool:
         """Whether anything is learned."""
-        return bool(self.moments.n.any())
+        return any(self.moments.n.tolist())
 
     @property
     def waiting(self) -> int:
@@ -306,7 +306,7 @@ class State:
             require_moderate(batch.owner, batch.X, chunk)
         else:
             chunk.clipped[0] = clipped(batch.X, batch.weight, fixed)
-        require_light(chunk)
+            require_light(chunk)
         return chunk
 
     def _warmed(self, batch: Batch, limit: float, declared: Labels) -> State:
