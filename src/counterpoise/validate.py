@@ -58,9 +58,17 @@ def rows(
 
 
 def _refuse_dates(X: Any) -> None:
-    """Raise if X holds dates, which NumPy would take for numbers, or no rows yet."""
+    """Raise if X holds dates, which NumPy would take for numbers, or dicts, or no rows yet."""
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
+    events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
+    if isinstance(events, dict) or (
+        isinstance(events, list) and events and isinstance(events[0], dict)
+    ):
+        raise TypeError(
+            "X holds dicts; for events that are dicts of features use counterpoise.river, and for "
+            "columns of words and numbers counterpoise.TableClassifier"
+        )
     types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
     names = list(getattr(X, "columns", [None]))
     for name, kind in zip(names, types, strict=False):
@@ -226,8 +234,8 @@ def number(name: Any, value: Any) -> float:
     except (TypeError, ValueError):
         remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
         if value is None:
-            remedy = "leave it out, which means 0, or fill it in first, for example with "
-            remedy += "river.preprocessing.StatImputer"
+            remedy = "leave it out, which means 0, or missing with absent='missing', or fill it in "
+            remedy += "first, for example with river.preprocessing.StatImputer"
         elif hasattr(value, "isoformat"):
             remedy = "turn dates into numbers first, for example with their timestamp()"
         raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None
@@ -240,7 +248,9 @@ def number(name: Any, value: Any) -> float:
             f"feature {name!r} is {result:g}, beyond {LARGEST:g}: its square would overflow"
         )
     what = "NaN" if np.isnan(result) else f"{result:g}"
-    raise ValueError(f"feature {name!r} is {what}; drop the event, or fill the feature in first")
+    raise ValueError(
+        f"feature {name!r} is {what}; leave it out, fill it in first, or drop the event"
+    )
 
 
 def require_some_weight(weight: Vector) -> None:

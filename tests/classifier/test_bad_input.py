@@ -249,6 +249,8 @@ TEXT, DAYS = ["Aachen"] * 40, [datetime.date(2020, 1, 1)] * 40
         (pl.DataFrame({"a": NUMBERS, "when": DAYS}), "column 'when' holds Date.*seconds"),
         (np.array(DAYS, dtype="M8[D]")[:, None], "X holds datetime64.*seconds"),
         (pl.DataFrame({"a": NUMBERS}).lazy(), "LazyFrame, which holds no rows yet.*collect"),
+        ([{"a": 1.0}] * 40, "X holds dicts.*counterpoise.river.*TableClassifier"),
+        ({"a": NUMBERS}, "X holds dicts.*counterpoise.river.*TableClassifier"),
     ],
     ids=[
         "pandas text",
@@ -259,6 +261,8 @@ TEXT, DAYS = ["Aachen"] * 40, [datetime.date(2020, 1, 1)] * 40
         "polars dates",
         "array",
         "lazy",
+        "events",
+        "columns",
     ],
 )
 def test_what_is_no_number_is_named(frame, message):
@@ -266,6 +270,12 @@ def test_what_is_no_number_is_named(frame, message):
     with pytest.raises((TypeError, ValueError), match=message):
         model.partial_fit(frame, LABELS)
     assert "n_features_in_" not in model.__dict__
+
+
+def test_an_event_is_sent_to_the_face_for_events():
+    model = BalancedRidgeClassifier()
+    with pytest.raises(TypeError, match="for events that are dicts of features use counterpoise"):
+        model.learn_one({"a": 1.0}, 0)
 
 
 def test_an_empty_chunk_teaches_nothing():

@@ -496,6 +496,16 @@ def test_few_of_them_are_categories_with_a_word(run):
     os.unlink(MODEL)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, "--categorical", "size")
     assert "warning" not in done.err
+    Path("w.csv").write_text("age,y\n" + "31,p\n40,q\nabout 50,p\n" * 5)
+    done = run("learn", "w.csv", "--label", "y", "-m", "w.st")
+    assert (
+        "warning: w.csv: column 'age' holds values such as '31' beside 'about 50', taken as "
+        "categories; read them with --numeric age, or confirm that with --categorical age"
+        in done.err
+    )
+    Path("x.csv").write_text("size,y\n" + "S,p\nM,q\n42,p\n" * 5)  # mostly words
+    done = run("learn", "x.csv", "--label", "y", "-m", "x.st")
+    assert "warning" not in done.err
     Path("u.csv").write_text("n,y\n" + "".join(f"{i}.5,p\n" for i in range(30)) + "?,q\n")
     done = run("learn", "u.csv", "--label", "y", "-m", "u.st", code=2)
     assert "30 categories by the end of this chunk look like numbers" in done.err

@@ -47,17 +47,20 @@ class Disguise(NamedTuple):
     ----------
     found : int
         How many different ones.
-    whole : bool
-        Whether all cells look so, or are numbers.
+    most : bool
+        Whether more than half of all cells look so, or are numbers.
     example : str
         One of them.
+    word : str
+        One that does not look so; empty if all do.
     remedy : Remedy
         What reads them.
     """
 
     found: int
-    whole: bool
+    most: bool
     example: str
+    word: str
     remedy: Remedy
 
 
@@ -67,13 +70,12 @@ def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
     Examples
     --------
     >>> from counterpoise.encoding.cells import disguise
-    >>> disguise("price", ["12,5", "7,25"], True)[:3]
-    (2, True, '12,5')
+    >>> disguise("price", ["12,5", "7,25", "free"], True)[:4]
+    (2, True, '12,5', 'free')
     """
     found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
-    total = 0
+    words = []
     for value in values:
-        total += 1
         text = value.strip()
         if DATE.fullmatch(text):
             found["date"].append(text)
@@ -83,12 +85,10 @@ def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
             found["comma"].append(text)
         elif NUMBER.fullmatch(text):
             found["number"].append(text)
-        elif (bare := DRESSED.fullmatch(text)) is not None:
-            inner = bare[1] or bare[2]
-            if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
-                found["comma"].append(text)
-            elif THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner):
-                found["dressed"].append(text)
+        elif (kind := _dressed(text)) is not None:
+            found[kind].append(text)
+        else:
+            words.append(text)
     other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
     count = len(other) + (len(found["number"]) if plain else 0)
     numeric = Setting("numeric", [name])
@@ -101,7 +101,19 @@ def disguise(name: str, values: Iterable[str], plain: bool) -> Disguise:
     else:
         remedy = Remedy("read them", *numeric)
     example = (other or found["number"] or [""])[0]
-    return Disguise(count, len(other) + len(found["number"]) == total, example, remedy)
+    most = len(other) + len(found["number"]) > len(words)
+    return Disguise(count, most, example, words[0] if words else "", remedy)
+
+
+def _dressed(text: str) -> str | None:
+    """What kind of number stands between signs of money or the like; None if there is none."""
+    bare = DRESSED.fullmatch(text)
+    if bare is None:
+        return None
+    inner = bare[1] or bare[2]
+    if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
+        return "comma"
+    return "dressed" if THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner) else None
 
 
 def _format(dates: list[str]) -> str:

@@ -112,9 +112,10 @@ def require_few(
                     Remedy("take them as categories", "categorical", [name]),
                     left_out(name),
                 )
-            if look.found and look.whole:
+            if look.found and look.most:
                 agree = Remedy("confirm that", "categorical", [name])
-                notes[name] = Message(f"{text}, taken as categories", look.remedy, agree)
+                beside = f" beside {look.word!r}" if look.word else ""
+                notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
         if len(found) > MOST:
             raise chunk.error(
                 0,

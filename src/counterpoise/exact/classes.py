@@ -107,8 +107,8 @@ def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
         if plain is not None:
             room = np.empty((2, len(y)), dtype=np.intp)
             one, two = known.view(plain).tolist()
-            counts = two_groups(y.view(plain), one, two, room)
-            return [rows[:count] for rows, count in zip(room, counts, strict=True)]
+            a, b = two_groups(y.view(plain), one, two, room)
+            return [room[0, :a], room[1, :b]]
     return [np.flatnonzero(y == label) for label in known]
 
 

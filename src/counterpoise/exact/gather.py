@@ -7,6 +7,7 @@ a feature is not 0, and not 1) and the marks for removal, and return its weight.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # Nanoseconds of sparse and dense rows, as benchmarks/sparse.py measures them.
 DENSE, PAIR, PASSES, CALLS = 0.025, 3.0, 6.5, 1e6
+KEPT = 1 << 16  # rows of chunks whose weights of 1 are kept for the next chunk of that length
 FEW = 3  # rows of a chunk whose means need no anchor of their own
 OLDEST = 600.0  # rows this many half-lives old weigh nothing: 2**-600
 
@@ -238,8 +240,14 @@ def _filled_pays(X: Any) -> bool:
 
 
 def _ones(n: int) -> Vector:
-    result = np.empty(n)
-    result.fill(1.0)
+    """Weights of rows that have none, which nobody may write to if they are few."""
+    return _kept_ones(n) if n <= KEPT else np.ones(n)
+
+
+@lru_cache(maxsize=8)
+def _kept_ones(n: int) -> Vector:
+    result = np.ones(n)
+    result.flags.writeable = False
     return result
 
 

@@ -207,6 +207,20 @@ __attribute__((target("avx2"))) static void mark_four(
         _mm256_storeu_si256((__m256i *)(plain + 1 + j), sum);
         _mm256_storeu_si256((__m256i *)(mixed + 1 + j), squares);
     }
+    if (j + 2 <= d) {
+        __m128i sum = _mm_loadu_si128((const __m128i *)(plain + 1 + j));
+        __m128i squares = _mm_loadu_si128((const __m128i *)(mixed + 1 + j));
+        for (int i = 0; i < 4; i++) {
+            const __m128i bits = _mm_castpd_si128(
+                _mm_add_pd(_mm_loadu_pd(x[i] + j), _mm_setzero_pd()));
+            const __m128i half = _mm_xor_si128(bits, _mm_srli_epi64(bits, 32));
+            sum = _mm_add_epi64(sum, bits);
+            squares = _mm_add_epi64(squares, _mm_mul_epu32(half, half));
+        }
+        _mm_storeu_si128((__m128i *)(plain + 1 + j), sum);
+        _mm_storeu_si128((__m128i *)(mixed + 1 + j), squares);
+        j += 2;
+    }
     for (; j < d; j++)
         for (int i = 0; i < 4; i++) {
             const uint64_t bits = bits_of(x[i][j]);

@@ -138,10 +138,10 @@ class Moments:
         c, d = len(labels), len(anchor)
         self.labels = labels
         self.anchor = anchor.copy()
-        self.n, self.N, self.stream = np.zeros(c), np.zeros(c), np.zeros(c)
-        self.rest, self.lightest = np.zeros(c), np.zeros(c)
-        self.mean, self.peak, self.away = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, 2, d))
-        self.removed, self.marks = np.zeros((c, 2, d)), np.zeros((c, 2, 1 + d), dtype=np.uint64)
+        self.n, self.N, self.stream, self.rest, self.lightest = np.zeros((5, c))
+        self.mean, self.peak = np.zeros((2, c, d))
+        self.away, self.removed = np.zeros((2, c, 2, d))
+        self.marks = np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = scatters(c, d)
         self.low = np.full(d, np.inf) if extremes else np.zeros(0)
         self.high = -self.low

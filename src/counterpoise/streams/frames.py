@@ -152,7 +152,10 @@ def _columns(names: list[Any], columns: list[Any], name: str, rows: int = 0) -> 
             raise DataError(
                 f"{name}: column {text!r} holds values of several types, or of one that cannot be "
                 f"learned ({' '.join(str(error).split())[:120]})",
-                Remedy("convert it, for example with astype(str)"),
+                Remedy(
+                    "convert it, for example with pandas.to_numeric(column, errors='coerce') if "
+                    "words stand among numbers, or with astype(str)"
+                ),
                 Remedy("leave the column out", "drop", [text]),
             ) from None
     return pa.table(arrays, names=texts)
