@@ -35,6 +35,36 @@
 #define FUSED
 #endif
 
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+/* `count` columns of four rows with their weights and the roots of these: see gather_rows. */
+INLINE void gather_four(
+    const double *const x[4], const double w[4], const double s[4], const double *restrict centre,
+    ptrdiff_t count, ptrdiff_t stride, double *restrict r0, double *restrict total,
+    double *restrict not_zero, double *restrict not_one)
+{
+    const double *restrict x0 = x[0], *restrict x1 = x[1];
+    const double *restrict x2 = x[2], *restrict x3 = x[3];
+    double *restrict r1 = r0 + stride, *restrict r2 = r1 + stride, *restrict r3 = r2 + stride;
+    for (ptrdiff_t j = 0; j < count; j++) {
+        const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
+        const double v2 = x2[j] - centre[j], v3 = x3[j] - centre[j];
+        r0[j] = s[0] * v0;
+        r1[j] = s[1] * v1;
+        r2[j] = s[2] * v2;
+        r3[j] = s[3] * v3;
+        total[j] += (w[0] * v0 + w[1] * v1) + (w[2] * v2 + w[3] * v3);
+        not_zero[j] += ((x0[j] != 0.0 ? w[0] : 0.0) + (x1[j] != 0.0 ? w[1] : 0.0)) +
+                       ((x2[j] != 0.0 ? w[2] : 0.0) + (x3[j] != 0.0 ? w[3] : 0.0));
+        not_one[j] += ((x0[j] != 1.0 ? w[0] : 0.0) + (x1[j] != 1.0 ? w[1] : 0.0)) +
+                      ((x2[j] != 1.0 ? w[2] : 0.0) + (x3[j] != 1.0 ? w[3] : 0.0));
+    }
+}
+
 /* Rows of one class, centred, weighted and summed up, four at a time so that the sums stay in
    registers: R[i] = sqrt(w_i) (x_i - centre), total += w_i (x_i - centre), and
    not_zero += w_i [x_i != 0], not_one += w_i [x_i != 1], for the m rows of X that are listed.
@@ -48,30 +78,22 @@ ONE_PER_CPU static double gather_rows(
 {
     ptrdiff_t i = 0;
     for (; i + 4 <= m; i += 4) {
-        const double *restrict x0 = X + rows[i] * d, *restrict x1 = X + rows[i + 1] * d;
-        const double *restrict x2 = X + rows[i + 2] * d, *restrict x3 = X + rows[i + 3] * d;
-        const double w0 = weight[rows[i]], w1 = weight[rows[i + 1]];
-        const double w2 = weight[rows[i + 2]], w3 = weight[rows[i + 3]];
-        n += (w0 + w1) + (w2 + w3);
-        const double s0 = sqrt(w0), s1 = sqrt(w1), s2 = sqrt(w2), s3 = sqrt(w3);
+        double w[4], s[4];
+        for (int k = 0; k < 4; k++) {
+            w[k] = weight[rows[i + k]];
+            s[k] = sqrt(w[k]);
+        }
+        n += (w[0] + w[1]) + (w[2] + w[3]);
         double *panel = R + i * stride;
-        for (ptrdiff_t from = 0; from < d; from += span, panel += step) {
-            const ptrdiff_t to = d - from < span ? d : from + span;
-            double *restrict r0 = panel - from, *restrict r1 = r0 + stride;
-            double *restrict r2 = r1 + stride, *restrict r3 = r2 + stride;
-            for (ptrdiff_t j = from; j < to; j++) {
-                const double v0 = x0[j] - centre[j], v1 = x1[j] - centre[j];
-                const double v2 = x2[j] - centre[j], v3 = x3[j] - centre[j];
-                r0[j] = s0 * v0;
-                r1[j] = s1 * v1;
-                r2[j] = s2 * v2;
-                r3[j] = s3 * v3;
-                total[j] += (w0 * v0 + w1 * v1) + (w2 * v2 + w3 * v3);
-                not_zero[j] += ((x0[j] != 0.0 ? w0 : 0.0) + (x1[j] != 0.0 ? w1 : 0.0)) +
-                               ((x2[j] != 0.0 ? w2 : 0.0) + (x3[j] != 0.0 ? w3 : 0.0));
-                not_one[j] += ((x0[j] != 1.0 ? w0 : 0.0) + (x1[j] != 1.0 ? w1 : 0.0)) +
-                              ((x2[j] != 1.0 ? w2 : 0.0) + (x3[j] != 1.0 ? w3 : 0.0));
-            }
+        for (ptrdiff_t j = 0; j < d; j += span, panel += step) {
+            const double *const x[4] = {X + rows[i] * d + j, X + rows[i + 1] * d + j,
+                                        X + rows[i + 2] * d + j, X + rows[i + 3] * d + j};
+            if (span == 8 && j + 8 <= d) /* a number of columns that compilers know */
+                gather_four(x, w, s, centre + j, 8, stride, panel, total + j, not_zero + j,
+                            not_one + j);
+            else
+                gather_four(x, w, s, centre + j, d - j < span ? d - j : span, stride, panel,
+                            total + j, not_zero + j, not_one + j);
         }
     }
     for (; i < m; i++) {

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Counts, Matrix, Vector
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import UNKNOWN
+from counterpoise.ledger._adding import add_cells
 from counterpoise.ledger.cells import Block
 from counterpoise.ledger.packing import folded, layout, triangle, unfolded
 
@@ -118,7 +119,8 @@ class Sum:
     def __init__(self, d: int) -> None:
         self._own: list[Vector] = []
         self._mean: list[Matrix] = []
-        self._tri, self._away = np.zeros(triangle(d)), np.zeros((2, d))
+        self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
+        self._tri, self._away = self._sums[: triangle(d)], self._sums[triangle(d) :].reshape(2, d)
         self._marks, self._plain = np.zeros((2, 1 + d), dtype=np.uint64), True
         self._lightest, self._peak, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
 
@@ -139,6 +141,21 @@ class Sum:
                 if not self._removed[0].any():
                     self._removed[1] = part.removed[some.argmax(), 1]
                 self._removed[0] += w @ part.removed[:, 0]
+
+    def take(self, block: Block, anchor: Vector, w: Vector) -> None:
+        """Add cells with such weights as they lie in the file, about an anchor."""
+        if not block.alike or block.d[0] != len(anchor):
+            self.add(Part.of(block, anchor), w)
+            return
+        n, lightest = (np.array(one, dtype=np.float64) for one in (block.n, block.lightest))
+        mean, there = np.empty((len(n), len(anchor))), w > 0
+        self._plain = self._plain and bool((w[there] == 1.0).all())
+        if there.any():
+            self._lightest = min(self._lightest, (w * lightest)[there].min())
+        self._own.append(w * n)
+        self._mean.append(mean)
+        marks = self._marks.reshape(-1) if self._plain else None
+        add_cells(tuple(block.data), w, anchor, mean, self._sums, marks)
 
     def total(self) -> tuple[float, Vector, Vector]:
         """Weight, mean and triangle of the scatter."""

@@ -19,7 +19,7 @@ from counterpoise.exact.strangers import RemovalError
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.cells import Key
-from counterpoise.ledger.parts import Part, Sum
+from counterpoise.ledger.parts import Sum
 from counterpoise.ledger.selection import Selection
 from counterpoise.ledger.stack import anchor_of
 from counterpoise.ledger.storage import File
@@ -135,8 +135,7 @@ def _summed(file: File, book: Book, query: Query, heads: Heads, weight: Vector) 
         start, own = heads.start[heads.label == k], weight[heads.label == k]
         total = Sum(d)
         for block in file.blocks(query.table, f"label = {k} AND {query.where}", values):
-            part = Part.of(block, result.anchor)
-            total.add(part, own[np.searchsorted(start, part.start)])
+            total.take(block, result.anchor, own[np.searchsorted(start, block.start)])
         total.put(result, k)
     result.N[:] = result.n
     result.stream[:] = result.N.sum()

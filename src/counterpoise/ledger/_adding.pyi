@@ -1,0 +1,12 @@
+from typing import Any
+
+from numpy.typing import NDArray
+
+def add_cells(
+    data: tuple[bytes, ...],
+    w: NDArray[Any],
+    anchor: NDArray[Any],
+    mean: NDArray[Any],
+    sums: NDArray[Any],
+    marks: NDArray[Any] | None,
+) -> None: ...
