@@ -37,18 +37,27 @@ class Query(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Buckets of each class, by class and time: where they begin and end, and their rows."""
+    """Buckets of each class, by class and time.
+
+    Where they begin and end, their rows, and the width, segment and weight of the heaviest cell.
+    """
 
     label: Counts
     start: Counts
     stop: Counts
     rows: Counts
+    d: Counts
+    segment: Counts
+    n: Vector
 
     @classmethod
     def of(cls, file: File, query: Query) -> Heads:
         """Those in which a query has cells."""
-        found = file.heads("label, start, stop, SUM(rows)", *query, "GROUP BY label, start")
-        return cls(*np.array(found, dtype=np.int64).reshape(-1, 4).T)
+        what = "label, start, stop, SUM(rows), d, segment, MAX(n)"
+        found = file.heads(what, *query, "GROUP BY label, start")
+        table = np.array(found, dtype=np.float64).reshape(-1, 7).T  # times are below 2**53
+        label, start, stop, rows, d, segment = table[:6].astype(np.int64)
+        return cls(label, start, stop, rows, d, segment, table[6])
 
 
 def totals(book: Book, chosen: Selection) -> Query:
@@ -130,7 +139,7 @@ def _summed(file: File, book: Book, query: Query, heads: Heads, weight: Vector) 
         return result
     first, last = (int(one) for one in (heads.start[there].min(), heads.start[there].max()))
     values = [first, last, *query.values[2:]]
-    result.anchor[:] = _anchor(file, Query(query.table, query.where, values), d)
+    result.anchor[:] = _anchor(file, Query(query.table, query.where, values), heads, there, d)
     for k in np.unique(heads.label[there]).tolist():
         start, own = heads.start[heads.label == k], weight[heads.label == k]
         total = Sum(d)
@@ -142,8 +151,17 @@ def _summed(file: File, book: Book, query: Query, heads: Heads, weight: Vector) 
     return result
 
 
-def _anchor(file: File, query: Query, d: int) -> Vector:
-    """One point for all cells of a query; the heaviest of those that know a feature has it."""
-    found = file.heads("start, segment, label, d, MAX(n)", *query, "GROUP BY d")
-    rows = [file.cell(Key(*one[:3]), query.table) for one in found]
+def _anchor(file: File, query: Query, heads: Heads, there: Flags, d: int) -> Vector:
+    """One point for all cells of a query; the heaviest of those that know a feature has it.
+
+    The heaviest cells of the buckets will do, unless none of them knows all d features.
+    """
+    found: list[tuple[int, ...]] = []
+    for width in np.unique(heads.d[there]).tolist():
+        i = int(np.where(there & (heads.d == width), heads.n, -1.0).argmax())
+        found.append(tuple(int(one[i]) for one in (heads.start, heads.segment, heads.label)))
+    if heads.d[there].max() < d:
+        everywhere = file.heads("start, segment, label, d, MAX(n)", *query, "GROUP BY d")
+        found = [one[:3] for one in everywhere]
+    rows = [file.cell(Key(*one), query.table) for one in found]
     return anchor_of([row for row in rows if row is not None], d)

@@ -49,7 +49,7 @@ SCHEMA = (
 )
 BLOCK = 128  # cells that are read at a time: more would not stay in the cache
 FIELDS = "start, stop, segment, label, rows, n, rest, lightest, d, removed, digest, data"
-SUMMED = "start, 0, 0, 0, 0, n, 0.0, lightest, d, removed, digest, data"
+SUMMED = "start, n, lightest, d, removed, digest, data"
 DAMAGED = ("malformed", "not a database", "file is encrypted", "corrupt")
 
 
@@ -194,7 +194,9 @@ class File:
         query = f"SELECT {SUMMED} FROM {table} WHERE {where} ORDER BY start, segment"
         found = self._base().execute(query, values)
         while rows := found.fetchmany(BLOCK):
-            block = Block.of(rows)
+            start, n, lightest, d, removed, digest, data = zip(*rows, strict=True)
+            no = (0,) * len(rows)
+            block = Block(start, no, no, no, no, n, no, lightest, d, removed, digest, data)
             self._require_as_written(block)
             yield block
 
