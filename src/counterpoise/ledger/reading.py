@@ -82,7 +82,7 @@ def moments(file: File, book: Book, chosen: Selection) -> Moments:
             return found
     query = cells(book, chosen, inside)
     heads = Heads.of(file, query)
-    return _summed(file, book, query, heads, _weights(heads, chosen))
+    return _summed(file, book, query, heads, _weights(heads.start, heads.stop, chosen))
 
 
 def _difference(file: File, book: Book, chosen: Selection, inside: Flags) -> Moments | None:
@@ -90,7 +90,7 @@ def _difference(file: File, book: Book, chosen: Selection, inside: Flags) -> Mom
     query, other = totals(book, chosen), cells(book, chosen, ~inside)
     heads = Heads.of(file, query)
     if inside.all():
-        return _summed(file, book, query, heads, _weights(heads, chosen))
+        return _summed(file, book, query, heads, _weights(heads.start, heads.stop, chosen))
     gone = Heads.of(file, other)
     at = {tuple(one): i for i, one in enumerate(np.column_stack(heads[:2]).tolist())}
     places = [at[tuple(one)] for one in np.column_stack(gone[:2]).tolist()]
@@ -98,7 +98,7 @@ def _difference(file: File, book: Book, chosen: Selection, inside: Flags) -> Mom
     rows[places] -= gone.rows
     left = rows > 0  # where none are, the rest is nothing, exactly
     weight = np.zeros(len(left))
-    weight[left] = _weights(Heads(*(one[left] for one in heads)), chosen)
+    weight[left] = _weights(heads.start[left], heads.stop[left], chosen)
     whole = _summed(file, book, query, heads, weight)
     try:
         result = whole.without(_summed(file, book, other, gone, weight[places]))
@@ -120,14 +120,14 @@ def _span(book: Book, chosen: Selection) -> list[int]:
     return [since, until if chosen.until is None else chosen.until]
 
 
-def _weights(heads: Heads, chosen: Selection) -> Vector:
+def _weights(start: Counts, stop: Counts, chosen: Selection) -> Vector:
     """Weights of buckets in a selection, of whatever segments."""
-    here = np.zeros(len(heads.start), dtype=np.int64)
-    flags = chosen.chosen(heads.start, heads.stop, here, np.ones(1, dtype=bool))
+    here = np.zeros(len(start), dtype=np.int64)
+    flags = chosen.chosen(start, stop, here, np.ones(1, dtype=bool))
     if not flags.any():
         raise DataError(f"no rows are in the selection: {chosen.words()}")
-    latest = int(heads.start[flags].max())
-    return np.where(flags, chosen.fading(heads.start, latest), 0.0)
+    latest = int(start[flags].max())
+    return np.where(flags, chosen.fading(start, latest), 0.0)
 
 
 def _summed(file: File, book: Book, query: Query, heads: Heads, weight: Vector) -> Moments:
