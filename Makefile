@@ -15,9 +15,9 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
-# A third worker for the time in which Spark, and programs that tests wait for, leave a core idle.
+# More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
 test: check
-	$(PYTEST) -n 3 --cov --cov-report=
+	$(PYTEST) -n 4 --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
 		"run within the first case of each quick test; compiled modules and other processes do not count"
 
