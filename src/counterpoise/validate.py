@@ -62,9 +62,8 @@ def _refuse_dates(X: Any) -> None:
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
     events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
-    if isinstance(events, dict) or (
-        isinstance(events, list) and events and isinstance(events[0], dict)
-    ):
+    first = events[0] if isinstance(events, list) and events else events
+    if isinstance(first, dict) and not sp.issparse(first):  # as dok_array is
         raise TypeError(
             "X holds dicts; for events that are dicts of features use counterpoise.river, and for "
             "columns of words and numbers counterpoise.TableClassifier"

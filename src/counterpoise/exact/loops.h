@@ -332,7 +332,7 @@ ONE_PER_CPU static void rank_one(
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* C -= F'U for `rows` rows and 4 `wide` columns, where F has four columns and k rows. */
-FUSED static inline __attribute__((always_inline)) void subtract_tile(
+FUSED INLINE void subtract_tile(
     const double *restrict F, const double *restrict U, ptrdiff_t stride, ptrdiff_t k,
     double *restrict C, ptrdiff_t rows, const int wide)
 {

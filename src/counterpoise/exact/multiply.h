@@ -10,23 +10,21 @@
 /* Rows from which, and below which, this is faster than dgemm. */
 #define FEWEST_ROWS 12
 #define MOST_ROWS 240
-#define INSIDE static inline __attribute__((always_inline))
 #define EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
-typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* C = A B, or C += A B, of 4 V rows and N columns; of C, rows from `first` on are stored. */
-INSIDE void multiply_tile(
+INLINE void multiply_tile(
     const int V, const int N, ptrdiff_t inner, const double *restrict A, ptrdiff_t lda,
     const double *restrict B, ptrdiff_t ldb, int more, ptrdiff_t first, double *restrict C,
     ptrdiff_t ldc)
 {
-    quad sum[4][3], a[3];
+    four sum[4][3], a[3];
     EACH(j, N)
         EACH(v, V)
-            sum[j][v] = (quad){0};
+            sum[j][v] = (four){0};
     for (ptrdiff_t l = 0; l < inner; l++) {
         EACH(v, V)
-            a[v] = *(const quad *)(A + l * lda + 4 * v);
+            a[v] = *(const four *)(A + l * lda + 4 * v);
         EACH(j, N) {
             const double b = B[l + j * ldb];
             EACH(v, V)
@@ -37,9 +35,9 @@ INSIDE void multiply_tile(
         double *restrict c = C + j * ldc;
         EACH(v, V) {
             if (more)
-                sum[j][v] += *(quad *)(c + 4 * v);
+                sum[j][v] += *(four *)(c + 4 * v);
             if (!first)
-                *(quad *)(c + 4 * v) = sum[j][v];
+                *(four *)(c + 4 * v) = sum[j][v];
             else
                 for (int i = 0; i < 4; i++)
                     if (4 * v + i >= first)
@@ -48,7 +46,7 @@ INSIDE void multiply_tile(
     }
 }
 
-INSIDE void multiply_rows(
+INLINE void multiply_rows(
     const int V, ptrdiff_t columns, ptrdiff_t inner, const double *restrict A, ptrdiff_t lda,
     const double *restrict B, ptrdiff_t ldb, int more, ptrdiff_t first, double *restrict C,
     ptrdiff_t ldc)
