@@ -17,7 +17,7 @@ demo: $(VENV)/installed-demo
 
 # More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
 test: check
-	$(PYTEST) -n 4 --cov --cov-report=
+	$(PYTEST) -n 3 --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
 		"run within the first case of each quick test; compiled modules and other processes do not count"
 
