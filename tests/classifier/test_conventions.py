@@ -20,6 +20,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import _get_feature_names
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
 
@@ -119,6 +120,8 @@ NAMES = [f"f{j}" for j in range(8)]
 
 @pytest.mark.parametrize("frame", [pd.DataFrame(X, columns=NAMES), pl.DataFrame(X, schema=NAMES)])
 def test_data_frames_bring_their_names(frame):
+    if _get_feature_names(frame) is None:
+        pytest.skip("this scikit-learn finds no names in frames of this polars")
     model = BalancedRidgeClassifier().partial_fit(frame, y)
     assert model.feature_names_in_.tolist() == NAMES
     np.testing.assert_array_equal(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_)
