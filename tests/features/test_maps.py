@@ -26,6 +26,7 @@ from counterpoise.features import (
     fixed_by,
     map_of,
 )
+from counterpoise.features._tiles import nearness, products
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 MAPS = [
@@ -61,6 +62,55 @@ def test_any_order_and_any_chunks_give_the_same_model(name, options):
     order = np.random.default_rng(0).permutation(len(Y))
     assert_same_model(in_chunks(one, X[order], Y[order], 37, **options), whole)
     assert_same_model(in_chunks(one, X, Y, 1, **options), whole)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_terms_of_a_row_do_not_depend_on_other_rows_by_a_bit(name):
+    one = fixed_by(name, X[:100], y=Y[:100])
+    whole = one.transform(X)
+    for size in (1, 2, 3, 5, 64, 256, 699):
+        parts = [one.transform(X[at : at + size]) for at in range(0, len(X), size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rff:40", "landmarks:30", "rm2", "hinges+landmarks:20"])
+def test_rows_learned_together_can_be_forgotten_one_by_one(name):
+    one = fixed_by(name, X[:100], y=Y[:100])
+    whole = model(one).fit(X, Y)
+    rare = np.flatnonzero(Y == 1)
+    for i in rare.tolist():
+        whole.forget(X[[i]], Y[[i]])
+    kept = np.delete(np.arange(len(Y)), rare)
+    assert whole.class_count_.tolist() == [len(kept)]
+    alone = in_chunks(one, X[kept], Y[kept], 100)
+    ours, theirs = whole.state_.moments, alone.state_.moments
+    # Rows of the other class were never touched.
+    np.testing.assert_allclose(ours.C[ours.n > 0], theirs.C, rtol=1e-9, atol=1e-12)
+
+
+def test_the_last_rows_of_a_class_may_differ_by_rounding_only():
+    """As they do where a map was computed on another machine."""
+    whole = BalancedRidgeClassifier().fit(X, Y)
+    rare = X[Y == 1]
+    labels = np.ones(len(rare), dtype=int)
+    with pytest.raises(ValueError, match="is not what was learned"):
+        whole.forget(rare * (1.0 + 1e-7), labels)
+    whole.forget(rare * (1.0 + 1e-15), labels)
+    assert whole.classes_.tolist() == [0]
+
+
+@pytest.mark.parametrize("terms", [1, 7, 8, 30])
+@pytest.mark.parametrize("rows", [1, 4, 6])
+def test_tiles_are_products_and_nearness(terms, rows):
+    rng = np.random.default_rng(terms + rows)
+    Z, W, sharp = rng.normal(size=(rows, 5)), rng.normal(size=(terms, 5)), rng.random(terms)
+    sharp[-1] = 1e4  # so far away that nothing is left
+    np.testing.assert_allclose(products(Z, W), Z @ W.T, rtol=1e-14, atol=1e-14)
+    squares = ((Z[:, None] - W) ** 2).sum(axis=2)
+    np.testing.assert_allclose(nearness(Z, W, sharp), np.exp(-sharp * squares), rtol=1e-12)
+    assert (nearness(Z, W, sharp)[:, -1] == 0.0).all()
+    assert (nearness(W, W, sharp).diagonal() == 1.0).all()
 
 
 @pytest.mark.parametrize("name", MAPS)

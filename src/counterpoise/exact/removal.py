@@ -93,7 +93,7 @@ def _remove_class(
         )
     kept.marks[k] -= gone.marks[j]
     if _is_empty(kept, k, n, n_a):
-        require_all_gone(kept, k, label)
+        require_all_gone(before, kept, k, gone, j)
         _clear(kept, k)
         return
     if n <= 0.0:

@@ -18,6 +18,7 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix
+from counterpoise.features._tiles import products
 from counterpoise.features.maps import Map, whole
 
 
@@ -59,7 +60,7 @@ class RandomFourier(Map):
         """Terms of rows, given the frequencies."""
         half = len(drawn)
         result = np.empty((len(X), 2 * half))
-        angle = X @ drawn.T
+        angle = products(X, drawn)
         np.cos(angle, out=result[:, :half])
         np.sin(angle, out=result[:, half:])
         result *= 1.0 / np.sqrt(half)

@@ -18,6 +18,7 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.features._tiles import nearness
 from counterpoise.features.fourier import normal
 from counterpoise.features.maps import WARMUP, Map, nodes, whole
 
@@ -61,15 +62,7 @@ class Landmarks(Map):
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows, given the landmarks and, below them, the unit of each feature."""
         unit = drawn[-1]
-        near, marks = X * unit, drawn[:-1] * unit
-        result: Matrix = near @ marks.T
-        result *= 2.0
-        result -= np.einsum("ij,ij->i", near, near)[:, None]
-        result -= np.einsum("ij,ij->i", marks, marks)
-        np.minimum(result, 0.0, out=result)  # minus the squares of the distances
-        result *= self.sharpness()
-        np.exp(result, out=result)
-        return result
+        return nearness(X * unit, drawn[:-1] * unit, self.sharpness())
 
     def sharpness(self) -> Vector:
         """1/(2σ²) of each landmark; widths come one after the other, each with all classes."""
