@@ -55,12 +55,16 @@ def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # half of the time of short jobs is compiling
+    # Half of the time of short jobs is compiling: by Java, and by Spark, which writes Java.
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2,4]")  # a task may fail three times
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={folder} {java}")
         .config("spark.python.daemon.module", "spark_daemon")
