@@ -96,15 +96,15 @@ def events(make):
     return run
 
 
-def larger():
-    """More landmarks and more kept rows than by default."""
-    rich = CANDIDATES[-1].replace(":450", ":600")
-    return ChoosingClassifier(candidates=(*CANDIDATES[:-1], rich), kept_rows=256)
+def smaller():
+    """Half of the landmarks, and half of the kept rows."""
+    rich = CANDIDATES[-1].replace(":600", ":300")
+    return ChoosingClassifier(candidates=(*CANDIDATES[:-1], rich), kept_rows=64)
 
 
 LEARNERS = {
     "chooser": progressive(ChoosingClassifier),
-    "chooser, 600 landmarks, 256 kept rows": progressive(larger),
+    "chooser, 300 landmarks, 64 kept rows": progressive(smaller),
     "linear": progressive(BalancedRidgeClassifier),
     "SVC, grid, at doublings": lambda X, y: doubling(Tuned(), MOST)(X, y),
     "HistGB, at doublings": doubling(boosting),

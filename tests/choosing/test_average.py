@@ -5,11 +5,13 @@ import pytest
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise.choosing import params
 from counterpoise.choosing.average import COLD, WARM, shares, temperature
 from counterpoise.choosing.kept import Kept, now
 from counterpoise.choosing.leaving import Sample, left_out
 from counterpoise.choosing.names import LINEAR
 from counterpoise.exact.options import Options
+from counterpoise.exact.solve import eigen
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 SOME = {
@@ -150,7 +152,7 @@ def test_models_with_other_maps_or_options_do_not_merge():
     for two, says in (
         (chooser().fit(X[100:], y[100:]), "fixed by different rows.*maps_"),
         (chooser().fit(X[:100], y[:100]), "not fixed yet"),
-        (chooser(kept_rows=5).fit(X, y), "kept_rows is 64 here"),
+        (chooser(kept_rows=5).fit(X, y), "kept_rows is 128 here"),
         (chooser(candidates=(LINEAR,)).fit(X, y), "different candidates"),
         (chooser().fit(X[:, :2], y), "different features"),
     ):
@@ -262,3 +264,46 @@ def test_reasons_of_an_average_add_up():
     one = chooser().fit(X, y)
     found = one.explain(X[:20])
     assert_close(found.values.sum(axis=1) + found.base, one.decision_function(X[:20]), 1e-9)
+
+
+def test_landmarks_that_there_is_no_row_for_change_nothing():
+    """Terms that do not vary are left out of decompositions, unless the penalty sees them."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(9, 5))
+    K, dead = root.T @ root, [1, 4]
+    K[dead], K[:, dead] = 0.0, 0.0
+    lam, V = eigen(K)
+    assert V.shape == (5, 3)
+    assert_close((V * lam) @ V.T, K, 1e-12)
+    assert not V[dead].any()
+    _, V = eigen(K, np.array([False, True, False, False, False]))
+    assert V.shape == (5, 4)
+
+
+def test_many_classes_are_judged_by_fewer_rows_of_each():
+    kept = Kept(128, {k: tuple((np.zeros(1), 1.0, float(i)) for i in range(128)) for k in "abcde"})
+    labels = np.array(list("abcde"))
+    assert len(kept.arrays(labels)[0]) == 5 * 128
+    _, code, _, clock = kept.arrays(labels, kept.judging(5))
+    assert np.bincount(code).tolist() == [64] * 5  # the last ones
+    assert clock.min() == 64.0
+    assert kept.judging(2) == 128
+    assert Kept(9).judging(2) >= 9
+
+
+@pytest.mark.parametrize("kept_rows", [0, 16])
+def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch, kept_rows):
+    X, y = crossed(600)
+    once = (LINEAR, "interactions")
+    for name in ("CANDIDATES", "WITHOUT_ROWS"):
+        monkeypatch.setattr(params, name, once)
+    old = ChoosingClassifier(kept_rows=kept_rows, drop=False).fit(X[:400], y[:400])
+    data = to_bytes(old.contents())
+    monkeypatch.undo()
+    again = ChoosingClassifier.from_contents(from_bytes(data))
+    assert list(again.g_means_) == list(once)
+    assert_close(again.decision_function(X), old.decision_function(X), 1e-12)
+    again.partial_fit(X[400:], y[400:])
+    whole = ChoosingClassifier(candidates=once, kept_rows=kept_rows, drop=False)
+    whole.partial_fit(X[:400], y[:400]).partial_fit(X[400:], y[400:])
+    assert_close(again.decision_function(X), whole.decision_function(X), 1e-9)

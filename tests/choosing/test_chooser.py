@@ -346,7 +346,7 @@ def test_memory_does_not_grow_with_the_stream():
 
 def test_the_usual_candidates_are_what_the_documents_say():
     plain = ["linear", "pooling=1000", "pooling=10"]
-    landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:450,width=0.2/0.6/1.2"]
+    landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8"]
     assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", *landmarks]
     assert list(WITHOUT_ROWS) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
     assert RIDGES[0] == 100.0
@@ -461,13 +461,13 @@ def test_scores_of_what_are_no_rows():
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"drop": False, "kept_rows": 0}])
 def test_one_row_takes_few_calls(options):
-    X, y = crossed(1100)
-    one = ChoosingClassifier(**options).fit(X[:1000], y[:1000])
-    one.partial_fit(X[1000:1001], y[1000:1001])
+    X, y = crossed(1400)  # the maps are fixed by 1,200
+    one = ChoosingClassifier(**options).fit(X[:1300], y[:1300])
+    one.partial_fit(X[1300:1301], y[1300:1301])
     assert not options or one.candidates_.rows + 1 < one.candidates_.due
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(frame) if event == "call" else None)
-    one.partial_fit(X[1001:1002], y[1001:1002])
+    one.partial_fit(X[1301:1302], y[1301:1302])
     sys.setprofile(None)
     assert len(calls) <= 200
 

@@ -365,6 +365,7 @@ def report():
     return page("A <race>", results, y, names, "fraud", 0)
 
 
+@pytest.mark.xdist_group("report")  # they share one
 @pytest.mark.slow
 def test_the_report_needs_nothing_else(report):
     tags = _Page(report).found
@@ -392,6 +393,7 @@ def test_the_same_race_gives_the_same_figures():
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+@pytest.mark.xdist_group("report")  # they share one
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [1280, 400])

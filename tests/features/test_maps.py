@@ -108,9 +108,15 @@ def test_tiles_are_products_and_nearness(terms, rows):
     sharp[-1] = 1e4  # so far away that nothing is left
     np.testing.assert_allclose(products(Z, W), Z @ W.T, rtol=1e-14, atol=1e-14)
     squares = ((Z[:, None] - W) ** 2).sum(axis=2)
-    np.testing.assert_allclose(nearness(Z, W, sharp), np.exp(-sharp * squares), rtol=1e-12)
-    assert (nearness(Z, W, sharp)[:, -1] == 0.0).all()
-    assert (nearness(W, W, sharp).diagonal() == 1.0).all()
+    wide = np.full((rows, terms + 3), np.nan)
+    nearness(Z, W, sharp, wide[:, 1 : 1 + terms])
+    np.testing.assert_allclose(wide[:, 1 : 1 + terms], np.exp(-sharp * squares), rtol=1e-12)
+    assert (wide[:, terms] == 0.0).all()
+    assert np.isnan(wide[:, [0, terms + 1, terms + 2]]).all()
+    nearness(W, W, sharp, square := np.empty((terms, terms)))
+    assert (square.diagonal() == 1.0).all()
+    with pytest.raises(ValueError, match="no place for these terms"):
+        nearness(Z, W, sharp, np.empty((rows, terms + 1)))
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -177,8 +177,8 @@ class Candidates:
     def _averaged(self, verdict: Verdict, classes: Classes, ridge: float) -> Average:
         return verdict.average([map_name(name) for name in verdict.names], classes, ridge)
 
-    def current(self, ridges: Vector) -> Current | None:
-        """The average of a few rows ago: at most a third of all rows then, and MOST of them."""
+    def current(self, ridges: Vector, link: bool = False) -> Current | None:
+        """The average of a few rows ago, linked to probabilities if that was wanted then."""
         known = self._current
         if known is not None and self.rows < known.due:
             return known
@@ -189,10 +189,12 @@ class Candidates:
         classes = Classes.of(moments, moments.labels[:0])
         average = self._averaged(verdict, classes, 0.0)
         due = next_average(self.rows, self.options.half_life)
-        state, options = self.chosen(ridges)
-        found = state.solve(None, options, link=True)
-        whole = len(found.classes.labels) == len(classes.labels)
-        self._current = Current(average, classes.labels, due, found if whole else None)
+        linked = None
+        if link:
+            state, options = self.chosen(ridges)
+            found = state.solve(None, options, link=True)
+            linked = found if len(found.classes.labels) == len(classes.labels) else None
+        self._current = Current(average, classes.labels, due, linked)
         return self._current
 
     # Single rows
@@ -207,7 +209,7 @@ class Candidates:
 
     def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[Current, Vector] | None:
         """The average of a few rows ago, and its scores of a row; None if there is none."""
-        current = None if self.kept is None or not self.rows else self.current(ridges)
+        current = None if self.kept is None or not self.rows else self.current(ridges, link=True)
         if current is None:
             return None
         if not self.calm:  # the maps of the average are not those of now
@@ -301,10 +303,9 @@ class Candidates:
         self.states = {
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
-        if (
-            waited and self.calm and len(self.first.moments.labels) == 1
-        ):  # the last rows of the warm-up
-            warn_of_one_class(self.first.moments.labels.tolist()[0], more["rows"])
+        labels = self.first.moments.labels
+        if waited and self.calm and len(labels) == 1:  # the last rows of the warm-up
+            warn_of_one_class(labels.tolist()[0], more["rows"])
         for name, value in more.items():
             setattr(self, name, value)
 

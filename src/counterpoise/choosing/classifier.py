@@ -47,7 +47,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     stream.
 
     What each candidate has learned depends on no order, once the maps are fixed by the first rows
-    (900 by default): these are moments, which :meth:`merge` adds up. The weights of the average
+    (1,200 by default): these are moments, which :meth:`merge` adds up. The weights of the average
     depend on those moments and on the rows that are kept, the last of each class. The best
     candidate alone is :attr:`best_`, an ordinary model, which forgets too.
 
@@ -62,7 +62,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have the shrinking ridge.
-    kept_rows : int, default=64
+    kept_rows : int, default=128
         Rows of each class that are kept, to judge candidates by. With 0 none is: each row is scored
         by all candidates before it is learned, which takes longer, and the G-mean of these scores
         counts.
@@ -120,7 +120,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         *,
         candidates: Sequence[Any] | None = None,
         ridges: Sequence[float] = RIDGES,
-        kept_rows: int = 64,
+        kept_rows: int = 128,
         drop: bool = True,
         costs: Costs = None,
         half_life: float | None = None,

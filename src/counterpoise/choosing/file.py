@@ -14,7 +14,7 @@ from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
-from counterpoise.choosing.params import NAMES, Params, read
+from counterpoise.choosing.params import NAMES, Params, read, usual_candidates
 from counterpoise.choosing.ridges import Ridges
 from counterpoise.exact.classes import problems
 from counterpoise.exact.scores import Scores
@@ -83,6 +83,8 @@ def chosen_of(contents: Contents) -> Chosen:
 def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     """Parameters and candidates from a file, checked as if a stranger had written it."""
     given = options_of(contents.options, NAMES)
+    if given["candidates"] is None:
+        given["candidates"] = _unusual(contents.facts, given["kept_rows"])
     usual = given["candidates"] is None
     texts = (given["ridges"],) if usual else (given["candidates"], given["ridges"])
     require(all(isinstance(text, str) for text in texts), "malformed candidates")
@@ -96,6 +98,13 @@ def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     if not usual:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
     return given, found
+
+
+def _unusual(facts: dict[str, Any], kept_rows: Any) -> str | None:
+    """Candidates that were those by default when the file was written, and are not any more."""
+    names = [*facts.get("names", ()), *facts.get("dropped", ())]
+    require(bool(names) and all(isinstance(name, str) for name in names), "malformed candidates")
+    return None if set(names) == set(usual_candidates(kept_rows)) else " ".join(names)
 
 
 def _candidates(contents: Contents, params: Params) -> Candidates:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 
+ENOUGH = 64  # rows of each class by which candidates are judged where there are many classes
 Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its class by then
 
 
@@ -84,12 +85,21 @@ class Kept:
         }
         return replace(self, rows=rows)
 
-    def arrays(self, labels: Labels) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
-        """Rows (n, l), the places of their labels among these, their weights, and their clocks."""
+    def judging(self, classes: int) -> int:
+        """Rows of each class by which candidates are judged: fewer where there are many classes."""
+        return max(ENOUGH, 2 * self.most // classes)
+
+    def arrays(
+        self, labels: Labels, most: int | None = None
+    ) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
+        """Rows (n, l), the places of their labels among these, their weights, and their clocks.
+
+        All of them, or the last of each class, so many at most.
+        """
         some = [
             (x, code, w, clock)
             for code, label in enumerate(labels.tolist())
-            for x, w, clock in self.rows.get(label, ())
+            for x, w, clock in self.rows.get(label, ())[-(most or self.most) :]
         ]
         X, code, w, clock = zip(*some, strict=True)
         return np.array(X), np.array(code, dtype=np.intp), np.array(w), np.array(clock)

@@ -32,7 +32,7 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.scores import problem_of, ridge_of
 from counterpoise.exact.solution import Quadratic
-from counterpoise.exact.solve import Path, System
+from counterpoise.exact.solve import Path, System, eigen
 from counterpoise.features.fourier import normal
 
 MOST = 0.999  # leverage of a row at most
@@ -140,8 +140,8 @@ def _squares(system: System, b: Vector, rows: Sample, slot: NDArray[np.intp]) ->
 
 
 def _linear(pool: Pool, b: Vector, rows: Sample) -> Left:
-    lam, V = np.linalg.eigh(pool.K())
-    lam, code = np.maximum(lam, 0.0), rows.code
+    lam, V = eigen(pool.K())
+    code = rows.code
     share = pool.a[pool.slots] / pool.total
     n = pool.moments.n[pool.slots][code]
     left = np.maximum(n - rows.weight, 1e-9 * n)

@@ -19,7 +19,7 @@ NAMES = ("candidates", "ridges", "kept_rows", "drop", "costs", "half_life", "mem
 MANY = 100  # candidates at most
 MOST_KEPT = 100_000  # rows of a class
 PLAIN = (LINEAR, "pooling=1000", "pooling=10")
-LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:450,width=0.2/0.6/1.2")
+LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8")
 CANDIDATES = (*PLAIN, "ranks", "hinges", "rm2", *LANDMARKS)
 WITHOUT_ROWS = (*PLAIN, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
@@ -55,7 +55,7 @@ def read(given: Any) -> Params:
         raise ValueError(f"kept_rows={kept!r} must be a whole number that is not negative")
     if kept > MOST_KEPT:
         raise ValueError(f"kept_rows={kept} is more than {MOST_KEPT}")
-    usual = CANDIDATES if kept else WITHOUT_ROWS
+    usual = usual_candidates(kept)
     candidates = usual if given.candidates is None else tuple(given.candidates)
     if len(candidates) > MANY:
         raise ValueError(f"candidates has {len(candidates)} entries, more than {MANY}")
@@ -79,6 +79,11 @@ def read(given: Any) -> Params:
     }
     learning = (names, fixed), ridges.tolist(), int(kept), costs, given.half_life
     return Params(candidates, names, plans, ridges, int(kept), options, learning)
+
+
+def usual_candidates(kept_rows: Any) -> tuple[str, ...]:
+    """Names of the candidates by default."""
+    return CANDIDATES if kept_rows else WITHOUT_ROWS
 
 
 def _look(candidate: Any) -> tuple[Map | None, float | None]:

@@ -92,7 +92,7 @@ def by_leaving_out(
         classes = Classes.of(moments, moments.labels[:0])
         if len(classes.labels) < 2:
             return None
-        X, code, weight, clock = kept.arrays(classes.labels)
+        X, code, weight, clock = kept.arrays(classes.labels, kept.judging(len(classes.labels)))
         passed = moments.N[classes.slots][code] - clock
         passed, half_life = np.maximum(passed, 0.0), by_rows(state.plan.half_life)
         one, weight = (now(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight))

@@ -42,7 +42,8 @@ def learn_all(
 cdef class Events:
     """A scorer that takes rows as dicts of features, or as arrays.
 
-    ``columns`` says where each feature stands; ``names`` lists them in that order.
+    ``columns`` says where each feature stands; ``names`` lists them in that order. One that is
+    ``mute`` learns, and has no scores: these are for the slower solver.
     """
 
     cdef Scorer scorer
@@ -51,11 +52,11 @@ cdef class Events:
     cdef Py_ssize_t count
     cdef double[::1] x, offset, f, p
     cdef double[:, ::1] coef
-    cdef bint old, unlinked
+    cdef bint old, unlinked, mute
     cdef readonly Refined refined
     cdef Linked linked
 
-    def __init__(self, Scorer scorer, list names):
+    def __init__(self, Scorer scorer, list names, bint mute=False):
         import numpy as np
 
         self.scorer = scorer
@@ -67,10 +68,11 @@ cdef class Events:
         self.offset, self.f = np.zeros((2, scorer.problems))
         self.p = np.zeros(scorer.c)
         self.old = self.unlinked = True
+        self.mute = mute
         self.linked = None
         # Quadratic scores have no weights to keep, and each problem needs an inverse of its own.
         wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
-        wide = wide and (scorer.recipe.together or scorer.problems <= FEW)
+        wide = wide and not mute and (scorer.recipe.together or scorer.problems <= FEW)
         self.refined = Refined(scorer) if wide else None
 
     def changed(self):
@@ -259,11 +261,13 @@ cdef class Events:
         return [self.p[k] for k in range(self.scorer.c)]
 
     cdef int score(self, const double* x) noexcept:
-        """Scores of a row, into f; returns whether the problem is singular."""
+        """Scores of a row, into f; returns whether there are none, as where it is singular."""
         cdef Py_ssize_t q, j, d = self.x.shape[0]
         cdef double f
         cdef double* w
         cdef double* anchor = self.scorer.s.anchor
+        if self.mute:
+            return 1
         if self.scorer.recipe.pooling >= 0.0:  # quadratic scores have no weights to keep
             return self.scorer.score(x, &self.f[0])
         if self.old and self.solve():

@@ -50,10 +50,11 @@ def opened(
 
     ``names`` are those of the features of rows that are dicts.
     """
-    if options.ridge == "gcv" or not classes.seen.all() or len(classes.slots) != len(moments.n):
+    if not classes.seen.all() or len(classes.slots) != len(moments.n):
         return None
     scorer = Scorer(progressive.recipe(options, moments, classes.labels), moments)
-    events = Events(scorer, list(range(len(moments.anchor))) if names is None else names)
+    names_of = list(range(len(moments.anchor))) if names is None else names
+    events = Events(scorer, names_of, mute=options.ridge == "gcv")  # every look chooses a ridge
     labels = classes.labels.tolist()
     slots = dict(zip(labels, classes.slots.tolist(), strict=True))
     answers, watched = list(classes.labels), named(options)

@@ -16,7 +16,7 @@ from counterpoise.validate import LARGEST
 def terms_of(X: Rows, fixed: FixedMap) -> Matrix:
     """Rows, of which there are few, after a map; raise if a term is too large."""
     mapped = fixed.transform(X if isinstance(X, np.ndarray) else X.toarray())
-    if not np.abs(mapped).max(initial=0.0) <= LARGEST:
+    if not max(mapped.max(initial=0.0), -mapped.min(initial=0.0)) <= LARGEST:
         raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
     return mapped
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from counterpoise.arrays import Matrix, Vector
+from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.exact.moments import EPS, Moments
 from counterpoise.exact.solution import Linear
 
@@ -256,6 +256,24 @@ def _shortest(system: System, b: float) -> tuple[float, Vector]:
     return t - step * system.share, w + step * inverse @ h + along * N @ hN
 
 
+def eigen(K: Matrix, more: Flags | None = None) -> tuple[Vector, Matrix]:
+    """Eigenvalues (l,) of a second moment, not negative, and eigenvectors (d, l).
+
+    Features that do not vary have none, but for those among ``more``: landmarks that there was no
+    row for yet take no time.
+    """
+    live = np.diagonal(K) > 0.0
+    if more is not None:
+        live |= more
+    if live.all():
+        lam, V = np.linalg.eigh(K)
+    else:
+        lam, some = np.linalg.eigh(K[np.ix_(live, live)])
+        V = np.zeros((len(K), len(lam)))
+        V[live] = some
+    return np.maximum(lam, 0.0), V
+
+
 class Path:
     """Solutions of one problem for every ridge, from one eigendecomposition.
 
@@ -277,11 +295,9 @@ class Path:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        lam, V = np.linalg.eigh(system.K())
-        self.lam = np.maximum(lam, 0.0)
-        self.V = V
-        self.z = system.z @ V
-        self.h = system.h @ V
+        self.lam, self.V = eigen(system.K(), system.h != 0.0)
+        self.z = system.z @ self.V
+        self.h = system.h @ self.V
 
     def at(self, b: Vector) -> tuple[Vector, Matrix]:
         """Value at the centre and scaled weights.

@@ -17,7 +17,7 @@ cdef extern from "tiles.h" nogil:
     )
     void nearness_of_rows(
         const double* X, Py_ssize_t n, Py_ssize_t l, const double* panels, const double* sharp,
-        double* out, Py_ssize_t terms
+        double* out, Py_ssize_t terms, Py_ssize_t stride
     )
 
 
@@ -42,15 +42,18 @@ def products(const double[:, ::1] X, const double[:, ::1] W):
     return result
 
 
-def nearness(const double[:, ::1] X, const double[:, ::1] W, sharp):
-    """exp(−sharp_t |x_i − w_t|²) of shape (n, terms), for rows X (n, l) and W (terms, l)."""
+def nearness(const double[:, ::1] X, const double[:, ::1] W, sharp, double[:, :] out):
+    """exp(−sharp_t |x_i − w_t|²) of shape (n, terms), for rows X (n, l) and W (terms, l), into out.
+
+    ``out`` may be columns of a larger matrix that follow each other.
+    """
     cdef Py_ssize_t n = X.shape[0], l = X.shape[1], terms = W.shape[0]
-    result = np.empty((n, terms))
-    cdef double[:, ::1] out = result
+    cdef Py_ssize_t stride = out.strides[0] // sizeof(double)
     cdef const double[::1] panels = _panels(W)
     cdef double[::1] rate = np.zeros(terms + PANEL)
     rate.base[:terms] = np.negative(sharp)
+    if out.shape[0] != n or out.shape[1] != terms or out.strides[1] != sizeof(double):
+        raise ValueError("out is no place for these terms")
     if n and l and terms:
         with nogil:
-            nearness_of_rows(&X[0, 0], n, l, &panels[0], &rate[0], &out[0, 0], terms)
-    return result
+            nearness_of_rows(&X[0, 0], n, l, &panels[0], &rate[0], &out[0, 0], terms, stride)

@@ -61,8 +61,14 @@ class Landmarks(Map):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows, given the landmarks and, below them, the unit of each feature."""
+        result = np.empty((len(X), self.terms))
+        self.apply_into(result, X, drawn)
+        return result
+
+    def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
+        """Put terms where somebody else wants them, columns of a larger matrix."""
         unit = drawn[-1]
-        return nearness(X * unit, drawn[:-1] * unit, self.sharpness())
+        nearness(X * unit, drawn[:-1] * unit, self.sharpness(), out)
 
     def sharpness(self) -> Vector:
         """1/(2σ²) of each landmark; widths come one after the other, each with all classes."""

@@ -39,6 +39,10 @@ class Map:
         """Terms of shape (n, terms) of rows X, given the random numbers of the map."""
         raise NotImplementedError
 
+    def apply_into(self, out: Matrix, X: Matrix, drawn: Matrix) -> None:
+        """Put terms where somebody else wants them, columns of a larger matrix."""
+        out[:] = self.apply(X, drawn)
+
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the terms, given those of the features."""
         raise NotImplementedError

@@ -43,7 +43,7 @@ INLINE four exp_four(four x)
 INLINE void tile(
     const int R, const int near, const double *restrict X, ptrdiff_t l,
     const double *restrict panel, const double *restrict sharp, ptrdiff_t count,
-    double *restrict out, ptrdiff_t terms)
+    double *restrict out, ptrdiff_t stride)
 {
     four low[4], high[4];
     for (int i = 0; i < R; i++)
@@ -67,7 +67,7 @@ INLINE void tile(
             low[i] = exp_four(low[i] * *(const four *)sharp);
             high[i] = exp_four(high[i] * *(const four *)(sharp + 4));
         }
-        double *restrict o = out + i * terms;
+        double *restrict o = out + i * stride;
         if (count == PANEL) {
             *(four *)o = low[i];
             *(four *)(o + 4) = high[i];
@@ -79,7 +79,7 @@ INLINE void tile(
 #else
 INLINE void tile(
     const int R, const int near, const double *X, ptrdiff_t l, const double *panel,
-    const double *sharp, ptrdiff_t count, double *out, ptrdiff_t terms)
+    const double *sharp, ptrdiff_t count, double *out, ptrdiff_t stride)
 {
     for (int i = 0; i < R; i++)
         for (ptrdiff_t t = 0; t < count; t++) {
@@ -89,7 +89,7 @@ INLINE void tile(
                 sum += near ? (w - x) * (w - x) : w * x;
             }
             sum = near ? sum * sharp[t] : sum;
-            out[i * terms + t] = !near ? sum : sum < SMALLEST ? 0.0 : exp(sum);
+            out[i * stride + t] = !near ? sum : sum < SMALLEST ? 0.0 : exp(sum);
         }
 }
 #endif
@@ -97,20 +97,19 @@ INLINE void tile(
 INLINE void tiles(
     const int near, const double *restrict X, ptrdiff_t n, ptrdiff_t l,
     const double *restrict panels, const double *restrict sharp, double *restrict out,
-    ptrdiff_t terms)
+    ptrdiff_t terms, ptrdiff_t stride)
 {
-    ptrdiff_t i = 0;
-    for (; i < n; i += 4) {
+    for (ptrdiff_t i = 0; i < n; i += 4) {
         const double *restrict x = X + i * l;
-        double *restrict o = out + i * terms;
+        double *restrict o = out + i * stride;
         for (ptrdiff_t t = 0; t < terms; t += PANEL) {
             const ptrdiff_t count = terms - t < PANEL ? terms - t : PANEL;
             const double *restrict p = panels + t * l, *restrict s = near ? sharp + t : sharp;
             if (n - i >= 4)
-                tile(4, near, x, l, p, s, count, o + t, terms);
+                tile(4, near, x, l, p, s, count, o + t, stride);
             else
                 for (ptrdiff_t r = 0; r < n - i; r++)
-                    tile(1, near, x + r * l, l, p, s, count, o + r * terms + t, terms);
+                    tile(1, near, x + r * l, l, p, s, count, o + r * stride + t, stride);
         }
     }
 }
@@ -135,15 +134,15 @@ FUSED ONE_PER_CPU static void products_of_rows(
     const double *restrict X, ptrdiff_t n, ptrdiff_t l, const double *restrict panels,
     double *restrict out, ptrdiff_t terms)
 {
-    tiles(0, X, n, l, panels, panels, out, terms);
+    tiles(0, X, n, l, panels, panels, out, terms, terms);
 }
 
 /* out = exp(sharp |x - w|^2), where W stands in panels and sharp is not positive. */
 FUSED ONE_PER_CPU static void nearness_of_rows(
     const double *restrict X, ptrdiff_t n, ptrdiff_t l, const double *restrict panels,
-    const double *restrict sharp, double *restrict out, ptrdiff_t terms)
+    const double *restrict sharp, double *restrict out, ptrdiff_t terms, ptrdiff_t stride)
 {
-    tiles(1, X, n, l, panels, sharp, out, terms);
+    tiles(1, X, n, l, panels, sharp, out, terms, stride);
 }
 
 #endif

@@ -37,8 +37,10 @@ class Union(Map):
 
     def apply(self, X: Matrix, drawn: Matrix) -> Matrix:
         """Terms of rows, given the random numbers of all maps."""
-        parts = self._parts(X.shape[1])
-        return np.concatenate([part.apply(X, drawn[draws]) for part, _, draws in parts], axis=1)
+        result = np.empty((len(X), self.count(X.shape[1])))
+        for part, terms, draws in self._parts(X.shape[1]):
+            part.apply_into(result[:, terms], X, drawn[draws])
+        return result
 
     @property
     def degree(self) -> int:

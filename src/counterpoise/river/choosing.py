@@ -22,7 +22,7 @@ class ChoosingClassifier(base.Classifier):
     """Ridge classifier with balanced classes that averages maps, shapes and ridges by itself.
 
     Events are answered by an average that is at most a third of the events old. Until the maps of
-    the features are fixed, by the first 900 events, events are put by and learned together. A
+    the features are fixed, by the first 1,200 events, events are put by and learned together. A
     feature that is absent from an event is 0, and features may appear late. Labels may be of any
     hashable type and appear at any time.
 
@@ -57,7 +57,7 @@ class ChoosingClassifier(base.Classifier):
         self,
         candidates: Sequence[str] | None = None,
         ridges: Sequence[float] = RIDGES,
-        kept_rows: int = 64,
+        kept_rows: int = 128,
         costs: Costs = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
