@@ -35,7 +35,7 @@ MODULES = (
     "counterpoise.jobs.learn", "counterpoise.jobs.merge", "counterpoise.jobs.output",
     "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console",
     "counterpoise.jobs.lock", "counterpoise.jobs.metrics", "counterpoise.ledger.ledger", "filelock",
-    "rich.table", "sklearn.metrics",
+    "rich.table",
 )  # fmt: skip
 
 

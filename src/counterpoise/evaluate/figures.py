@@ -13,9 +13,10 @@ from counterpoise.printable import printable
 
 def figure(draw: Callable[[], Any], title: str, says: str) -> str:
     """A figure with its title and what it says."""
-    light = _image(draw)
+    made = draw()
+    light = _image(made)
     with theme.dark():
-        dark = _image(draw)
+        dark = _image(drawing.laid_out_as(draw(), made))
     source = f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
     image = f'<picture>{source}<img alt="{text(title)}" src="{light}"></picture>'
     caption = f"<figcaption>{text(says)}</figcaption>"
@@ -27,5 +28,5 @@ def text(words: str) -> str:
     return html.escape(printable(words))
 
 
-def _image(draw: Callable[[], Any]) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(draw()).encode()).decode()}"
+def _image(made: drawing.Figure) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.svg(made).encode()).decode()}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.evaluate.confusion import Confusion
+from counterpoise.evaluate.ranking import Ranking
 
 FALSE_POSITIVES = 0.01  # rate at which recall is reported
 
@@ -147,16 +148,9 @@ def _ranked(
         for name in ("average precision", "ROC AUC", "recall at 1 % false positives"):
             undefined[f"{name} of {label}"] = f"{what} is in the data"
         return {"average_precision": None, "roc_auc": None, "recall_at_1pct": None}
-    from sklearn.metrics import (  # slow to import
-        average_precision_score,
-        roc_auc_score,
-        roc_curve,
-    )
-
-    wrong, found, _ = roc_curve(positive, score, drop_intermediate=False)
-    within = found[wrong <= FALSE_POSITIVES]
+    ranking = Ranking.of(positive, score)
     return {
-        "average_precision": float(average_precision_score(positive, score)),
-        "roc_auc": float(roc_auc_score(positive, score)),
-        "recall_at_1pct": float(within.max()),
+        "average_precision": ranking.average_precision(),
+        "roc_auc": ranking.roc_auc(),
+        "recall_at_1pct": ranking.recall_within(FALSE_POSITIVES),
     }

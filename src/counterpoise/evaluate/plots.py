@@ -13,6 +13,7 @@ from counterpoise.arrays import Labels, Vector
 from counterpoise.evaluate import theme
 from counterpoise.evaluate.drawing import Figure, figure, legend, short, style, thousands
 from counterpoise.evaluate.race import Result
+from counterpoise.evaluate.ranking import Ranking
 from counterpoise.evaluate.ranks import Comparison
 
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
@@ -167,15 +168,13 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     >>> figure.axes[0].get_xlabel()
     'recall of 1'
     """
-    from sklearn.metrics import precision_recall_curve  # takes long to import
-
     made, axes = figure(3.8)
     top = 0.0
     for result in results:
         rows = slice(result.first, None)
         f, mine = result.scores[rows], y[rows] == positive
         score = f[:, k] if f.ndim == 2 else f if k else -f
-        precision, recall, _ = precision_recall_curve(mine, score)
+        precision, recall = Ranking.of(mine, score).curve()
         steps = np.flatnonzero(np.diff(recall, append=-1.0))  # where one more is found
         some = steps[np.unique(np.linspace(0, len(steps) - 1, 2 * POINTS).astype(int))]
         axes.plot(recall[some], precision[some], label=result.name, **style(result.name))
