@@ -278,6 +278,8 @@ def test_landmarks_that_there_is_no_row_for_change_nothing():
     assert not V[dead].any()
     _, V = eigen(K, np.array([False, True, False, False, False]))
     assert V.shape == (5, 4)
+    lam, V = eigen(np.zeros((3, 3)))  # one is always there
+    assert (lam.tolist(), V.shape) == ([0.0], (3, 1))
 
 
 def test_many_classes_are_judged_by_fewer_rows_of_each():

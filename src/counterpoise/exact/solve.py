@@ -265,6 +265,7 @@ def eigen(K: Matrix, more: Flags | None = None) -> tuple[Vector, Matrix]:
     live = np.diagonal(K) > 0.0
     if more is not None:
         live |= more
+    live[0] |= not live.any()
     if live.all():
         lam, V = np.linalg.eigh(K)
     else:
