@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,14 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         p = self.predict_proba(X)
         labels: Labels = self.classes_
+        unknown = [label for label in self.costs or () if label not in labels.tolist()]
+        if unknown:
+            warnings.warn(
+                f"costs names the label {unknown[0]!r}, which never occurred; those that did are "
+                f"{', '.join(map(repr, labels.tolist()[:5]))}. Correct it, or leave it out",
+                UserWarning,
+                stacklevel=2,
+            )
         best: Labels = labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
         return best
 

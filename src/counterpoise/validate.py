@@ -154,11 +154,14 @@ def require_finite(estimator: Any, X: Rows) -> None:
     else:
         row, column = map(int, bad[0])
         value = X[row, column]
-    raise ValueError(
-        f"{feature_name(estimator, column)} is {'NaN' if np.isnan(value) else value} at row {row}; "
-        "drop such rows, or fill them in first, for example with sklearn.impute.SimpleImputer; "
-        "counterpoise.TableClassifier takes frames with gaps"
-    )
+    remedy = "drop such rows, or clip them to a number first, for example with numpy.clip"
+    if np.isnan(value):
+        remedy = "drop such rows, or fill them in first, for example with "
+        remedy += (
+            "sklearn.impute.SimpleImputer; counterpoise.TableClassifier takes frames with gaps"
+        )
+    what = "NaN" if np.isnan(value) else value
+    raise ValueError(f"{feature_name(estimator, column)} is {what} at row {row}; {remedy}")
 
 
 def require_bounded(estimator: Any, X: Rows) -> None:
@@ -233,8 +236,11 @@ def number(name: Any, value: Any) -> float:
     except (TypeError, ValueError):
         remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
         if value is None:
-            remedy = "leave it out, which means 0, or missing with absent='missing', or fill it in "
-            remedy += "first, for example with river.preprocessing.StatImputer"
+            remedy = "leave it out, which means 0, or fill it in first, for example with "
+            remedy += (
+                "river.preprocessing.StatImputer; BalancedRidgeClassifier takes it as missing "
+            )
+            remedy += "with absent='missing'"
         elif hasattr(value, "isoformat"):
             remedy = "turn dates into numbers first, for example with their timestamp()"
         raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None

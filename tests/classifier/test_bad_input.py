@@ -50,7 +50,7 @@ def model(request):
     ("rows", "message"),
     [
         (NAN, "feature 1 is NaN at row 17; drop"),
-        (INF, "feature 2 is -inf at row 5"),
+        (INF, "feature 2 is -inf at row 5; drop such rows, or clip them"),
         (sp.csr_array(np.nan_to_num(NAN) + NAN * 0), "feature 1 is NaN at row 17"),
         (sp.csr_array(INF), "feature 2 is -inf at row 5"),
         (np.where(np.arange(3) == 1, 1e200, X), "feature 1 holds values beyond 1e\\+100"),

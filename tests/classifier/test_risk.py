@@ -70,3 +70,10 @@ def test_nonsense():
         RiskClassifier(costs={1: -1.0}).fit(X, y)
     with pytest.raises(AttributeError, match="learned nothing"):
         _ = RiskClassifier().classes_
+
+
+def test_costs_of_labels_that_never_occurred_are_told_of():
+    X, y = stream(100)
+    model = RiskClassifier(costs={"fraud": 20.0}).fit(X, y)
+    with pytest.warns(UserWarning, match="costs names the label 'fraud', which never occurred"):
+        model.predict(X)

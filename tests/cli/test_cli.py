@@ -937,6 +937,21 @@ def test_without_the_extra_the_command_says_how_to_get_it():
     assert done.stderr == "counterpoise: the command needs typer: pip install 'counterpoise[cli]'\n"
 
 
+@pytest.mark.slow
+def test_a_report_without_matplotlib_names_the_extra(run):
+    """In a process that finds no matplotlib."""
+    payments().to_csv("t.csv", index=False)
+    learned(run)
+    program = f"import sys; sys.modules['matplotlib'] = None\n{MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "evaluate", MODEL, "t.csv", "--report", "r.html"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "warning" not in line]
+    assert lines == ["counterpoise: plots need matplotlib: pip install 'counterpoise[plots]'"]
+
+
 def test_a_read_only_folder_is_one_clear_error(run):
     payments().to_csv("t.csv", index=False)
     done = learned(run)

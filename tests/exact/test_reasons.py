@@ -211,3 +211,10 @@ def test_plots_show_what_adds_up(classes):
     np.testing.assert_allclose(end, best, atol=1e-9)
     shown = reasons.plot_overview(most=4).axes[0]
     assert len(shown.patches) == 4 * (classes if classes > 2 else 1)
+
+
+def test_reasons_of_a_class_that_is_none():
+    X, y = stream(60)
+    reasons = BalancedRidgeClassifier().fit(X, y).explain(X[:2])
+    with pytest.raises(ValueError, match="'Churn' is none of the classes, which are 0, 1"):
+        reasons.of("Churn")

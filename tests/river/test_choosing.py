@@ -57,12 +57,14 @@ def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     assert model.predict_proba_one({"a": 1.0}) == {}
     for i, (x, k) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         event = dict(zip("abc" if i > 150 else "ab", x, strict=False))
-        model.learn_one(event, "yes" if k else None)
+        model.learn_one(event, "yes" if k else (1, "no"))
     before = model.predict_proba_one({"a": 1.0, "c": 2.0, "z": 9.0})
     for event, label, w in (
         ({"a": float("nan")}, "yes", 1.0),
         ({"a": "text", "new": 1.0}, "yes", 1.0),
         ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, None, 1.0),
+        ([1.0, 2.0], "yes", 1.0),
         ({"a": 1.0}, "yes", -1.0),
     ):
         with pytest.raises((ValueError, TypeError)):
@@ -70,7 +72,7 @@ def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     assert model.predict_proba_one({"a": 1.0, "c": 2.0}) == before
     again = copy.deepcopy(model)
     again.learn_one({"a": 0.0, "d": 1.0}, "maybe")
-    assert set(again.predict_proba_one({"a": 0.0})) == {"yes", None, "maybe"}
+    assert set(again.predict_proba_one({"a": 0.0})) == {"yes", (1, "no"), "maybe"}
     assert sum(model.shares.values()) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="kept_rows"):
         ChoosingClassifier(kept_rows=0)

@@ -91,7 +91,7 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
 @pytest.mark.parametrize("params", [{}, {"pooling": 10.0}, {"half_life": 40.0}], ids=str)
 def test_merged_is_one_after_the_other(params):
     xs, ys, _ = events(200, classes=3)
-    ys = [("a", None, 7)[y] for y in ys]  # whatever can be hashed
+    ys = [("a", (1, 2), 7)[y] for y in ys]  # whatever can be hashed
     for i, x in enumerate(xs):
         del x["f0" if i < 100 else "f4"]  # each half lacks a feature of the other
     one, two = learned(xs[:100], ys[:100], **params), learned(xs[100:], ys[100:], **params)

@@ -179,3 +179,38 @@ def test_reasons_add_up_by_feature(options):
         scores.append(model._scores().of(model._row(x)[None])[0, 0])
     apart = np.subtract(totals, scores)  # the score of the centre is the same for all
     np.testing.assert_allclose(np.abs(apart), abs(apart[0]), atol=1e-9)
+
+
+def test_none_and_nan_are_missing_too():
+    """As events lack a feature, as it is None, or NaN: the same model, in mini-batches too."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    y = (rows[:, 0] + rng.normal(size=200) > 1.0).tolist()
+    gone = rng.random(rows.shape) < 0.2
+    models = [BalancedRidgeClassifier(absent="missing") for _ in range(4)]
+    for x, holes, label in zip(rows.tolist(), gone.tolist(), y, strict=True):
+        named = dict(zip("abc", x, strict=True))
+        there = {name: v for (name, v), hole in zip(named.items(), holes, strict=True) if not hole}
+        for model, nothing in zip(models, (None, float("nan")), strict=False):
+            model.learn_one({name: there.get(name, nothing) for name in "abc"}, label)
+        models[2].learn_one(there, label)
+    frame = pd.DataFrame(np.where(gone, np.nan, rows), columns=list("abc"))
+    models[3].learn_many(frame, pd.Series(y))
+    last = {"a": 0.3, "b": None, "c": float("nan")}
+    expected = models[2].predict_proba_one({"a": 0.3})
+    for model in models[:2]:
+        assert model.predict_proba_one(last) == model.predict_proba_one({"a": 0.3})
+    for model in models:
+        assert model.predict_proba_one({"a": 0.3}) == pytest.approx(expected, rel=1e-9)
+        assert len(model.predict_many(frame)) == 200
+
+
+@pytest.mark.parametrize("event", [[1.0, 2.0], None, 3.0, "text", np.ones(2)])
+def test_what_is_no_event_is_said_to_be_none(event):
+    model = BalancedRidgeClassifier()
+    model.learn_one({"a": 1.0}, "ok")
+    for call in (lambda: model.learn_one(event, "ok"), lambda: model.predict_one(event)):
+        with pytest.raises(TypeError, match="an event must be a dict of features and numbers"):
+            call()
+    with pytest.raises(ValueError, match="a label is None; drop the event, or learn it when"):
+        model.learn_one({"a": 1.0}, None)

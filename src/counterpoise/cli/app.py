@@ -105,6 +105,10 @@ def run() -> None:
         _fail(error, 2)
     except (OSError, MemoryError) as error:
         _fail(error, 1)
+    except ImportError as error:
+        if "pip install" not in str(error):  # what an extra brings names it
+            raise
+        _fail(error, 1)
     if code:
         sys.exit(code)
 

@@ -22,7 +22,9 @@ Files = Annotated[
 SomeFiles = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILES", help="Files, as for learn; - for standard input.", show_default=False
+        metavar="FILES",
+        help="CSV, JSON lines, LIBSVM, Parquet or Arrow, also compressed; - for standard input.",
+        show_default=False,
     ),
 ]
 Labels = Annotated[

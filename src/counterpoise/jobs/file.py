@@ -129,7 +129,8 @@ def _kept(
     if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
-            "become features; use it from Python, or learn a model with counterpoise learn"
+            f"become features; load it with {contents.kind}.load, or learn a model with "
+            "TableClassifier or counterpoise learn"
         )
 
     def build() -> Kept[M]:

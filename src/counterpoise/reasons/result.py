@@ -87,7 +87,12 @@ class Reasons:
         Reasons
             With values of shape (n, d).
         """
-        k = self.classes.tolist().index(label)
+        known = self.classes.tolist()
+        if label not in known:
+            raise ValueError(
+                f"{label!r} is none of the classes, which are {', '.join(map(repr, known))}"
+            )
+        k = known.index(label)
         if self.values.ndim == 3:
             return replace(self, values=self.values[:, k], base=self.base[k])
         sign = 1.0 if k == len(self.classes) - 1 else -1.0

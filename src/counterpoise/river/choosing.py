@@ -14,7 +14,7 @@ from counterpoise.arrays import Vector
 from counterpoise.choosing.classifier import ChoosingClassifier as Arrays
 from counterpoise.choosing.params import RIDGES
 from counterpoise.exact.weighting import Costs
-from counterpoise.river.frames import bad_weight
+from counterpoise.river.frames import bad_weight, event_of, require_label
 from counterpoise.validate import HEAVIEST
 
 
@@ -103,9 +103,8 @@ class ChoosingClassifier(base.Classifier):
         """
         if not 0.0 <= w <= HEAVIEST:
             raise bad_weight(w)
-        if y != y:
-            raise ValueError("a label is NaN; drop the event")
-        numbers = {name: validate.number(name, value) for name, value in x.items()}
+        require_label(y)
+        numbers = {name: validate.number(name, value) for name, value in event_of(x).items()}
         if w == 0.0:
             return
         code = self._codes.get(y, len(self._labels))
@@ -171,7 +170,7 @@ class ChoosingClassifier(base.Classifier):
         return self._model.shares_
 
     def _row(self, x: dict[Any, Any]) -> Vector:
-        numbers = {name: validate.number(name, value) for name, value in x.items()}
+        numbers = {name: validate.number(name, value) for name, value in event_of(x).items()}
         return _row(self._columns, numbers)
 
 

@@ -28,11 +28,13 @@ from counterpoise.river import gaps
 from counterpoise.river.files import contents_of, learned_of
 from counterpoise.river.frames import (
     bad_weight,
+    event_of,
     grouped,
     labels_of,
     matrix_of,
     numbers_of,
     objects_of,
+    require_label,
     require_numbers,
 )
 from counterpoise.river.joining import joined, require_same_options
@@ -165,7 +167,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             When it was, for a `half_life` that is a time: a date, a time, or seconds since 1970.
         """
         if type(x) is not dict:
-            x = dict(x)
+            x = event_of(x)
         if not 0.0 <= w <= HEAVIEST:
             raise bad_weight(w)
         found, state = self._open, self._state
@@ -324,7 +326,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         A label.
         """
         if type(x) is not dict:
-            x = dict(x)
+            x = event_of(x)
         found, state = self._open, self._state
         if self._named and not state.warned:
             state.watch(self._options)
@@ -436,7 +438,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         A dictionary of contributions by feature; empty before anything was learned.
         """
         if type(x) is not dict:
-            x = dict(x)
+            x = event_of(x)
         found, state = self._open, self._state
         if found is not None and state.fixed is None:
             at = -1 if y is None else found.slots.get(y)
@@ -492,11 +494,12 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
-        names = list(x)
-        values = [validate.number(name, value) for name, value in x.items()]
-        row, fill = np.array(values, dtype=np.float64).reshape(1, len(x)), None
+        names, fill = list(x), None
         if self.absent == "missing":
             row, names, fill = gaps.entering(self._state, [x])
+        else:
+            values = [validate.number(name, value) for name, value in x.items()]
+            row = np.array(values, dtype=np.float64).reshape(1, len(x))
         when = None if t is None else np.array([t])
         self._learn_rows(row, names, [y], np.array([float(w)]), fill, when)
 
@@ -526,8 +529,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels do not match")
         require_numbers(rows, names)
         for label in labels:
-            if label != label:
-                raise ValueError("a label is NaN; drop the event")
+            require_label(label)
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
             rows, labels, weight = rows[kept], [labels[i] for i in kept], weight[kept]
@@ -613,7 +615,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
                 found.events.changed()
                 found.version = state.version
             if type(x) is not dict:
-                x = dict(x)
+                x = event_of(x)
             if state.fixed is None:
                 told = found.events.probabilities(x, stream)
             else:
@@ -645,7 +647,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _aligned(self, X: Any) -> Matrix:
         rows, names = matrix_of(X)
-        require_numbers(rows, names)
+        if self.absent != "missing":  # else NaN is
+            require_numbers(rows, names)
         return self._placed(rows, names)
 
     def _placed(self, rows: Matrix, names: list[Any]) -> Matrix:

@@ -27,6 +27,24 @@ def bad_weight(w: Any) -> ValueError:
     return ValueError(f"w={w!r} must be a finite weight that is not negative")
 
 
+def require_label(label: Any) -> None:
+    """Raise if a label is NaN, or None, which stands for a label that is not known yet."""
+    if label is None or label != label:
+        told = "None" if label is None else "NaN"
+        raise ValueError(f"a label is {told}; drop the event, or learn it when its label is known")
+
+
+def event_of(x: Any) -> dict[Any, Any]:
+    """An event as a dict, of a mapping or of pairs."""
+    try:
+        return dict(x)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"an event must be a dict of features and numbers, not {type(x).__name__}; arrays are "
+            "for counterpoise.BalancedRidgeClassifier, frames for learn_many"
+        ) from None
+
+
 def require_numbers(rows: Matrix, names: list[Any]) -> None:
     """Raise unless all values are numbers in bounds, naming the feature."""
     bad = np.argwhere(~(np.abs(rows) <= validate.LARGEST))

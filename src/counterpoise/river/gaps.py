@@ -53,7 +53,7 @@ def entering(state: State, events: Iterable[dict[Any, Any]]) -> Entering:
     usual = dict(zip(names, state.mean.tolist(), strict=True)) if names else {}
     first, found = not state.begun, []
     for event in events:
-        values = {name: validate.number(name, value) for name, value in event.items()}
+        values = _there(event)
         for name, value in values.items():
             if name in flags:
                 raise ValueError(f"feature {name!r} has the name of an indicator; rename it")
@@ -88,7 +88,7 @@ def filling(state: State) -> Fill | None:
 
 def row_of(state: State, event: dict[Any, Any]) -> Vector:
     """One event that is to be predicted, as the model knows its features, of shape (d,)."""
-    values = {name: validate.number(name, value) for name, value in event.items()}
+    values = _there(event)
     gaps, row = known(state), np.zeros(state.inputs)
     flags = {gap.flag for gap in gaps.values()}
     told = _told(values, gaps)
@@ -106,6 +106,15 @@ def together(state: State, reasons: dict[Any, float]) -> dict[Any, float]:
     for name, gap in known(state).items():
         result[name] += result.pop(gap.flag)
     return result
+
+
+def _there(event: dict[Any, Any]) -> dict[Any, float]:
+    """Features that an event has; None and NaN are as absent as what it does not name."""
+    return {
+        name: validate.number(name, value)
+        for name, value in event.items()
+        if value is not None and value == value
+    }
 
 
 def _told(values: dict[Any, float], gaps: dict[Any, Gap]) -> dict[Any, float]:

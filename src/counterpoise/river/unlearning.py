@@ -14,9 +14,14 @@ from counterpoise.exact.state import Batch, State
 
 def require_possible(state: State, options: Options) -> None:
     """Raise if this model can take nothing back."""
-    if options.half_life is not None or options.scale == "minmax":
+    if options.half_life is not None:
         raise ValueError(
-            "unlearning is not possible with half_life nor with scale='minmax'; "
+            "unlearning is not possible with half_life: how far an event has faded is not known; "
+            "use river.utils.Rolling without half_life to forget what is old"
+        )
+    if options.scale == "minmax":
+        raise ValueError(
+            "unlearning is not possible with scale='minmax': a minimum cannot be taken back; "
             "use scale='standard'"
         )
     if state.warmup is not None:
