@@ -23,7 +23,7 @@ SomeFiles = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FILES",
-        help="CSV, JSON lines, LIBSVM, Parquet or Arrow, also compressed; - for standard input.",
+        help="CSV, JSON lines, LIBSVM, Parquet, Arrow; - is stdin.",
         show_default=False,
     ),
 ]
