@@ -10,23 +10,14 @@ import typer
 
 FORMATS = "csv, tsv, jsonl, libsvm, parquet or arrow"
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES",
-        help="CSV, TSV, JSON lines or arrays, LIBSVM, Parquet or Arrow files, text also compressed "
-        "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input.",
-        show_default=False,
-    ),
-]
-SomeFiles = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILES",
-        help="CSV, JSON lines, LIBSVM, Parquet, Arrow; - is stdin.",
-        show_default=False,
-    ),
-]
+_FILES = typer.Argument(
+    metavar="FILES",
+    help="CSV, TSV, JSON lines or arrays, LIBSVM, Parquet or Arrow files, text also compressed "
+    "(gzip, zstd, bzip2, xz, zip of one file); patterns; - for standard input.",
+    show_default=False,
+)
+Files = Annotated[list[str], _FILES]
+SomeFiles = Annotated[list[str] | None, _FILES]
 Labels = Annotated[
     list[str] | None,
     typer.Option(
