@@ -9,7 +9,7 @@ from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.options import Options
 from counterpoise.exact.scaling import affine
-from counterpoise.exact.scores import FEW_FEATURES, condition
+from counterpoise.exact.scores import FEW_FEATURES, _ends, condition
 from counterpoise.exact.solve import Path, System, choose_ridge, solve
 from counterpoise.exact.weighting import targets, totals
 
@@ -194,3 +194,20 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
     else:
         expected = (values[-1] + ridge) / (max(values[0], 0.0) + ridge)
         assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crowd", [1e-6, 1.0])
+@pytest.mark.parametrize("near", [1e-12, 1e-8, 1e-5])
+def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
+    """Lanczos iterations may not tell them apart; they are found then, too."""
+    rng = np.random.default_rng(0)
+    d = FEW_FEATURES + 150
+    values = np.geomspace(1e-6, 1.0, d)
+    values[rng.permutation(d)[: d // 2]] = crowd * (1.0 + near * rng.random(d // 2))
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    K = (Q * values) @ Q.T
+    least, most = _ends((K + K.T) / 2.0, 1e-7)
+    # Rounding of K is 1e-16 of its largest eigenvalue, and so 1e-10 of its least.
+    assert least == pytest.approx(values.min() + 1e-7, rel=1e-6)
+    assert most == pytest.approx(values.max() + 1e-7, rel=1e-6)

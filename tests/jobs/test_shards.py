@@ -489,7 +489,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
 
 @pytest.mark.slow
 def test_models_that_choose_among_the_same_maps_merge(run):
-    crossed("sample.csv", 920, ["p", "q"])
+    crossed("sample.csv", 1220, ["p", "q"])
     crossed("one.csv", 300, ["p", "new"], seed=1)
     crossed("two.csv", 300, ["q", "newer", "new"], seed=2)
     learn(run, "maps.st", "sample.csv", more=["--features", "auto"])
@@ -525,7 +525,7 @@ def test_models_that_choose_among_the_same_maps_merge(run):
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_whatever_became_of_the_borrowed_file(run):
-    crossed("a.csv", 1000, ["p", "q"])  # enough to fix the maps
+    crossed("a.csv", 1250, ["p", "q"])  # enough to fix the maps
     crossed("b.csv", 300, ["p", "q"], seed=1)
     crossed("c.csv", 300, ["p", "q"], seed=2)
     learn(run, "auto.st", "a.csv", more=["--features", "auto"])

@@ -25,21 +25,9 @@ AT_ONCE ONE_PER_CPU static void doubts(
         z = z > 700.0 ? 700.0 : z;
         const double t = z * 1.4426950408889634 + shift, k = t - shift;
         const double x = (z - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
-        double p = 1.0 / 6227020800.0, scale;
+        double p, scale;
         uint64_t bits;
-        p = p * x + 1.0 / 479001600.0;
-        p = p * x + 1.0 / 39916800.0;
-        p = p * x + 1.0 / 3628800.0;
-        p = p * x + 1.0 / 362880.0;
-        p = p * x + 1.0 / 40320.0;
-        p = p * x + 1.0 / 5040.0;
-        p = p * x + 1.0 / 720.0;
-        p = p * x + 1.0 / 120.0;
-        p = p * x + 1.0 / 24.0;
-        p = p * x + 1.0 / 6.0;
-        p = p * x + 0.5;
-        p = p * x + 1.0;
-        p = p * x + 1.0;
+        EXP_SERIES(p, x)
         memcpy(&bits, &t, sizeof bits);
         bits = (bits + 1023) << 52;
         memcpy(&scale, &bits, sizeof scale);

@@ -41,6 +41,22 @@
 #define INLINE static inline
 #endif
 
+/* p = e^x to the last bit or two, for |x| <= 0.35, of numbers or of vectors of them. */
+#define EXP_SERIES(p, x)                                                                           \
+    p = x * (1.0 / 6227020800.0) + 1.0 / 479001600.0;                                              \
+    p = p * x + 1.0 / 39916800.0;                                                                  \
+    p = p * x + 1.0 / 3628800.0;                                                                   \
+    p = p * x + 1.0 / 362880.0;                                                                    \
+    p = p * x + 1.0 / 40320.0;                                                                     \
+    p = p * x + 1.0 / 5040.0;                                                                      \
+    p = p * x + 1.0 / 720.0;                                                                       \
+    p = p * x + 1.0 / 120.0;                                                                       \
+    p = p * x + 1.0 / 24.0;                                                                        \
+    p = p * x + 1.0 / 6.0;                                                                         \
+    p = p * x + 0.5;                                                                               \
+    p = p * x + 1.0;                                                                               \
+    p = p * x + 1.0;
+
 /* `count` columns of four rows with their weights and the roots of these: see gather_rows. */
 INLINE void gather_four(
     const double *const x[4], const double w[4], const double s[4], const double *restrict centre,

@@ -128,24 +128,34 @@ def _ends(K: Matrix, ridge: float) -> tuple[float, float]:
     """Least and largest eigenvalue of K + ridge.
 
     Those of a wide K are found by Lanczos iterations with K and, after one Cholesky
-    decomposition, with its inverse; all d of them would take some fifteen times as long.
+    decomposition, with its inverse; all d of them would take some fifteen times as long. They are
+    found all the same where many are nearly the extreme ones, which Lanczos cannot tell apart.
     """
     if len(K) <= FEW_FEATURES:
         values = np.linalg.eigvalsh(K)
         return max(float(values[0]), 0.0) + ridge, float(values[-1]) + ridge
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     K[np.diag_indices_from(K)] += ridge
     wanted = {"k": 1, "which": "LA", "tol": 1e-9, "return_eigenvectors": False}
-    wanted["v0"] = np.random.default_rng(0).standard_normal(len(K))
-    most = float(eigsh(K, **wanted)[0])
+    wanted |= {"v0": np.random.default_rng(0).standard_normal(len(K)), "maxiter": 100}
+    try:
+        most = float(eigsh(K, **wanted)[0])
+    except ArpackNoConvergence:
+        values = np.linalg.eigvalsh(K)
+        return max(float(values[0]), ridge), float(values[-1])
     try:
         factor = cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return ridge, most
     inverse = LinearOperator(K.shape, matvec=lambda v: cho_solve(factor, v), dtype=np.float64)
-    return max(1.0 / float(eigsh(inverse, **wanted)[0]), ridge), most
+    try:
+        least = 1.0 / float(eigsh(inverse, **wanted)[0])
+    except ArpackNoConvergence:
+        L = np.tril(factor[0])
+        least = float(np.linalg.eigvalsh(L @ L.T)[0])
+    return max(least, ridge), most
 
 
 def lost(moments: Moments, options: Options) -> Vector:

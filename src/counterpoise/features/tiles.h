@@ -22,19 +22,8 @@ INLINE four exp_four(four x)
     const four moved = x * 1.4426950408889634 + shift;
     const four k = moved - shift;
     const four r = (x - k * 0x1.62e42fefa3800p-1) - k * 0x1.ef35793c76730p-45;
-    four p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
+    four p;
+    EXP_SERIES(p, r)
     const four_bits power = ((four_bits)moved - (four_bits)shift) << 52;
     return (four)(((four_bits)p + power) & ~far);
 }
