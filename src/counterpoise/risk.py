@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoise import validate
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.exact.unseen import warn_of_absent
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.reasons import Reasons
 
@@ -129,14 +129,9 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         p = self.predict_proba(X)
         labels: Labels = self.classes_
-        unknown = [label for label in self.costs or () if label not in labels.tolist()]
-        if unknown:
-            warnings.warn(
-                f"costs names the label {unknown[0]!r}, which never occurred; those that did are "
-                f"{', '.join(map(repr, labels.tolist()[:5]))}. Correct it, or leave it out",
-                UserWarning,
-                stacklevel=2,
-            )
+        warn_of_absent(
+            "costs", self.costs, labels.tolist(), float(self.estimator_.class_count_.sum())
+        )
         best: Labels = labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
         return best
 

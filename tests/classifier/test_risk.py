@@ -73,7 +73,11 @@ def test_nonsense():
 
 
 def test_costs_of_labels_that_never_occurred_are_told_of():
-    X, y = stream(100)
-    model = RiskClassifier(costs={"fraud": 20.0}).fit(X, y)
-    with pytest.warns(UserWarning, match="costs names the label 'fraud', which never occurred"):
+    X, y = stream(1200)
+    model = RiskClassifier(costs={"fraud": 20.0}).partial_fit(X[:900], y[:900])
+    model.predict(X)  # it may be rare
+    model.partial_fit(X[900:], y[900:])
+    says = "costs names the label 'fraud', which never occurred in 1,200 rows; those that did are"
+    with pytest.warns(UserWarning, match=says) as told:
         model.predict(X)
+    assert told[0].filename == __file__

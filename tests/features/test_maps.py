@@ -71,6 +71,8 @@ def test_the_terms_of_a_row_do_not_depend_on_other_rows_by_a_bit(name):
     for size in (1, 2, 3, 5, 64, 256, 699):
         parts = [one.transform(X[at : at + size]) for at in range(0, len(X), size)]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
+    for rows in (np.asfortranarray(X), X.repeat(2, axis=0)[::2], X[:, ::-1][:, ::-1]):
+        np.testing.assert_array_equal(one.transform(rows), whole)
 
 
 @pytest.mark.slow

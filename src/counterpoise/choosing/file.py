@@ -102,7 +102,9 @@ def unpack(contents: Contents) -> tuple[dict[str, Any], Candidates]:
 
 def _unusual(facts: dict[str, Any], kept_rows: Any) -> str | None:
     """Candidates that were those by default when the file was written, and are not any more."""
-    names = [*facts.get("names", ()), *facts.get("dropped", ())]
+    left, dropped = facts.get("names", ()), facts.get("dropped", {})
+    require(isinstance(left, list) and isinstance(dropped, dict), "malformed candidates")
+    names = [*left, *dropped]
     require(bool(names) and all(isinstance(name, str) for name in names), "malformed candidates")
     return None if set(names) == set(usual_candidates(kept_rows)) else " ".join(names)
 

@@ -77,7 +77,7 @@ class FixedMap:
     def scaled(self, X: ArrayLike) -> Matrix:
         """Rows as the map sees them: standardised and clipped; a new array."""
         rows = np.asarray(X, dtype=np.float64)
-        Z = rows - self.mean
+        Z: Matrix = np.subtract(rows, self.mean, order="C")  # rows of frames may be columns
         for at, by, present in self.blank:
             Z[(rows[:, by] != 0.0) != present, at] = 0.0
         with np.errstate(over="ignore"):  # infinite values are clipped like the others
