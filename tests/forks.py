@@ -302,10 +302,14 @@ def warm(modules):
 
 
 def import_commands():
-    """Import all commands, and have one fail: typer imports more when it reads arguments."""
-    app = importlib.import_module("counterpoise.cli.app").commands()
-    with suppress(OSError, ValueError):
-        app(["inspect", os.devnull], standalone_mode=False)
+    """Import all commands, and have each fail: typer builds more when it reads arguments."""
+    app = importlib.import_module("counterpoise.cli.app")
+    more = {"learn": "-m X", "predict": "X", "evaluate": "X", "merge": "-o X", "forget": "X",
+            "relabel": "X --to a", "export": "--to json -o X"}  # fmt: skip
+    for name in app.COMMANDS:
+        words = f"{name} X {more.get(name, '')}".replace("X", os.devnull).split()
+        with suppress(app.USAGE, OSError, ValueError):
+            app.asked(name)(words, standalone_mode=False)
 
 
 def run(first, *rest):

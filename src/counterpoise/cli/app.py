@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -89,7 +90,7 @@ def run() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with late.imports(() if sys.argv[1:2] in late.FRAMED else late.HIDDEN):
-            code = _asked(sys.argv[1:2])(standalone_mode=False)
+            code = asked(*sys.argv[1:2])(standalone_mode=False)
         _flush()
     except BrokenPipeError:
         _give_up_output()
@@ -113,11 +114,17 @@ def run() -> None:
         sys.exit(code)
 
 
-def _asked(first: list[str]) -> typer.Typer:
+def asked(first: str = "") -> Callable[..., Any]:
     """The command that is asked for by the first word, or all of them for a list of them."""
-    if first == ["--version"]:
-        return commands(())
-    return commands(first if first and first[0] in COMMANDS else COMMANDS)
+    if first == "--version":
+        return _built()
+    return _built(first) if first in COMMANDS else _built(*COMMANDS)
+
+
+@cache
+def _built(*names: str) -> Callable[..., Any]:
+    """The command line with those commands, which a process has to build once."""
+    return typer.main.get_command(commands(names))
 
 
 def _terminate(number: int, _: Any) -> None:

@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import Message, Remedy
+from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
 from counterpoise.jobs.begin import MAPS, begun, made, resumed, source_of, typed, widened
 from counterpoise.jobs.file import save
@@ -381,7 +381,7 @@ def learn(
     and at the end, whether nothing is left to be learned. Return the new rows of each input.
     """
     new: dict[str, int] = {}
-    unsaved, threads = 0, ThreadpoolController().select(user_api="blas")
+    unsaved = 0
     inputs = list(inputs)
     present = {key: source for source, key in inputs}
     for source, key in inputs:
@@ -394,7 +394,7 @@ def learn(
             encoded = learner.encode(chunk, key, allow_overlap)
             watch(source, chunk, encoded)
             # One thread: others parse meanwhile, and no bit depends on the number of cores.
-            with threads.limit(limits=1):
+            with one_thread():
                 learner.learn(chunk, key, encoded)
             new[key] += chunk.rows
             unsaved += chunk.rows

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import ThreadpoolController
 
 from counterpoise.arrays import Counts, Labels, Rows, Vector
 from counterpoise.encoding import cells as reading
 from counterpoise.encoding.clock import times
 from counterpoise.errors import DataError, Remedy
+from counterpoise.exact.blas import one_thread
 from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import too_few_digits
@@ -63,7 +63,6 @@ class Filler:
         self._segments = {segment: i for i, segment in enumerate(book.segments)}
         self._labels = {label: i for i, label in enumerate(book.labels)}
         self._pending = Pending()
-        self._threads = ThreadpoolController().select(user_api="blas")
         self._kinds: dict[str, str] = {}
         self._first = not book.labels
 
@@ -248,7 +247,7 @@ class Filler:
 
     def flush(self) -> None:
         """Add what was read to its cells."""
-        with self._threads.limit(limits=1):  # no bit depends on the number of cores
+        with one_thread():  # no bit depends on the number of cores
             written = []
             for key, (stop, rows, more, known) in self.grouped().items():
                 if known is not None:
@@ -265,7 +264,7 @@ class Filler:
         """Take what was read away from its cells; return how many rows."""
         written, gone, total = [], [], 0
         names = [feature.name for feature in self.encoding.features]
-        with self._threads.limit(limits=1):
+        with one_thread():
             for key, (_, rows, less, known) in self.grouped().items():
                 if known is None or known.rows < rows:
                     there = 0 if known is None else known.rows

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from threadpoolctl import ThreadpoolController
-
 from counterpoise.arrays import Labels
+from counterpoise.exact.blas import one_thread
 from counterpoise.ledger.cells import ALL, Key, Row, as_row
 from counterpoise.ledger.stack import Stack
 from counterpoise.ledger.storage import File
@@ -22,7 +21,7 @@ BLOCK = 100  # buckets whose cells are read at a time
 def renew(file: File, labels: Labels, d: int) -> None:
     """Sum the cells of the buckets that were written; within a transaction of whoever calls."""
     starts = sorted(file.touched)
-    with ThreadpoolController().select(user_api="blas").limit(limits=1):
+    with one_thread():
         for i in range(0, len(starts), BLOCK):
             mine = starts[i : i + BLOCK]
             found = file.cells(f"start IN ({', '.join('?' * len(mine))})", mine)

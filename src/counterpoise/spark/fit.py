@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
-from threadpoolctl import threadpool_limits
 
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError
+from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
@@ -197,7 +197,7 @@ def learned(
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, model, dropped = number(), None, 0
         try:
-            with threadpool_limits(1, user_api="blas"):
+            with one_thread():
                 for chunk in chunks(batches, partition(), names, vectors, unread):
                     one, after = encoding.learn(chunk)
                     if after is not encoding:
@@ -251,7 +251,7 @@ def _merged_group(table: pa.Table, large: bool, limit: float) -> pa.Table:
     error, data = next((row["error"] for row in rows if row["error"]), ""), b""
     dropped = sum(row["dropped"] for row in rows)
     if not error:
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             state = _merged([row["model"] for row in rows], limit)
         data = b"" if state is None else state.to_bytes()
     group = rows[0]["part"] // FAN

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from threadpoolctl import threadpool_limits
 
+from counterpoise.exact.blas import one_thread
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.gathering import Gathered, Gatherer, Place
 from counterpoise.ledger.ledger import Ledger
@@ -97,7 +97,7 @@ def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, mine = number(), Gatherer(book)
         try:
-            with threadpool_limits(1, user_api="blas"):
+            with one_thread():
                 for chunk in chunks(batches, partition(), names, vectors, unread):
                     mine.gather(chunk)
                     if mine.encoding.features != encoding.features:
@@ -136,7 +136,7 @@ def _merged(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     if rows[0]["segment"] == NOWHERE:
         return [tuple(row.values()) for row in rows]
     total: Gathered = pickle.loads(rows[0]["cell"])
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         for row in rows[1:]:
             total.follow(pickle.loads(row["cell"]))
     place = rows[0]["start"], rows[0]["segment"], rows[0]["label"]

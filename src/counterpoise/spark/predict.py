@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions, types
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
-from threadpoolctl import threadpool_limits
 
 from counterpoise.arrays import Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
+from counterpoise.exact.blas import one_thread
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.file import save as save_stored
 from counterpoise.jobs.file import stored_model
@@ -88,7 +88,7 @@ def predict(
 
     def scored(rows: Any) -> Any:
         arrays = dict(zip(names, rows.flatten(), strict=True))
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread():
             return _predicted(current(), arrays, vectors, text, two, large)
 
     both = arrow_udf(scored, result, ArrowUDFType.SCALAR)(

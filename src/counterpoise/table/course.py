@@ -7,17 +7,15 @@ of which only the number of rows and a hash are known.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
-from threadpoolctl import ThreadpoolController
 from xxhash import xxh3_128
 
 from counterpoise.arrays import Vector
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.errors import DataError, Remedy
+from counterpoise.exact.blas import one_thread
 from counterpoise.jobs.forget import taken_back
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import Learner
@@ -72,7 +70,7 @@ class Course(Learner):
         for chunk in source.chunks(self.chunk_rows, Mark(), self._kinds, columns.wanted):
             encoded = self.encode(chunk, FRAMES, allow_overlap=True)
             encoded = weighed(encoded, weight, at)
-            with _threads().limit(limits=1):  # no bit depends on the number of cores
+            with one_thread():  # no bit depends on the number of cores
                 self.learn(self._marked(chunk), FRAMES, encoded)
             at += chunk.rows
         return at
@@ -93,7 +91,7 @@ class Course(Learner):
             f"{source.name} has values or labels that were never learned",
             Remedy("forget rows as they were learned"),
         )
-        with _threads().limit(limits=1):
+        with one_thread():
             taken_back(self, encoded(), 1, strange)
         self.forgotten += at
         record = self.records.get(FRAMES)
@@ -124,9 +122,3 @@ def weighed(encoded: Encoded, weight: Vector | None, at: int) -> Encoded:
         return encoded
     mine = weight[at : at + len(encoded.kept)][encoded.kept]
     return encoded._replace(weight=mine if encoded.weight is None else mine * encoded.weight)
-
-
-@cache
-def _threads() -> Any:
-    np.ones((2, 2)) @ np.ones((2, 2))  # the library is there
-    return ThreadpoolController().select(user_api="blas")
