@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 try:
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ImportError as error:
@@ -104,11 +106,11 @@ def svg(made: Figure) -> str:
     -------
     str
     """
-    import matplotlib
-
     out = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "counterpoise"}):
-        made.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    canvas: Any = FigureCanvasSVG(made)
+    with rc_context({"svg.hashsalt": "counterpoise"}):
+        # As savefig does it, which would draw once before, to find room for all words.
+        canvas.print_svg(out, metadata={"Date": None, "Creator": None})
     return out.getvalue()
 
 
