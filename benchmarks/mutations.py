@@ -28,7 +28,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
-import typer
 
 import counterpoise.choosing.classifier
 import counterpoise.cli.app
@@ -422,10 +421,9 @@ def main():
 
 def _warm():
     """Import all that a command needs, and see that there is no thread, which a fork would lose."""
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-        app = typer.main.get_command(counterpoise.cli.app.commands())
-        counterpoise.cli.app.commands = lambda _: app
-        app(["learn", "--help"])
+    for name in counterpoise.cli.app.COMMANDS:
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            counterpoise.cli.app.asked(name)([name, "--help"])
     names = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
              for task in os.listdir("/proc/self/task")]  # fmt: skip
     others = [name for name in names if name != "jemalloc_bg_thd"]  # which knows about forks

@@ -116,15 +116,15 @@ def run() -> None:
 
 def asked(first: str = "") -> Callable[..., Any]:
     """The command that is asked for by the first word, or all of them for a list of them."""
-    if first == "--version":
-        return _built()
-    return _built(first) if first in COMMANDS else _built(*COMMANDS)
+    if first in COMMANDS:
+        return _built(first)
+    return commands(() if first == "--version" else COMMANDS)
 
 
 @cache
-def _built(*names: str) -> Callable[..., Any]:
-    """The command line with those commands, which a process has to build once."""
-    return typer.main.get_command(commands(names))
+def _built(name: str) -> Callable[..., Any]:
+    """One command, which a process has to build once."""
+    return typer.main.get_command(commands([name]))
 
 
 def _terminate(number: int, _: Any) -> None:
