@@ -38,20 +38,23 @@ def learn(run, *files, more=()):
     run("learn", *files, "--label", "target", "-m", "m.st", *more)
 
 
-def predictions(run, file):
-    table = pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
-    return table["predicted"].to_numpy(), table.filter(like="score").to_numpy()
+def predicted(run, file):
+    """What predict says of every row."""
+    return pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
 
 
-def assert_odds(run, file, found):
+def scores_in(table):
+    return table.filter(like="score").to_numpy()
+
+
+def assert_odds(table, found):
     """Both probabilities, balanced and of the stream, as predict tells them.
 
     Odds of e^50 are told by rounding alone: what is next to certain may differ by 1e-12.
     """
-    table = pd.read_csv(io.StringIO(run("predict", "m.st", file).out), keep_default_na=True)
     for kind, p in zip(("balanced_", "stream_"), found, strict=True):
-        told = table[[c for c in table.columns if c.startswith(kind)]].to_numpy()
-        np.testing.assert_allclose(p, told, rtol=1e-7, atol=1e-12)
+        own = table[[c for c in table.columns if c.startswith(kind)]].to_numpy()
+        np.testing.assert_allclose(p, own, rtol=1e-7, atol=1e-12)
 
 
 def onnx_outputs(frame):
@@ -77,27 +80,30 @@ def onnx_outputs(frame):
 
 
 def assert_onnx_agrees(run, file, frame=None):
-    labels, scores = predictions(run, file)
+    """ONNX says what predict says, which is returned."""
+    table = predicted(run, file)
+    labels, scores = table["predicted"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.onnx")
     label, score, odds = onnx_outputs(pd.read_csv(file) if frame is None else frame)
-    assert_odds(run, file, odds)
+    assert_odds(table, odds)
     kept = ~np.isnan(scores).any(axis=1)
     assert kept.any()
     np.testing.assert_array_equal(label[kept], labels[kept])
     np.testing.assert_allclose(score, scores, rtol=1e-9, atol=1e-9)
+    return table
 
 
 def assert_exports_agree(run, file):
     frame = pd.read_csv(file)
-    assert_onnx_agrees(run, file, frame)
-    labels, scores = predictions(run, file)
+    table = assert_onnx_agrees(run, file, frame)
+    scores = scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
     pipeline = joblib.load("m.joblib")
-    np.testing.assert_array_equal(pipeline.predict(frame), labels)
+    np.testing.assert_array_equal(pipeline.predict(frame), table["predicted"])
     found = pipeline.decision_function(frame).reshape(len(frame), -1)
     np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
-    assert_odds(run, file, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)])
-    assert_odds(run, file, by_hand(json.loads(run("export", "m.st").out)["probabilities"], scores))
+    assert_odds(table, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)])
+    assert_odds(table, by_hand(json.loads(run("export", "m.st").out)["probabilities"], scores))
 
 
 def by_hand(told, f):
@@ -171,7 +177,7 @@ def test_far_from_zero_no_digit_is_lost(run, features):
     if features == "linear":
         model = BalancedRidgeClassifier.load("m.st")
         plain = X @ model.coef_.T + model.intercept_
-        assert np.abs(plain - predictions(run, "far.csv")[1]).max() > 1e-8
+        assert np.abs(plain - scores_in(predicted(run, "far.csv"))).max() > 1e-8
     assert_exports_agree(run, "far.csv")
 
 
@@ -237,8 +243,7 @@ def test_onnx_knows_missing_values(run, features, missing):
     learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
     frame.loc[310:330, "never"] = None  # was never missing while the model learned
     frame[300:].to_csv("two.csv", index=False)
-    assert_onnx_agrees(run, "two.csv")
-    scores = predictions(run, "two.csv")[1]
+    scores = scores_in(assert_onnx_agrees(run, "two.csv"))
     assert np.isnan(scores).any() == (missing == "drop")
 
 
@@ -261,10 +266,10 @@ def test_exports_know_dates_and_gaps(run, features, missing):
     for column in ("born", "never"):
         at = pd.to_datetime(numbers[column])
         numbers[column] = (at - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
-    assert_onnx_agrees(run, "two.csv", numbers)
+    table = assert_onnx_agrees(run, "two.csv", numbers)
     run("export", "m.st", "-o", "m.joblib")
     pipeline, told = joblib.load("m.joblib"), pd.read_csv("two.csv").drop(columns="target")
-    labels, scores = predictions(run, "two.csv")
+    labels, scores = table["predicted"].to_numpy(), scores_in(table)
     if missing == "drop":
         with pytest.raises(ValueError, match="no value in column"):
             pipeline.predict(told)
@@ -317,7 +322,8 @@ def test_exports_know_odd_names_and_types(run):
     frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
     frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--categorical", "remainder"])
-    labels, scores = predictions(run, "one.csv")
+    table = predicted(run, "one.csv")
+    labels, scores = table["predicted"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
     pipeline = joblib.load("m.joblib")
     for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
@@ -421,7 +427,7 @@ def test_densities_in_json_are_the_scores(run, classes):
         ]
     )
     f = q[:, 1:] - q[:, :1] if classes == 2 else q
-    np.testing.assert_allclose(f, predictions(run, "all.csv")[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(f, scores_in(predicted(run, "all.csv")), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
