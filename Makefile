@@ -10,19 +10,23 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
 
-.PHONY: demo test quick check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
+.PHONY: demo test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/counterpoise race --demo --report race.html
 
 # More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
-test: check
+test: check compiled
 	$(PYTEST) -n 3 --cov --cov-report=
 	@echo "Coverage: $$($(BIN)/coverage report --format=total) % of the statements in src/counterpoise" \
 		"run within the first case of each quick test; compiled modules and other processes do not count"
 
-quick: $(VENV)/installed-test
+quick: compiled
 	$(PYTEST) -m "not slow"
+
+# An editable install keeps no compiled modules: every program that a test starts would compile them.
+compiled: $(VENV)/installed-test
+	$(PY) -m compileall -q src/counterpoise
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff format --check .

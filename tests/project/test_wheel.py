@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,8 @@ def test_every_module_is_in_the_wheel(wheel, tmp_path):
 
     What it needs is linked from where the tests run, and nothing else of there is.
     """
+    with zipfile.ZipFile(wheel) as packed:
+        assert not [name for name in packed.namelist() if name.endswith(".pyc")]
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps"]

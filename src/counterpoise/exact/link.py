@@ -116,7 +116,7 @@ def _unit(pool: Pool, A: Matrix, V: Matrix) -> float:
     """The multiple of discriminants that scores are: their distance over that of the means."""
     centred = A - A.mean(axis=0)
     delta = pool.delta - pool.delta.mean(axis=0)
-    square = float(np.einsum("ki,ij,kj->", centred, V, centred, optimize=True))
+    square = float(np.vdot(centred @ V, centred))
     product = float((centred * delta).sum())
     return square / product if product > 0.0 and square > 0.0 else 1.0
 
