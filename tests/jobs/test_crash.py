@@ -110,7 +110,7 @@ def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
 
 def test_killed_at_random_moments(start, tmp_path):
     """A short version of benchmarks/crash.py."""
-    write_rows(tmp_path, 60_000)
+    write_rows(tmp_path, 20_000)
     rng, last = np.random.default_rng(0), 0
     for _ in range(3):
         process = start(*LEARN, *OFTEN, stderr=NOWHERE)

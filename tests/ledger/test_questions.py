@@ -143,10 +143,11 @@ def test_tests_of_features_are_those_of_scipy(year):
 def learned(path, parts):
     """A ledger of days, each with rows of class 0 and of class 1."""
     ledger = Ledger.open(path, label="y", time="at")
-    for day, (common, rare) in enumerate(parts):
-        X, y = np.vstack([common, rare]), np.repeat([0, 1], [len(common), len(rare)])
-        at = np.full(len(y), day * DAY, dtype="datetime64[s]")
-        ledger.learn({"at": at, **{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y})
+    X = np.vstack([rows for part in parts for rows in part])
+    y = np.concatenate([np.repeat([0, 1], [len(common), len(rare)]) for common, rare in parts])
+    days = [len(common) + len(rare) for common, rare in parts]
+    at = np.repeat(np.arange(len(parts)) * DAY, days).astype("datetime64[s]")
+    ledger.learn({"at": at, **{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y})
     return ledger
 
 
