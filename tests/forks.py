@@ -5,7 +5,7 @@ which imports them, starts no thread and forks for every program. A program has 
 streams, environment, folder, signals and an exit of its own. It is not a child of the test but of a
 keeper, which waits for it and reports how it ended.
 
-``Forks.line`` is for a shell: a program that hands its own streams to the server.
+``Forks.line`` is for a shell: a program (``ask``) that hands its own streams to the server.
 """
 
 import atexit
@@ -26,6 +26,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+
+import ask
 
 MAIN = "from counterpoise.cli import main; main()"
 MOST = 64  # descriptors that a program is started with
@@ -53,7 +55,7 @@ class Forks:
         self.address = os.path.join(self.folder.name, "s")
         ready, said = os.pipe()
         self.server = subprocess.Popen(
-            [sys.executable, __file__, "serve", self.address, str(said), *modules],
+            [sys.executable, __file__, self.address, str(said), *modules],
             stdin=subprocess.PIPE, pass_fds=[said],
             env=os.environ if folder is None else {**os.environ, "PYTHONPATH": str(folder)},
         )  # fmt: skip
@@ -81,7 +83,7 @@ class Forks:
 
     def line(self, arguments):
         """Words of a shell that run ``python ARGUMENTS``."""
-        words = [sys.executable, "-IS", __file__, "ask", self.address, *arguments]
+        words = [sys.executable, "-IS", ask.__file__, self.address, *arguments]
         return " ".join(f"'{word}'" for word in words)
 
 
@@ -107,7 +109,7 @@ class Program:
         self.returncode = None
         theirs, ours = zip(*map(_opened, (stdin, stdout, stderr), "wrr"), strict=True)
         self.stdin, self.stdout, self.stderr = ours
-        self.link = _asked(address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env)
+        self.link = ask.asked(address, list(map(str, arguments)), dict(enumerate(theirs)), cwd, env)
         for given, descriptor in zip((stdin, stdout, stderr), theirs, strict=True):
             if given in (PIPE, NOWHERE):
                 os.close(descriptor)
@@ -174,42 +176,6 @@ def _opened(wanted, mode):
     read, write = os.pipe()
     theirs, ours = (read, write) if mode == "w" else (write, read)
     return theirs, open(ours, mode + "b")
-
-
-def _asked(address, arguments, descriptors, cwd=None, env=None):
-    """A connection to the server by which it was asked for a program with those descriptors."""
-    request = {
-        "arguments": arguments,
-        "cwd": os.path.abspath(cwd or os.getcwd()),
-        "env": dict(os.environ if env is None else env),
-        "open": list(descriptors),
-    }
-    data = json.dumps(request).encode()
-    link = socket.socket(socket.AF_UNIX)
-    link.connect(address)
-    socket.send_fds(link, [struct.pack("I", len(data))], list(descriptors.values()))
-    link.sendall(data)
-    return link
-
-
-# In a shell
-
-
-def ask(address, *arguments):
-    """Have the program run with the streams of this process, and end as it ends."""
-    mine = [int(name) for name in os.listdir("/dev/fd")]
-    mine = [number for number in mine if os.path.exists(f"/dev/fd/{number}")]  # not the listing
-    link = _asked(address, list(arguments), {number: number for number in mine})
-    for number in mine:
-        os.close(number)  # a pipe ends when the program closes it
-    (pid,) = struct.unpack("i", link.recv(4))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: os.kill(pid, number))
-    (code,) = struct.unpack("i", link.recv(4))
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 # The server
@@ -335,10 +301,8 @@ def run(first, *rest):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "ask":
-        ask(*sys.argv[2:])
-    warm(sys.argv[4:])
-    program = serve(sys.argv[2], int(sys.argv[3]))
+    warm(sys.argv[3:])
+    program = serve(sys.argv[1], int(sys.argv[2]))
     code = run(*program)
     threading._shutdown()
     atexit._run_exitfuncs()
