@@ -3,6 +3,8 @@
 import collections
 import gc
 import sys
+import threading
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -126,19 +128,46 @@ def pytest_terminal_summary(terminalreporter, config):
 FIRST = pytest.StashKey[bool]()
 
 
+@contextmanager
+def followed(tracers):
+    """Have coverage follow with those tracers, of this thread and of new ones; or with none."""
+    before = sys.gettrace(), threading.gettrace()
+    for one, tracer in zip((sys, threading), tracers, strict=True):
+        one.settrace(tracer)
+    try:
+        yield before
+    finally:
+        for one, tracer in zip((sys, threading), before, strict=True):
+            one.settrace(tracer)
+
+
+NOBODY = None, None
+coverage = NOBODY
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Have coverage follow the imports of one worker: those of the others are the same."""
+    worker = getattr(session.config, "workerinput", {"workerid": "gw0"})["workerid"]
+    with followed((sys.gettrace(), threading.gettrace()) if worker == "gw0" else NOBODY):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop():
+    """Have coverage follow nothing between tests."""
+    global coverage
+    with followed(NOBODY) as coverage:
+        return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Have coverage follow the first case of every test that is not slow, and no other.
 
     Nor tests that send signals: one that is raised within coverage leaves its lock held for ever.
     """
-    tracer = sys.gettrace()
-    if tracer is None:
-        return (yield)
     signals = hasattr(getattr(item, "module", None), "signal")
-    if not item.stash[FIRST] or signals or item.get_closest_marker("slow"):
-        sys.settrace(None)
-    try:
+    wanted = item.stash[FIRST] and not signals and not item.get_closest_marker("slow")
+    with followed(coverage if wanted else NOBODY):
         return (yield)
-    finally:
-        sys.settrace(tracer)  # tests that trace for themselves have taken it away
