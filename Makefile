@@ -8,7 +8,7 @@ export PATH := $(BIN):$(PATH)
 # Hundreds of programs are started by the tests, and would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Two workers on two cores: more threads of BLAS only wait for each other, spinning.
-PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
+PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: demo test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
 

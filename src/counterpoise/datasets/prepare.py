@@ -188,10 +188,7 @@ def _same(text: str, wanted: str) -> bool:
 
 def _compressed(names: list[str], table: Matrix) -> bytes:
     """Bytes of the prepared file; the same rows always give the same bytes."""
-    lines = [",".join([*names, "target"])]
-    lines += [",".join(_text(value) for value in row) for row in table.tolist()]
-    return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
-
-
-def _text(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    head = ",".join([*names, "target"]) + "\n"
+    rows = "".join([",".join(map(repr, row)) + "\n" for row in (table + 0.0).tolist()])  # no -0.0
+    rows = rows.replace(".0,", ",").replace(".0\n", "\n")
+    return gzip.compress((head + rows).encode(), mtime=0)
