@@ -57,6 +57,7 @@ def spark(tmp_path_factory):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     # Half of the time of short jobs is compiling: by Java, and by Spark, which writes Java.
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java += " -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -Xms1g"  # room from the start
     folder = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2,4]")  # a task may fail three times
