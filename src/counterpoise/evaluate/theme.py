@@ -21,7 +21,7 @@ def dark() -> Iterator[None]:
         **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), QUIET),
         **dict.fromkeys(("text.color", "axes.labelcolor"), INK),
         **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), INK),
-        **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), PAPER),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), PAPER),
     }
     with matplotlib.rc_context(options):
         yield
