@@ -149,9 +149,12 @@ def test_alerts_by_price(run, payments):
     run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-alarm", 5, "-o", "b.csv")
     found = pd.read_csv("b.csv")
     np.testing.assert_array_equal(found.alert, pays(found.stream_yes, payments.price, 5.0))
-    run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-miss", 9, "-o", "c.csv")
+    payments.assign(price=payments.price.where(payments.payment % 3 > 0)).to_csv("gaps.csv")
+    run("predict", "m", "gaps.csv", "--ignore-unknown", "--cost-miss-column", "price",
+        "--cost-miss", 9, "-o", "c.csv")  # fmt: skip
     found = pd.read_csv("c.csv")
-    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, payments.price + 9, 1.0))
+    price = payments.price.where(payments.payment % 3 > 0, 9.0)
+    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, price, 1.0))
     run("predict", "m", "t.csv", "--alerts-per-day", 4, "--time-column", "when", "-o", "d.csv")
     spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
     assert spent.max() == 4
@@ -186,9 +189,9 @@ def test_bad_prices_in_a_shell(run, payments, tmp_path, options, message):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("0", "a miss costs 0 by column 'price', and must cost a finite number above 0; correct"),
-        ("-5", "a miss costs -5 by column 'price'"),
-        ("", "no value in column 'price', named by --cost-miss-column"),
+        ("0", "column 'price' contains 0, but the cost of a miss must be a finite number above 0;"),
+        ("-5", "column 'price' contains -5, but the cost of a miss"),
+        ("", "named by --cost-miss-column; fill it in, or name the cost of such rows with --cost-"),
         ("much", "column 'price' holds 'much', which is not a number"),
     ],
 )  # fmt: skip
@@ -259,6 +262,24 @@ def test_served_predictions_are_judged_as_they_were(run, served, payments):
     costs = json.loads(run(*SERVED, "--json", "--cost-miss-column", "price").out)["costs"]
     assert costs["cost"] == costs["never"] > 0
     assert run(*SERVED, "--report", "r.html").err.count("report: r.html") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positive", ["no", "yes"])
+def test_a_larger_score_means_the_positive_class(run, payments, positive):
+    run("learn", "t.csv", *LEARN, "--positive", positive)
+    run("predict", "m", "t.csv", "--id", "payment", "--explain", 1, "-o", "scored.csv")
+    found = pd.read_csv("scored.csv")
+    odds = found[f"stream_{positive}"]
+    assert (np.diff(odds.iloc[np.argsort(found.score)]) >= 0).all()
+    assert ((found.score > 0) == (found.predicted == positive)).all()
+    # One feature: its contribution raises the score where the score is above the usual one.
+    assert found.share_1.abs().eq(1.0).all()
+    assert np.corrcoef(np.sign(found.share_1), found.score)[0, 1] > 0.5
+    # The ranking of logged predictions does not depend on the sign of the score.
+    payments[["payment", "fraud"]].to_csv("labels.csv", index=False)
+    logged = json.loads(run(*SERVED, "--json").out)
+    assert logged == json.loads(run("evaluate", "m", "t.csv", "--json").out)
 
 
 @pytest.mark.slow

@@ -44,7 +44,10 @@ def predicted(run, file):
 
 
 def scores_in(table):
-    return table.filter(like="score").to_numpy()
+    """Scores as exports give them: of two classes that of the second, not of the positive one."""
+    scores = table.filter(like="score").to_numpy()
+    second = table.filter(like="balanced_").to_numpy()[:, 1:]
+    return np.abs(scores) * np.sign(second - 0.5) if scores.shape[1] == 1 else scores
 
 
 def assert_odds(table, found):

@@ -164,7 +164,7 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
         pd.DataFrame(X.round(6), columns=list("abcdefgh")).assign(target=y).to_csv(
             name, index=False
         )
-    done = learn(run, "one.csv", model="auto.st", more=["--features", "auto"])
+    done = learn(run, "one.csv", model="auto.st", more=["--features", "auto", "--positive", "1"])
     found = json.loads(run("inspect", "auto.st", "--json").out)
     assert f"; best is pooling=10 with ridge {found['ridge']:g}" in done.err
     assert found["shares"]["pooling=10"] == max(found["shares"].values())

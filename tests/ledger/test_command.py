@@ -39,7 +39,8 @@ def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
         assert found["classes"] == dict(
             zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
         )
-        said = run("predict", "m", "payments-2.csv", "--to", "jsonl").out.splitlines()
+        said = run("predict", "m", "payments-2.csv", "--to", "jsonl", "--positive",
+                   model.classes_[1]).out.splitlines()  # fmt: skip
         X, _ = ledger.encode(tmp_path / "payments-2.csv", model)
         scores = model.decision_function(X[:50])
         assert np.allclose([json.loads(one)["score"] for one in said[:50]], scores, atol=1e-9)

@@ -21,7 +21,8 @@ CostAlarm = Annotated[
 CostMissColumn = Annotated[
     str | None,
     typer.Option(
-        help="Column of what a miss of the row costs; --cost-miss is added.", metavar="COLUMN"
+        help="Column of the cost of a miss; --cost-miss is for rows without a value.",
+        metavar="COLUMN",
     ),
 ]
 
@@ -34,7 +35,7 @@ class Prices(NamedTuple):
     alarm : float
         A false alarm.
     miss : float, optional
-        A miss, or what it costs besides what the column says.
+        Cost of a miss; with a column, of a miss in a row without a value.
     column : str, optional
         Column of what a miss of each row costs.
     """

@@ -75,9 +75,9 @@ class ByCost:
     alarm : float
         What a false alarm costs.
     miss : float, optional
-        What a miss costs, or what it costs besides what the column says.
+        Cost of a miss; with a column, of a miss in a row that has no value there.
     column : str, optional
-        Column of what a miss of the row costs.
+        Column of the cost of a miss of each row.
     decimal : str, default="."
         The decimal sign of that column.
     """
@@ -92,19 +92,16 @@ class ByCost:
         """Return what a miss of each row that is kept costs, (n,), or of any."""
         if self.column is None:
             return self.miss
-        price = (self.miss or 0.0) + read(
-            chunk, self.column, "cost_miss_column", kept, self.decimal
-        )
+        price = read(chunk, self.column, "cost_miss_column", kept, self.decimal, default=self.miss)
         with np.errstate(invalid="ignore"):
             bad = np.flatnonzero(~(np.isfinite(price) & (price > 0.0)))
         if len(bad):
             row = int(np.flatnonzero(kept)[bad[0]])
             raise chunk.error(
                 row,
-                f"a miss costs {price[bad[0]]:g} by column {self.column!r}, and must cost a finite "
-                "number above 0",
+                f"column {self.column!r} contains {price[bad[0]]:g}, but the cost of a miss must "
+                "be a finite number above 0",
                 Remedy("correct it"),
-                Remedy("add what a miss costs besides", "cost_miss"),
             )
         return price
 
@@ -222,8 +219,12 @@ def read(
     kept: Flags,
     decimal: str = ".",
     time_format: str | None = None,
+    default: float | None = None,
 ) -> Vector:
-    """Return numbers or times of the rows that are kept, (n,), of a column that an option names."""
+    """Return numbers or times of the rows that are kept, (n,), of a column that an option names.
+
+    Missing values become ``default``; without one, they raise.
+    """
     if name not in chunk.columns:
         has = ", ".join(map(repr, (chunk.offered or tuple(chunk.columns))[:12]))
         raise DataError(
@@ -237,12 +238,14 @@ def read(
         found = cells.seconds(chunk, name, time_format=time_format)
     else:
         found = cells.numbers(chunk, name, decimal=decimal, dressed=True)
-    gone = np.isnan(found) & kept
-    if gone.any():
+    missing = np.isnan(found) & kept
+    if missing.any() and default is None:
+        fallback = [Remedy("name the cost of such rows with {}", "cost_miss")]
         raise chunk.error(
-            int(gone.argmax()),
+            int(missing.argmax()),
             (f"no value in column {name!r}, named by ", Setting(option)),
             Remedy("fill it in"),
+            *(fallback if option == "cost_miss_column" else ()),
         )
-    values: Vector = found[kept]
+    values: Vector = np.where(missing, default, found)[kept] if missing.any() else found[kept]
     return values

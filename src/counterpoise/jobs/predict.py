@@ -29,7 +29,8 @@ class Predictor:
     stored : Scoring
         What predictions need of the model, and its encoding.
     positive : label
-        The class that alerts are about.
+        The positive class: alerts are about it, and of two classes its score is larger for rows
+        that are more likely of it.
     alerts : Alerts, optional
         The rule by which there are alerts.
     carry : list of str, optional
@@ -117,14 +118,15 @@ class Predictor:
             balanced = stream = np.empty((0, len(self._classes)))
             ranks = f
         pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
-        found = [labels, *f.T, *pairs.T]
+        sign = -1.0 if f.shape[1] == 1 and not self._positive else 1.0
+        found = [labels, *(sign * f).T, *pairs.T]
         if self.alerts is not None:
             k = self._positive
             told = Told(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
             found.append(self.alerts.judge(chunk, told))
         if self._explain and kept.any():
             why = reasons.reasons_of(self.learned, self.encoding, encoded.X)
-            found += reasons.columns_of(why, self._explain)
+            found += reasons.columns_of(why, self._explain, sign)
         elif self._explain:
             found += [pa.array([], kind) for kind in (pa.string(), pa.float64())] * self._explain
         for name, values in zip(self._outputs, found, strict=True):

@@ -26,15 +26,16 @@ def names_of(k: int) -> list[str]:
     return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
 
 
-def columns_of(reasons: Reasons, k: int) -> list[Any]:
-    """The k main reasons of each row and their shares, one array of shape (n,) each.
+def columns_of(reasons: Reasons, k: int, sign: float = 1.0) -> list[Any]:
+    """Return the k largest contributions of each row and their shares, arrays of shape (n,).
 
-    A share is the contribution over the sum of the sizes of all: positive speaks for the class
-    whose score it is, that of the second of two classes, or of the predicted one of several.
+    A share is the contribution over the sum of the absolute values of all contributions. It is
+    positive where the column raises the score: of two classes the score of the second one times
+    ``sign``, of several that of the predicted class.
     """
     names, values = reasons.top(k)
     size = np.abs(reasons.decisive).sum(axis=1, keepdims=True)
-    shares: Matrix = np.divide(values, size, out=np.zeros_like(values), where=size > 0)
+    shares: Matrix = np.divide(sign * values, size, out=np.zeros_like(values), where=size > 0)
     found: list[Any] = []
     for i in range(k):
         there = i < names.shape[1]

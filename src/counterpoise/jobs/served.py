@@ -14,6 +14,7 @@ from counterpoise.errors import DataError, Remedy
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import Result
 from counterpoise.exact.classes import flat
+from counterpoise.exact.standing import against_rest
 from counterpoise.jobs.alerts import ByCost
 from counterpoise.jobs.evaluate import Watcher
 from counterpoise.jobs.ids import column_of, ids_of, twice
@@ -171,16 +172,18 @@ def _part(
     at = np.flatnonzero(kept)
     said = cells.texts(chunk, "predicted").to_pylist()
     two = len(classes) == 2
-    scores = ["score"] if two else [f"score_{label}" for label in classes]
-    risks = [f"stream_{label}" for label in (classes[1:] if two else classes)]
-    f, p = (np.stack([_numbers(chunk, c)[kept] for c in names], 1) for names in (scores, risks))
+    p = np.stack([_numbers(chunk, f"stream_{label}")[kept] for label in classes], 1)
+    # Rank by the stream probabilities: their columns name the class, the score's does not.
+    with np.errstate(divide="ignore"):
+        f = against_rest(np.log(p))[:, int(two) :]
     alert = None
     if "alert" in chunk.columns:
         alert = _flags(chunk, "alert")[kept]
     price = np.empty(0)
     if prices is not None and prices.column is not None:
         price = prices.price(chunk, kept)
-    return _Part([labels[i] for i in at], [said[i] for i in at], f, p, alert, price)
+    risks = p[:, int(two) :]
+    return _Part([labels[i] for i in at], [said[i] for i in at], f, risks, alert, price)
 
 
 def _classes(chunk: Chunk) -> list[str]:
