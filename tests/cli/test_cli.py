@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -809,7 +811,7 @@ def test_a_signal_to_predict_leaves_nothing_behind(start, tmp_path):
         (["learn", "header.csv", "--label", "y", "-m", "x"], "there were no rows to learn"),
         (["learn", "only.csv", "--label", "y", "-m", "x"], "no column is left to learn from"),
         (["learn", "t.csv", "--label", "fraud", "-m", "t.csv"], "not a complete safetensors file"),
-        (["predict", "no.safetensors", "t.csv"], "No such file"),
+        (["predict", "no.safetensors", "t.csv"], "cannot read no.safetensors: No such file"),
         (["predict", "t.csv", "t.csv"], "not a complete safetensors file"),
         (["predict", "m", "t.csv", "--threshold", "2"], "between 0 and 1"),
         (["predict", "m", "t.csv", "--cost-miss", "0"], "finite number above 0"),
@@ -822,7 +824,7 @@ def test_bad_use_is_one_clear_message(run, arguments, message):
     Path("empty.csv").write_text("")
     Path("header.csv").write_text("a,y\n")
     Path("only.csv").write_text("y\n1\n0\n")
-    done = run(*arguments, code=1 if message == "No such file" else 2)
+    done = run(*arguments, code=2)
     assert message in done.err
     assert not Path("x").exists()
 
@@ -1057,3 +1059,83 @@ def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
         )  # fmt: skip
         assert found.stdout.splitlines()[0].startswith("predicted,score,")
         assert found.stdout.splitlines()[2:] == [f"[] {threads}"]
+
+
+# Exit codes, warnings and guards
+
+
+@pytest.fixture
+def small(run):
+    """A model of 60 rows by the clock, one class each hour."""
+    rows = [
+        f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{i % 7},{'yes' if i % 3 else 'no'}"
+        for i in range(60)
+    ]
+    Path("h.csv").write_text("at,x,y\n" + "\n".join(rows) + "\n")
+    run("learn", "h.csv", "--label", "y", "--clock", "at", "--half-life", "7d", "-m", "h")
+
+
+@pytest.mark.slow
+def test_a_file_that_is_missing_has_one_text_and_one_exit_code(run, small):
+    for command in (
+        ["predict", "nope", "h.csv"], ["predict", "h", "nope.csv"], ["inspect", "nope"],
+        ["evaluate", "nope", "h.csv"], ["evaluate", "h", "nope.csv"],
+        ["export", "nope", "-o", "x.json"],
+        ["merge", "h", "nope", "-o", "x"], ["forget", "nope", "h.csv"],
+        ["learn", "nope.csv", "--label", "y", "-m", "new"],
+    ):  # fmt: skip
+        assert "cannot read nope" in run(*command, code=2).err
+
+
+def test_strict_turns_warnings_into_an_exit_code(run, small):
+    Path("more.csv").write_text("x,extra\n1,2\n")
+    assert "warning: column 'extra'" in run("predict", "h", "more.csv", "--ignore-unknown").err
+    strict = run("predict", "h", "more.csv", "--ignore-unknown", "--strict", code=3)
+    assert strict.out.count("\n") == 2
+    run("predict", "h", "h.csv", "--strict")
+
+
+def test_a_time_in_the_future_is_refused(run, small, tmp_path):
+    before = (tmp_path / "h").read_bytes()
+    Path("typo.csv").write_text("at,x,y\n2024-01-04 00:00,1,yes\n2204-01-04 00:00,1,no\n")
+    said = run("learn", "typo.csv", "-m", "h", code=2).err
+    assert "typo.csv, row 2: column 'at' has the time 2204-01-04T00:00:00" in said
+    assert "--allow-future" in said
+    assert (tmp_path / "h").read_bytes() == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said = run("learn", "typo.csv", "-m", "h", "--allow-future", "--strict", code=3).err
+    assert "warning: the latest row is of 2204-01-04 00:00:00" in said
+
+
+def test_a_model_of_one_class_says_why_there_are_no_alerts(run):
+    Path("one.csv").write_text("x,y\n1,no\n2,no\n3,no\n")
+    run("learn", "one.csv", "--label", "y", "-m", "m")
+    said = run("predict", "m", "one.csv", "--threshold", "0.5").err
+    assert "warning: m has learned one class only, so there are no alerts" in said
+    assert "warning" not in run("predict", "m", "one.csv").err
+
+
+def test_a_file_without_end_is_no_model(run, tmp_path):
+    os.mkfifo("pipe")
+    for path in ("/dev/zero", "pipe"):
+        assert "is not a regular file" in run("inspect", path, code=2).err
+    with open("huge", "wb") as file:
+        file.truncate(2**40)  # reading all of it would never fit into memory
+    assert "is not a complete safetensors file" in run("inspect", "huge", code=2).err
+
+
+def test_a_zip_member_without_a_name_is_read_or_refused(run):
+    with zipfile.ZipFile("t.csv.zip", "w") as archive:
+        member = zipfile.ZipInfo("x")
+        member.filename = ""
+        archive.writestr(member, "x,y\n1,no\n2,yes\n")
+    run("learn", "t.csv.zip", "--label", "y", "-m", "m")
+
+
+def test_check_lists_a_problem_of_the_whole_file_once(run):
+    rows = "".join(f"{i % 5},{i},{i % 2}\n" for i in range(20_000))
+    Path("t.csv").write_text("x,extra,y\n" + rows)
+    Path("first.csv").write_text("x,y\n" + "".join(f"{i % 5},{i % 2}\n" for i in range(100)))
+    run("learn", "first.csv", "--label", "y", "-m", "m")
+    assert len(run("check", "t.csv", "-m", "m", code=1).out.splitlines()) == 1

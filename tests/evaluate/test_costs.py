@@ -159,6 +159,13 @@ def test_alerts_by_price(run, payments):
     spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
     assert spent.max() == 4
     assert spent.sum() > 30
+    top = ["--top-per-day", 4, "--time-column", "when", "--id", "when"]
+    for more in ([], ["--to", "jsonl"]):
+        run("predict", "m", "t.csv", "t.csv", *top, *more, "-o", "e.csv")
+        found = pd.read_json("e.csv", lines=True) if more else pd.read_csv("e.csv")
+        days = pd.to_datetime(found.when).dt.date
+        highest = found.groupby(days).score.rank(ascending=False, method="first") <= 4
+        np.testing.assert_array_equal(found.alert, highest)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +183,9 @@ def test_alerts_by_price(run, payments):
         (["--alerts-per-day", "3", "--time-column", "at"], "no column 'at', named by --time-col"),
         (["--alerts-per-day", "3", "--time-column", "fraud"], "row 1: column 'fraud' holds 'no'"),
         (["--time-column", "when"], "is for --alerts-per-day"),
+        (["--top-per-day", "0"], "must be 1 or more"),
+        (["--top-per-day", "3"], "name the column of times with --time-column"),
+        (["--top-per-day", "3", "--alerts-per-day", "3"], "cannot be combined"),
     ],
 )  # fmt: skip
 def test_bad_prices_in_a_shell(run, payments, tmp_path, options, message):

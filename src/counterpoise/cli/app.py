@@ -20,6 +20,7 @@ from counterpoise.cli import late, words
 from counterpoise.errors import DataError
 from counterpoise.printable import printable
 
+STRICT_EXIT = 3  # exit code of --strict after warnings
 USAGE: Any = typer.BadParameter.__mro__[2]  # ClickException: of click, or of the copy within typer
 # One line each in the list of commands, which would cut longer ones. Each has its own module.
 COMMANDS = {
@@ -112,6 +113,8 @@ def run() -> None:
         _fail(error, 1)
     if code:
         sys.exit(code)
+    if words.has_warned and words.strict:
+        sys.exit(STRICT_EXIT)
 
 
 def asked(first: str = "") -> Callable[..., Any]:
@@ -166,4 +169,4 @@ def _fail(error: Exception, code: int) -> None:
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:
-    words.tell(f"warning: {message}")
+    words.say(f"warning: {message}")

@@ -50,6 +50,10 @@ def learn(
             "--new-columns", help="Learn tables with more or fewer columns, 0 where absent."
         ),
     ] = False,
+    allow_future: Annotated[
+        bool,
+        typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),
+    ] = False,
     positive: opt.Positive = None,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
@@ -168,7 +172,9 @@ def learn(
     with asked() as stopped, locked(model):
         if late:
             columns = join.without_ids(columns, id, model)
-        learner = Learner(model, columns, parameters, chunk_rows, positive, new_class, new_columns)
+        learner = Learner(
+            model, columns, parameters, chunk_rows, positive, new_class, new_columns, allow_future
+        )
 
         def opened(path: str) -> streams.Source:
             return streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -57,10 +58,17 @@ def predict(
         int | None,
         typer.Option(help="Alert about the highest, at most N on one day.", metavar="N"),
     ] = None,
+    top_per_day: Annotated[
+        int | None,
+        typer.Option(
+            help="Alert about exactly the N highest rows of each day, after all rows were read.",
+            metavar="N",
+        ),
+    ] = None,
     time_column: Annotated[
         str | None,
         typer.Option(
-            help="Column of the times of rows, for --alerts-per-day; by default that of the model.",
+            help="Column of the times of rows, for alerts per day; by default that of the model.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -97,6 +105,7 @@ def predict(
         prices.NAME: given,
         "alert-rate": alert_rate,
         "alerts-per-day": alerts_per_day,
+        "top-per-day": top_per_day,
     }
     asked = [name for name, value in rules.items() if value is not None]
     if len(asked) > 1:
@@ -104,10 +113,11 @@ def predict(
     for name, value in (("threshold", threshold), ("alert-rate", alert_rate)):
         if value is not None and not 0.0 < value < 1.0:
             raise opt.bad(f"--{name}", "must be between 0 and 1")
-    if alerts_per_day is not None and alerts_per_day < 1:
-        raise opt.bad("--alerts-per-day", "must be 1 or more")
-    if time_column is not None and alerts_per_day is None:
-        raise opt.bad("--time-column", "is for --alerts-per-day")
+    for name, number in (("alerts-per-day", alerts_per_day), ("top-per-day", top_per_day)):
+        if number is not None and number < 1:
+            raise opt.bad(f"--{name}", "must be 1 or more")
+    if time_column is not None and alerts_per_day is None and top_per_day is None:
+        raise opt.bad("--time-column", "is for --alerts-per-day and --top-per-day")
     if explain is not None and not 1 <= explain <= 100:
         raise opt.bad("--explain", "must be from 1 to 100")
     if output is None and kind == "parquet" and sys.stdout.isatty():
@@ -118,7 +128,7 @@ def predict(
     from counterpoise.jobs import alerts
     from counterpoise.jobs.file import scoring
     from counterpoise.jobs.output import sink
-    from counterpoise.jobs.predict import Predictor
+    from counterpoise.jobs.predict import Predictor, flag_top
     from counterpoise.jobs.predict import predict as predictions
     from counterpoise.jobs.ranks import late_ranks
 
@@ -128,6 +138,11 @@ def predict(
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
+    if asked and len(known[0]) < 2:
+        words.say(
+            f"warning: {model} has learned one class only, so there are no alerts; learn rows of "
+            "another class first"
+        )
     late, columns = late_ranks(stored.recent, known[0].index(chosen)), stored.encoding.columns
     rule: alerts.Alerts | None = None
     if threshold is not None:
@@ -136,12 +151,15 @@ def predict(
         rule = alerts.ByCost(given.alarm, given.miss, given.column, columns.decimal)
     elif alert_rate is not None:
         rule = alerts.Highest(alert_rate, late)
-    elif alerts_per_day is not None:
+    elif alerts_per_day is not None or top_per_day is not None:
         time = time_column or (columns.time[0] if len(columns.time) == 1 else None)
         if time is None:
-            raise opt.bad("--alerts-per-day", "name the column of times with --time-column")
+            raise opt.bad(f"--{asked[0]}", "name the column of times with --time-column")
         written = columns.time_format if time in columns.time else None
-        rule = alerts.PerDay(alerts_per_day, time, late, written)
+        if alerts_per_day is not None:
+            rule = alerts.PerDay(alerts_per_day, time, late, written)
+        elif top_per_day is not None:
+            rule = alerts.TopPerDay(top_per_day, time, written)
     predictor = Predictor(stored, chosen, rule, carry, ignore_unknown, explain or 0)
     there = [path for path in paths if os.path.exists(path)] if output else []
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
@@ -152,11 +170,16 @@ def predict(
             sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
         ) as progress,
     ):
-        for path in paths:
-            source = streams.source(path, **reading, live=path == "-")
-            for table in predictions(predictor, source):
-                out.write(table)
-                progress.chunk(source, table.num_rows)
+
+        def tables() -> Iterator[Any]:
+            for path in paths:
+                source = streams.source(path, **reading, live=path == "-")
+                for table in predictions(predictor, source):
+                    progress.chunk(source, table.num_rows)
+                    yield table
+
+        for table in flag_top(tables(), rule) if isinstance(rule, alerts.TopPerDay) else tables():
+            out.write(table)
         if not out.begun:
             out.write(predictor.nothing())
     for name in predictor.strange:

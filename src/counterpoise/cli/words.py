@@ -15,7 +15,10 @@ import typer
 from counterpoise.errors import Message, Setting
 from counterpoise.printable import printable
 
-quiet = False  # as --quiet says
+quiet = False  # value of --quiet
+strict = False  # value of --strict
+has_warned = False  # a warning was printed
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 
 
@@ -89,7 +92,9 @@ def say(said: str | Message) -> None:
         The words.
     """
     text = said if isinstance(said, str) else said.spelled(in_shell)
-    if not quiet or text.startswith("warning:"):
+    is_warning = text.startswith("warning:")
+    globals()["has_warned"] |= is_warning
+    if not quiet or is_warning:
         tell(text)
 
 
@@ -111,7 +116,7 @@ def counted(count: int, what: str) -> str:
 
 
 def quietable(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option --quiet.
+    """Give a command the options --quiet and --strict.
 
     Parameters
     ----------
@@ -121,19 +126,20 @@ def quietable(command: Callable[..., None]) -> Callable[..., None]:
     Returns
     -------
     callable
-        The same with one option more.
+        The same with two more options.
     """
 
     @wraps(command)
-    def call(*, quiet: bool, **given: Any) -> None:
-        globals()["quiet"] = quiet
+    def call(*, quiet: bool, strict: bool, **given: Any) -> None:
+        globals().update(quiet=quiet, strict=strict, has_warned=False)
         command(**given)
 
     signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter(
-        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
-    )
-    taken = [*signature.parameters.values(), option]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("strict", Strict))
+    ]
+    taken = [*signature.parameters.values(), *options]
     call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
     call.__annotations__ = {one.name: one.annotation for one in taken}
     return call

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -26,6 +27,7 @@ SPAN = re.compile(
     r"(s|min|h|d|w|seconds?|minutes?|hours?|days?|weeks?)\s*",
     re.IGNORECASE,
 )
+MIN_ROWS = 50  # learned before it is odd that hardly any of them counts
 NEVER = -np.inf  # the latest time where none was told
 
 
@@ -68,6 +70,21 @@ def aged(t: Vector, weight: Vector | None, half_life: float) -> tuple[float, Vec
     latest = float(t.max())
     faded = 2.0 ** ((t - latest) / half_life)
     return latest, faded if weight is None else faded * weight
+
+
+def warn_if_erased(before: float, rows: float, after: float, latest: float) -> None:
+    """Warn if many rows, of weight ``before`` and new, weigh less than two after decaying.
+
+    ``latest`` is the time of the latest row, in seconds. One time far in the future does that.
+    """
+    if before + rows >= MIN_ROWS and after < 2.0:
+        when = np.datetime64(int(latest), "s").item()
+        warnings.warn(
+            f"the latest row is of {when}, so many half-lives after all others that these no "
+            "longer count, and neither will later rows with earlier times; is its time right?",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def shares(mine: float, theirs: float, half_life: float) -> tuple[float, float]:

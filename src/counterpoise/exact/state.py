@@ -23,7 +23,7 @@ from counterpoise.exact._moments import add, add_all
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.events import Open, opened
-from counterpoise.exact.fading import HalfLife, span
+from counterpoise.exact.fading import HalfLife, shares, span, warn_if_erased
 from counterpoise.exact.filling import Fill, Filled, rebased
 from counterpoise.exact.judging import Judge, judged
 from counterpoise.exact.labels import joined
@@ -226,11 +226,20 @@ class State:
             warmed = base._warmed(batch, limit, known)
             return warmed._with(**base._judged(batch, limit, judging, verdicts))
         chunk = base.gathered(batch, limit)
+        base._check_clock(float(chunk.n.sum()), float(chunk.when[0]), len(batch.y))
         more = base._judged(batch, limit, judging, verdicts)
         if not base.begun:
             return base._with(moments=chunk, declared=known, **more)
         add(*self._entering(base, chunk, known, more))
         return self
+
+    def _check_clock(self, weight: float, latest: float, rows: int) -> None:
+        """Warn if rows of this weight as of their latest time make all others count for nothing."""
+        life = span(self.plan.half_life)
+        if life is not None:
+            before = float(self.moments.n.sum())
+            mine, theirs = shares(float(self.moments.when[0]), latest, life)
+            warn_if_erased(before, rows, mine * before + theirs * weight, latest)
 
     def _judged(
         self, batch: Batch, limit: float, judging: Options | None, verdicts: Calibration | None
@@ -614,6 +623,8 @@ class State:
         """
         life = span(self.plan.half_life)
         assert life is not None
+        if t - self.moments.when[0] > 4.0 * life:
+            self._check_clock(w, t, 1)
         found.version = self.version = self.version + 1
         count = self.moments.clipped if far else None
         learned = found.events.learn_at(row, slot, w, life, t, self.moments, count)

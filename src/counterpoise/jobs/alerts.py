@@ -1,11 +1,13 @@
-"""Who is told of a row: rules that turn predictions into alerts, row by row and in order.
+"""Rules that turn predictions into alerts, row by row and in order.
 
-No row is judged by later ones, so that a pipe and a file get the same alerts.
+Later rows do not change the alert of a row, so that a pipe and a file get the same alerts. Only
+``TopPerDay`` is for whole batches.
 """
 
 from __future__ import annotations
 
 import bisect
+import heapq
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
@@ -212,6 +214,47 @@ class PerDay:
         return result
 
 
+class TopPerDay:
+    """Alert about the N highest rows of each day, which are known after the last row.
+
+    Parameters
+    ----------
+    per_day : int
+        Alerts per day.
+    column : str
+        Column of the times of rows.
+    time_format : str, optional
+        Format of the times, if not ISO 8601.
+    """
+
+    def __init__(self, per_day: int, column: str, time_format: str | None = None) -> None:
+        self.per_day, self.columns, self.time_format = per_day, (column,), time_format
+        self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
+
+    def judge(self, chunk: Chunk, told: Told) -> Flags:
+        """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
+        (column,) = self.columns
+        when = read(chunk, column, "time_column", told.kept, time_format=self.time_format)
+        rows = self._rows + np.flatnonzero(told.kept)
+        self._rows += chunk.rows
+        self.rank(told.rank, when, rows)
+        return np.zeros(len(rows), dtype=bool)
+
+    def rank(self, values: Vector, when: Vector, rows: Any) -> None:
+        """Add n values at n times, in seconds, with their row numbers; of equals, earlier ones."""
+        days = np.floor(when / DAY).astype(np.int64)
+        for value, day, row in zip(values.tolist(), days.tolist(), rows.tolist(), strict=True):
+            heap = self._highest.setdefault(day, [])
+            if len(heap) < self.per_day:
+                heapq.heappush(heap, (value, -row))
+            else:
+                heapq.heappushpop(heap, (value, -row))
+
+    def alerts(self) -> Vector:
+        """Return the row numbers of all alerts, sorted."""
+        return np.sort([-row for heap in self._highest.values() for _, row in heap])
+
+
 def read(
     chunk: Chunk,
     name: str,
@@ -239,7 +282,9 @@ def read(
     else:
         found = cells.numbers(chunk, name, decimal=decimal, dressed=True)
     missing = np.isnan(found) & kept
-    if missing.any() and default is None:
+    if default is not None:
+        found = np.where(missing, default, found)
+    elif missing.any():
         fallback = [Remedy("name the cost of such rows with {}", "cost_miss")]
         raise chunk.error(
             int(missing.argmax()),
@@ -247,5 +292,5 @@ def read(
             Remedy("fill it in"),
             *(fallback if option == "cost_miss_column" else ()),
         )
-    values: Vector = np.where(missing, default, found)[kept] if missing.any() else found[kept]
+    values: Vector = found[kept]
     return values

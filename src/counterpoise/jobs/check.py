@@ -87,7 +87,7 @@ class Checker:
 
     def problems(self, source: Source) -> Iterator[DataError]:
         """Yield the problems of an input, in the order of its rows."""
-        told = 0
+        told, known = 0, set[str]()
         columns = self.encoding.columns
         kinds = columns.read({**columns.told, **self.encoding.kinds})
         chunks = source.chunks(CHUNK_ROWS, Mark(), kinds, columns.wanted)
@@ -95,6 +95,10 @@ class Checker:
             for chunk in chunks:
                 self.rows += chunk.rows
                 for problem in self._of(chunk):
+                    if not isinstance(problem, RowError):
+                        if str(problem) in known:  # of the whole file, and found in each chunk
+                            continue
+                        known.add(str(problem))
                     yield problem
                     told += 1
                     if told >= self.most:

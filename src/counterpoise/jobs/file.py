@@ -30,6 +30,7 @@ from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, ModelFileError, require
 from counterpoise.modelfile.learned import Learned, learned_of
 from counterpoise.streams import Mark
+from counterpoise.streams.bytes import cannot_read
 from counterpoise.streams.chunk import STARTS
 from counterpoise.validate import LARGEST
 
@@ -88,7 +89,15 @@ def contents_of(stored: Stored) -> Contents:
 
 def stored_model(path: str) -> Stored:
     """Load a file that was learned from a stream."""
-    return of_contents(modelfile.load(path), path)
+    return of_contents(read_contents(path), path)
+
+
+def read_contents(path: str) -> Contents:
+    """Return what a model file holds; raise DataError if it cannot be read."""
+    try:
+        return modelfile.load(path)
+    except OSError as error:
+        raise cannot_read(path, error) from None
 
 
 def of_contents(contents: Contents, path: str) -> Stored:
@@ -114,7 +123,7 @@ def scoring(path: str) -> Scoring:
         found = KINDS[kind](plain)
         return found, found.state.inputs, found.state.classes.labels, found.state.fill
 
-    result = _kept(modelfile.load(path), path, learned)
+    result = _kept(read_contents(path), path, learned)
     if not result.model.state.begun:
         raise emptied(path)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from counterpoise.errors import Message, Remedy, Setting
 from counterpoise.jobs.store import Record
 from counterpoise.streams import Chunk, DataError
 
+DAY_SECONDS = 86_400.0
 SETTLED = 1000  # rows after which a new label is more likely a mistake
 
 
@@ -30,6 +32,8 @@ class Guards:
         Whether a model that is no longer young may learn a label that it does not know.
     new_columns : bool
         Whether tables may have columns that were not learned, or lack some that were.
+    allow_future : bool
+        Whether rows may have times after now, where they decay by the clock.
     notes : dict of Message
         What the user should be told at the end, by subject.
     blank : dict of str to int
@@ -40,6 +44,7 @@ class Guards:
     positive: str | None = None
     new_class: bool = False
     new_columns: bool = False
+    allow_future: bool = False
     notes: dict[Any, Message] = field(default_factory=dict)
     blank: dict[str, int] = field(default_factory=dict)
 
@@ -127,6 +132,26 @@ class Guards:
                 f"missing values in {shown}: numbers are filled by the mean of those seen so far, "
                 "and that a value is missing is a feature",
                 Remedy("do otherwise", "missing"),
+            )
+
+    def require_past(self, chunk: Chunk, encoded: Encoded, column: str | None) -> None:
+        """Raise if the time of a row is after now, unless it may be.
+
+        All earlier rows decay to such a time, and one mistyped year would erase them.
+        """
+        if encoded.t is None or self.allow_future or not len(encoded.t):
+            return
+        limit = time.time() + DAY_SECONDS  # clocks and zones differ
+        future = encoded.t > limit
+        if future.any():
+            row = int(np.flatnonzero(encoded.kept)[future.argmax()])
+            when = np.datetime64(int(encoded.t[future.argmax()]), "s")
+            raise chunk.error(
+                row,
+                f"column {column!r} has the time {when}, which is in the future; all other rows "
+                "would decay until then",
+                Remedy("correct it"),
+                Remedy("learn such times", "allow_future", True),
             )
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:

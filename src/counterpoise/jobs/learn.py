@@ -60,6 +60,8 @@ class Learner:
         Whether a model that is no longer young may learn a label that it does not know.
     new_columns : bool, default=False
         Whether tables may have columns that were not learned, or lack some that were.
+    allow_future : bool, default=False
+        Whether rows that decay by the clock may have times after now.
 
     Attributes
     ----------
@@ -101,8 +103,10 @@ class Learner:
         positive: str | None = None,
         new_class: bool = False,
         new_columns: bool = False,
+        allow_future: bool = False,
     ) -> None:
-        self._begin(path, options, Guards(path, positive, new_class, new_columns))
+        guards = Guards(path, positive, new_class, new_columns, allow_future)
+        self._begin(path, options, guards)
         borrowed = source_of(self._options)
         if os.path.exists(path):
             stored, self._amended = resumed(path, columns, self._options, chunk_rows, borrowed)
@@ -205,6 +209,7 @@ class Learner:
         lacking = self.encoding.lacking(chunk)
         self._guards.require_whole(chunk, lacking)
         encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
+        self._guards.require_past(chunk, encoded, self.encoding.columns.clock)
         others = self._others(key)
         self._guards.notice_columns(chunk, lacking, self.encoding, self._next, others)
         fitted = self.model is not None and self.model.__sklearn_is_fitted__()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
 
 from counterpoise.errors import Remedy
 from counterpoise.exact.classes import problems
 from counterpoise.jobs import reasons
-from counterpoise.jobs.alerts import Alerts, Told
+from counterpoise.jobs.alerts import Alerts, Told, TopPerDay
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.ranks import of_class, standing
 from counterpoise.jobs.store import Scoring, sometimes
@@ -171,6 +174,29 @@ def _spread(values: Any, kept: Any) -> pa.Array:
         return pa.array(values)
     place = np.cumsum(kept) - 1
     return pa.array(values).take(pa.array(np.where(kept, place, 0), mask=~kept))
+
+
+def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
+    """Yield tables of predictions with their alerts, after all of them were ranked.
+
+    They wait in a temporary file, so that memory stays constant.
+    """
+    count = first = 0
+    with tempfile.TemporaryFile() as file:
+        for table in tables:
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+            count += 1
+        file.seek(0)
+        alerts = rule.alerts()
+        for _ in range(count):
+            with pa.ipc.open_stream(file) as reader:
+                table = reader.read_all()
+            flags = pa.array(np.isin(np.arange(first, first + len(table)), alerts))
+            first += len(table)
+            at = table.column_names.index("alert")
+            kept = pc.if_else(table["alert"].is_valid(), flags, None)
+            yield table.set_column(at, "alert", kept)
 
 
 def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:

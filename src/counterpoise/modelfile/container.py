@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -34,6 +35,8 @@ LISTS: tuple[set[str], ...] = (
     {"features", "recent"},
     {"features", "held", "recent"},
 )
+MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
+INCOMPLETE = "is not a complete safetensors file: it is damaged, truncated, or something else"
 DTYPES = {"F64": np.float64, "U8": np.uint8}
 
 
@@ -136,9 +139,32 @@ def load(path: str | os.PathLike[str]) -> Contents:
     ModelFileError
         If it is damaged, or not a model of this library.
     """
+    return believed(path, lambda: from_bytes(_read(path)))
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """Return the bytes of a file, after its header shows a safetensors file of this size."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or a device might never end
+        raise ModelFileError("is not a regular file; copy the model into one")
     with open(path, "rb") as file:
-        data = file.read()
-    return believed(path, lambda: from_bytes(data))
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(8)
+        length = int.from_bytes(start, "little")
+        if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
+            raise ModelFileError(INCOMPLETE)
+        head = file.read(length)
+        if size != 8 + length + _tensor_bytes(head):
+            raise ModelFileError(INCOMPLETE)
+        return start + head + file.read()
+
+
+def _tensor_bytes(head: bytes) -> int:
+    """Return the size of all tensors by the header of a safetensors file."""
+    try:
+        entries = {k: v for k, v in json.loads(head).items() if k != "__metadata__"}
+        return max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
+    except Exception:
+        raise ModelFileError(INCOMPLETE) from None
 
 
 def from_bytes(data: bytes) -> Contents:
@@ -158,9 +184,7 @@ def from_bytes(data: bytes) -> Contents:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length])["__metadata__"]
     except Exception:
-        raise ModelFileError(
-            "is not a complete safetensors file: it is damaged, truncated, or something else"
-        ) from None
+        raise ModelFileError(INCOMPLETE) from None
     if list(metadata) != [KEY]:
         raise ModelFileError("is a safetensors file, but not a model of counterpoise")
     header = _strict(metadata[KEY])
@@ -272,6 +296,8 @@ def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Resul
         return build()
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)} {error}") from None
+    except OSError:
+        raise
     except Exception as error:
         what = " ".join(str(error).split())[:200]
         raise ModelFileError(

@@ -139,4 +139,4 @@ class Zipped:
 
 def _beside(one: zipfile.ZipInfo) -> bool:
     """Whether an entry is no data: a folder, or metadata of macOS."""
-    return one.is_dir() or one.filename.startswith("__MACOSX/")
+    return one.filename.endswith("/") or one.filename.startswith("__MACOSX/")

@@ -553,7 +553,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return bool(self.__dict__.get("_truth"))
 
     def _guards(self) -> Guards:
-        return Guards(NAME, self.positive, self.new_class, self.new_columns)
+        allowed = self.new_class, self.new_columns, True  # times in the future only warn
+        return Guards(NAME, self.positive, *allowed)
 
     def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None, least: int = 0) -> int:
         """Check rows and learn them; return their number."""

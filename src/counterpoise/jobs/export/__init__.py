@@ -23,10 +23,10 @@ from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.scores import Scores
-from counterpoise.jobs.file import KINDS, of_contents
+from counterpoise.jobs.file import KINDS, of_contents, read_contents
 from counterpoise.jobs.models import telling
 from counterpoise.jobs.store import Stored
-from counterpoise.modelfile import container
+from counterpoise.modelfile.container import believed
 from counterpoise.streams import DataError
 
 FACES = {face.__name__: face for face in (BalancedRidgeClassifier, ChoosingClassifier)}
@@ -56,10 +56,10 @@ def exportable(path: str) -> Stored:
 
     Features without names are x0, x1 and so on.
     """
-    contents = container.load(path)
+    contents = read_contents(path)
     if contents.stream is not None or contents.kind not in KINDS:
         return of_contents(contents, path)
-    model = container.believed(path, lambda: FACES[contents.kind].from_contents(contents))
+    model = believed(path, lambda: FACES[contents.kind].from_contents(contents))
     names = [f"x{j}" for j in range(model.n_features_in_)]
     names = [str(name) for name in getattr(model, "feature_names_in_", names)]
     features = tuple(Feature(name, "number") for name in names)
