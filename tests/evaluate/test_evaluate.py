@@ -286,7 +286,7 @@ def test_the_g_mean_of_late_shows_a_fall():
 @pytest.mark.slow
 def test_precision_and_recall_fill_the_figure():
     y = np.where(np.arange(50_000) % 250 == 0, "fraud", "ok")
-    scores = np.random.default_rng(0).standard_normal(len(y)) - 2.0 * (y == "fraud")
+    scores = np.random.default_rng(0).standard_normal(len(y)) - 0.5 * (y == "fraud")
     classes = np.array(["fraud", "ok"])
     found = measure(y, classes[(scores > 0).astype(int)], scores, classes)
     result = Result("PA", y, scores, 0, found, 1.0, np.zeros((1, 2)))
@@ -475,3 +475,19 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
         run(*race, *wrong, code=2)
     done = run(*race, "--delay", "399", code=2)
     assert "no row can be counted; give more rows, or a smaller --delay" in done.err
+
+
+def test_one_outlier_does_not_flatten_a_plot():
+    values = np.r_[np.linspace(0.4, 0.6, 50), 80.0, np.nan]
+    assert drawing.usual_range(values) == (0.4, 0.6)
+    assert drawing.usual_range([np.nan]) == (0.0, 1.0)
+    assert drawing.usual_range([3.0, 3.0]) == (3.0, 3.0)
+
+
+def test_precision_is_not_cut_where_recall_is_low():
+    """Rare alerts are at low recall: their precision must be within the plot."""
+    y = np.r_[np.ones(1000, int), np.zeros(9000, int)]
+    scores = np.r_[np.full(50, 9.0), np.linspace(-1, 1, 950), np.linspace(-1, 1, 9000)]
+    result = Result("NR-RLS", y, scores, 0, measure(y, y, scores, np.array([0, 1])), 0.0, None)
+    axes = plots.precision_recall([result], y, positive=1, k=1).axes[0]
+    assert axes.get_ylim()[1] > 1.0

@@ -211,3 +211,9 @@ def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
     # Rounding of K is 1e-16 of its largest eigenvalue, and so 1e-10 of its least.
     assert least == pytest.approx(values.min() + 1e-7, rel=1e-6)
     assert most == pytest.approx(values.max() + 1e-7, rel=1e-6)
+
+
+def test_a_range_too_small_to_divide_by_counts_as_none():
+    X, y = np.array([[0.0], [5e-324], [0.0], [5e-324]]), np.array([0, 1, 1, 0])
+    model = BalancedRidgeClassifier(scale="minmax").fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()

@@ -29,6 +29,7 @@ from counterpoise.streams import DataError, Mark, expanded, source
 from counterpoise.streams.array import Elements
 from counterpoise.streams.chunk import Chunk
 from counterpoise.streams.delimited import Delimited
+from counterpoise.streams.prefetch import ahead
 from counterpoise.streams.text import TextSource
 
 
@@ -590,3 +591,18 @@ print(kilobytes("VmHWM") - before)
     )  # fmt: skip
     assert int(done.stdout) < 150_000
     assert (tmp_path / "t.csv").stat().st_size > 35e6
+
+
+@pytest.mark.parametrize("fault", ["start", "early"])
+def test_a_reading_thread_that_fails_is_an_error(monkeypatch, fault):
+    """Nothing waits for a thread that never started, or that ended before it could report."""
+    if fault == "start":
+        monkeypatch.setattr(threading, "_start_new_thread", refuse_thread)
+    else:
+        monkeypatch.setattr(threading.Thread, "run", lambda self: None)
+    with pytest.raises((OSError, MemoryError), match="thread that reads the input"):
+        list(ahead(iter([1, 2, 3])))
+
+
+def refuse_thread(*_):
+    raise RuntimeError("can't start new thread")

@@ -31,8 +31,11 @@ def rows_of(bill: Bill, served: bool) -> list[list[Any]]:
         ["false alarms", bill.alarms],
         ["misses", bill.misses],
         ["cost of never alerting", curve.never],
-        ["cost of the best threshold in hindsight", curve.least],
-        ["the best threshold in hindsight", None if curve.best == float("inf") else curve.best],
+        ["cost of the best single threshold", curve.least],
+        [
+            "the best single threshold, chosen afterwards",
+            None if curve.best == float("inf") else curve.best,
+        ],
     ]
 
 

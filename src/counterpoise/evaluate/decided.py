@@ -40,15 +40,17 @@ def figures(found: Decided, positive: Any) -> list[str]:
     for name, curve, decided, _ in found.priced:
         never = max(curve.never, 1e-300)
         words.append(
-            f"Where {name}, decisions cost {decided:,.6g}: {100 * decided / never:.3g} % of never "
-            f"alerting, and {100 * curve.least / never:.3g} % is the best in hindsight."
+            f"Where {name}, decisions cost {decided:,.6g}: {100 * decided / never:.3g}% of never "
+            "alerting. The best single threshold, chosen afterwards, costs "
+            f"{100 * curve.least / never:.3g}%."
         )
     return [
         figure(
             lambda: decisions.cost_of_thresholds(found.priced),
             "What each threshold would have cost",
-            "Misses and false alarms at their price. A circle is the best threshold in hindsight; "
-            "a diamond, or a dashed line, the decisions. " + " ".join(words),
+            "Cost of misses and false alarms. A circle is the best single threshold, chosen "
+            "afterwards. A diamond, or a dashed line, is the decisions; where each row has its own "
+            "cost they can be better than any single threshold. " + " ".join(words),
         ),
         figure(
             lambda: decisions.reliability_diagram(held, positive),

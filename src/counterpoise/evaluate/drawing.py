@@ -35,6 +35,7 @@ __all__ = [
     "style",
     "svg",
     "thousands",
+    "usual_range",
 ]
 
 # A colour for each method; those that may lie on one another differ in dashes too.
@@ -155,6 +156,20 @@ def plain_numbers(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=subs, numticks=9))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:,g}")
+
+
+def usual_range(values: Any) -> tuple[float, float]:
+    """Return the range of values without outliers, so that one of them does not flatten a plot.
+
+    Outliers are more than five times the range between the quartiles away from these.
+    """
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = np.quantile(known, [0.25, 0.75])
+    kept = known[(known >= low - 5.0 * (high - low)) & (known <= high + 5.0 * (high - low))]
+    return float(kept.min()), float(kept.max())
 
 
 def legend(axes: Any, entries: int) -> None:

@@ -17,6 +17,7 @@ from counterpoise.evaluate.ranking import Ranking
 from counterpoise.evaluate.ranks import Comparison
 
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
+MIN_HITS = 5  # rows of the class that a precision is shown for
 POINTS = 200
 
 
@@ -178,7 +179,7 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
         steps = np.flatnonzero(np.diff(recall, append=-1.0))  # where one more is found
         some = steps[np.unique(np.linspace(0, len(steps) - 1, 2 * POINTS).astype(int))]
         axes.plot(recall[some], precision[some], label=result.name, **style(result.name))
-        sure = recall[steps] >= max(0.1, 5 / max(mine.sum(), 1))  # not by a few lucky rows
+        sure = recall[steps] * mine.sum() >= MIN_HITS  # not by a few lucky rows
         top = max(top, precision[steps][sure].max(initial=0.0))
     share = float((y == positive).mean())
     axes.axhline(share, color=theme.quiet(), linewidth=0.8)

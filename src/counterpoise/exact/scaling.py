@@ -42,7 +42,8 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
         return -anchor, np.ones(len(anchor))
     if scale == "minmax":
         span = moments.high - moments.low
-        return moments.low - anchor, np.where(span > 0, span, 1.0)
+        varies = span > np.finfo(np.float64).tiny  # nothing finite is left of 1 / a smaller one
+        return moments.low - anchor, np.where(varies, span, 1.0)
     seen = moments.n > 0
     n, N, mean = moments.n[seen, None], moments.N[seen, None], moments.mean[seen]
     total = N.sum()

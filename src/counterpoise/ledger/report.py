@@ -57,7 +57,8 @@ def page(title: str, drift: Drift, backtest: Backtest, weights: Weights) -> str:
             lambda: loss_by_bucket(drift),
             "Loss and G-mean by bucket",
             "Balanced squared loss of the model of the buckets before, with its upper limit, and "
-            "the estimated G-mean. Dots are alarms of the loss.",
+            "the estimated G-mean. Dots are alarms of the loss. Triangles are losses above the "
+            "axis, which the table lists.",
         ),
         figure(
             lambda: heat_map(drift),
@@ -97,8 +98,13 @@ def loss_by_bucket(drift: Drift) -> Any:
     bad = drift.loss_alarm
     if bad.any():
         axes.plot(np.array(at)[bad], drift.loss[bad], "o", color=theme.shade(ALARM), markersize=4)
-    known = drift.loss[np.isfinite(drift.loss)]
-    axes.set(ylim=(0.0, max(1.02, 1.1 * float(known.max(initial=0.0)))), ylabel="loss, G-mean")
+    high = max(1.02, 1.1 * drawing.usual_range(drift.loss)[1])
+    above = np.nan_to_num(drift.loss) > high
+    axes.plot(
+        np.array(at)[above], np.full(int(above.sum()), high), "^", color=theme.shade(ALARM),
+        markersize=6, clip_on=False,
+    )  # fmt: skip
+    axes.set(ylim=(0.0, high), ylabel="loss, G-mean")
     _by_date(axes)
     drawing.legend(axes, 3)
     return made
@@ -134,7 +140,9 @@ def weights_over_time(weights: Weights) -> Any:
         axes.plot(at, w, color=theme.shade(colour), label=drawing.short(weights.names[j], 18))
         axes.fill_between(at, w - e, w + e, color=theme.shade(colour), alpha=0.15, linewidth=0)
     axes.axhline(0.0, color=theme.quiet(), linewidth=0.6)
-    axes.set(ylabel="weight")
+    low, high = drawing.usual_range(weights.weight[:, top])
+    room = 0.15 * max(high - low, 1e-9)
+    axes.set(ylabel="weight", ylim=(low - room, high + room))
     _by_date(axes)
     drawing.legend(axes, len(top))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 from collections import deque
@@ -55,13 +56,20 @@ def ahead(
             put("end", None)
 
     # A daemon thread: it may still be waiting for standard input when the program ends.
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise OSError(errno.EAGAIN, "cannot start a thread that reads the input") from None
     try:
         while not stop():
+            is_alive = thread.is_alive()
             try:
                 kind, value = waiting.get(timeout=0.1)
             except queue.Empty:
-                continue
+                if is_alive:
+                    continue
+                raise MemoryError("the thread that reads the input ended early") from None
             if stop():
                 return
             if kind == "error":
