@@ -82,12 +82,12 @@ def where_of(where: list[str] | None) -> Any:
     """
     if not where:
         return None
-    values = {}
+    values: dict[str, tuple[str, ...]] = {}
     for pair in where:
         name, sign, value = pair.partition("=")
         if not sign or not name:
             raise opt.bad("--where", f"{pair!r} is not COLUMN=VALUE")
-        values[name] = value
+        values[name] = (*values.get(name, ()), value)
 
     from counterpoise.jobs.where import Where
 

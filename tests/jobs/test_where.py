@@ -1,0 +1,80 @@
+"""Conditions of --where: which rows they select."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from counterpoise.jobs.file import stored_model
+from counterpoise.jobs.where import Where
+
+LARGE = 2**53 + 1  # the next integer below is the same float
+
+
+def payments(first, rows=40):
+    """Payments of the customers ``first``, ``first - 1``, 5 and 6, in turn."""
+    rng = np.random.default_rng(0)
+    label = rng.random(rows) < 0.4
+    customer = np.resize(np.array([first, first - 1, 5, 6], dtype=np.int64), rows)
+    amount = rng.normal(size=rows) + label
+    return pd.DataFrame(
+        {"customer": customer, "amount": amount, "target": np.where(label, "y", "n")}
+    )
+
+
+def write(table, ending):
+    if ending == "parquet":
+        table.to_parquet("t.parquet", index=False)
+    elif ending == "jsonl":
+        table.to_json("t.jsonl", orient="records", lines=True)
+    else:
+        table.to_csv("t.csv", index=False)
+    return f"t.{ending}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [["--drop", "customer"], []], ids=["dropped", "learned"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, ending, options):
+    table = payments(LARGE)
+    path = write(table, ending)
+    run("learn", path, "--label", "target", "-m", "m.st", *options)
+    done = run("forget", "m.st", path, "--where", f"customer={LARGE}")
+    assert "10 rows forgotten" in done.err
+    left = write(table[table.customer != LARGE], ending)
+    run("learn", left, "--label", "target", "-m", "left.st", *options)
+    one, two = stored_model("m.st").model, stored_model("left.st").model
+    np.testing.assert_array_equal(one.class_count_, two.class_count_)
+    if options:  # ids of about 1e16 as a feature leave no digits to compare
+        np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9)  # equal to rounding
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "value", "expected"),
+    [
+        (pa.int64(), [LARGE, LARGE - 1, None], str(LARGE), [True, False, False]),
+        (pa.uint64(), [2**64 - 1, 2**63, 5], str(2**64 - 1), [True, False, False]),
+        (pa.int64(), [5, 6, -5], "5.0", [True, False, False]),
+        (pa.int64(), [5, 6, -5], "5.5", [False] * 3),
+        (pa.int64(), [5, 6, -5], str(2**70), [False] * 3),
+        (pa.uint64(), [5, 6, 7], "-5", [False] * 3),
+        (pa.int64(), [5, 6, 7], "five", [False] * 3),
+        (pa.float64(), [0.5, 5.0, None], "5", [False, True, False]),
+        (pa.string(), ["5", "5.0", None], "5", [True, False, False]),
+        (pa.bool_(), [True, False, None], "true", [True, False, False]),
+    ],
+)
+def test_a_value_is_compared_by_the_type_of_its_column(kind, values, value, expected):
+    rows = Where({"id": (value,)}).among({"id": pa.array(values, kind)}, 3)
+    assert rows.tolist() == expected
+
+
+def test_all_conditions_must_hold_also_those_on_one_column(run):
+    path = write(payments(7), "csv")
+    run("learn", path, "--label", "target", "-m", "m.st")
+    before = stored_model("m.st").model.coef_
+    two = ["--where", "customer=5", "--where", "customer=6"]
+    assert "0 rows forgotten" in run("forget", "m.st", path, *two).err
+    np.testing.assert_array_equal(before, stored_model("m.st").model.coef_)
+    same = ["--where", "customer=5", "--where", "customer=5.0"]
+    assert "10 rows forgotten" in run("forget", "m.st", path, *same).err
