@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ from counterpoise.errors import Remedy, Setting
 from counterpoise.streams.chunk import Chunk
 
 CORRECT = (Remedy("correct it"),)
-UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+DAY_SECONDS = 86_400
 MONEY = "$€£¥₹"
 GAPS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -196,9 +198,11 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
         values = x.astype(np.int64)
     bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
     if len(bad):
+        problem = "is not an integer" if values[bad[0]] != x[bad[0]] else "has too many digits"
         raise chunk.error(
             int(bad[0]),
-            f"label {x[bad[0]]:g} is not a whole number; classes have names or whole numbers",
+            f"label {x[bad[0]]:g} in column {name!r} {problem}; a label must be text, an integer "
+            "or a boolean",
             Remedy("take labels as they are written", "categorical", [name]),
         )
     return values, gone
@@ -239,13 +243,29 @@ def seconds(
         return numbers(chunk, name, remedies)
     if pa.types.is_string(column.type):
         column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
-    kind = column.type
-    if not pa.types.is_temporal(kind):
+    if not pa.types.is_temporal(column.type):
         return numbers(chunk, name, remedies)
-    unit = 1.0 / 86400.0 if pa.types.is_date32(kind) else UNITS[getattr(kind, "unit", "ms")]
-    count = column.view(f"int{kind.bit_width}").cast(pa.float64())
-    values: Vector = count.to_numpy(zero_copy_only=False) / unit
-    return values
+    return seconds_of(column)
+
+
+def seconds_of(column: pa.Array) -> Vector:
+    """Return dates, times or durations as seconds (rows,), NaN where missing.
+
+    Whole seconds and the fraction are divided separately, so that the same time has the same
+    seconds in every unit and in every year.
+    """
+    kind = column.type
+    count = column.view(f"int{kind.bit_width}").fill_null(0).to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(kind):
+        values = count * float(DAY_SECONDS)
+    else:
+        unit = UNITS[getattr(kind, "unit", "ms")]
+        fraction = np.fmod(count, count.dtype.type(unit))
+        values = ((count - fraction) // unit).astype(np.float64) + fraction / float(unit)
+    if column.null_count:
+        values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    result: Vector = values
+    return result
 
 
 def _number(column: pa.Array, decimal: str = ".", dressed: bool = False) -> pa.Array:
@@ -295,10 +315,10 @@ def _unsigned(column: pa.Array) -> pa.Array:
 
 def _moment(column: pa.Array) -> pa.Array:
     column = pc.utf8_trim_whitespace(column)
-    try:
-        return column.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return column.cast(pa.timestamp("us", "UTC"))
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column.cast(pa.timestamp("ns", "UTC"))
 
 
 def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:

@@ -44,7 +44,5 @@ def _seconds(chunk: Chunk, name: str, time_format: str | None) -> Vector:
     column = chunk.columns[name]
     if time_format is None and pa.types.is_string(column.type):
         with suppress(pa.ArrowInvalid):
-            whole = column.cast(pa.timestamp("us")).view(pa.int64()).cast(pa.float64())
-            seconds: Vector = whole.to_numpy(zero_copy_only=False) / 1e6
-            return seconds
+            return cells.seconds_of(column.cast(pa.timestamp("us")))
     return cells.seconds(chunk, name, (Remedy("correct it"),), time_format)

@@ -107,11 +107,9 @@ def point(value: Any, option: str) -> int:
 
 
 def text(start: float) -> str:
-    """A point in time as people write it, without what is zero."""
-    moment = datetime.fromtimestamp(float(start), UTC)
-    if moment.hour or moment.minute or moment.second:
-        return moment.strftime("%Y-%m-%d %H:%M:%S").removesuffix(":00")
-    return moment.strftime("%Y-%m-%d")
+    """Return a point in time as text, without what is zero; a bucket may end in the year 10000."""
+    day, _, time = str(np.datetime64(math.floor(start), "s")).partition("T")
+    return day if time == "00:00:00" else f"{day} {time.removesuffix(':00')}"
 
 
 def life(value: Any, option: str = "half_life") -> float:
