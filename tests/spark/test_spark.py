@@ -307,7 +307,7 @@ BAD = [
     (lambda f: f, {"features": ["x0", "q"]}, "no column 'q', given as features"),
     (lambda f: f.withColumn("x1", lit("Rome")), {"numeric": ["x1"]}, "'Rome', which is not a num"),
     (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "no value in column 'y'"),
-    (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 is not a whole number"),
+    (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 in column 'y' is not an integer"),
     (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
     (lambda f: f.withColumn("x1", functions.current_date()), {}, r'dates; .* time=\["x1"\]'),
     (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),

@@ -349,7 +349,7 @@ BAD = {
     "twice": ("t.csv", "a,a,y\n1,2,0\n", "two columns are called 'a'"),
     "semicolons": ("t.csv", "a;y\n1;0\n", "say what is between fields with delimiter=.;"),
     "no label": ("t.csv", "a,b\n1,0\n", "has no column 'y', named by label; it has 'a', 'b'"),
-    "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 is not a whole number"),
+    "label 1.5": ("t.csv", "a,y\n1,0\n2,1.5\n", "row 2: label 1.5 in column 'y' is not an integer"),
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
     "json list": ("t.jsonl", '{"a":1,"y":0}\n[1]\n', "row 2: expected a JSON object"),
     "json twice": ("t.jsonl", '{"a":1,"a":2,"y":0}\n', "row 1: .*field 'a' occurs twice"),

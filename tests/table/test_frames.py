@@ -341,7 +341,7 @@ def changes(frame):
     yield frame.assign(year=True), "column 'year' holds True .type bool., but held numbers before"
     yield [frame, frame.assign(year="x")], "column 'year' holds values of type"
     several = frame.assign(country=[1, *["DE"] * (len(frame) - 1)])
-    yield several, "column 'country' holds values of several types"
+    yield several, "column 'country' contains 'DE' .type str. after 1 .type int"
     wild = frame.assign(country=[f"c{i}" for i in range(len(frame))])
     yield (
         pd.concat([wild, wild.assign(country="z" + wild["country"])]),

@@ -143,6 +143,20 @@ def require_room(chunk: Chunk, count: int, room: float) -> None:
         )
 
 
+def require_label_type(chunk: Chunk, name: str) -> None:
+    """Raise if labels are dates, times or durations."""
+    column = chunk.columns[name]
+    if pa.types.is_temporal(column.type) and column.null_count < len(column):
+        row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
+        raise chunk.error(
+            row,
+            f"label in column {name!r} is {str(column[row])!r} (type {column.type}); a label "
+            "must be text, an integer or a boolean",
+            Remedy("is it the right column?"),
+            Remedy("take labels as they are written", "categorical", [name]),
+        )
+
+
 def require_short(
     chunk: Chunk,
     what: str,
@@ -185,6 +199,7 @@ def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | Non
         return
     number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
     time, truth = pa.types.is_temporal(column.type), pa.types.is_boolean(column.type)
+    number &= name not in chunk.categorical
     if name in columns.told or not (
         (kind == "text" and (number or time))
         or (kind == "number" and (truth or time))

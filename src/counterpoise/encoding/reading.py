@@ -13,6 +13,7 @@ from counterpoise.encoding import cells
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.limits import (
     left_out,
+    require_label_type,
     require_moderate,
     require_same_type,
     require_short,
@@ -33,7 +34,7 @@ def decided(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[st
             continue
         kind = None
         if column.null_count < len(column):
-            kind = columns.told.get(name)
+            kind = columns.told.get(name) or ("text" if name in chunk.categorical else None)
             kind = kind or cells.kind_of(chunk, name, columns.decimal)
         if kind == "time" and name not in columns.time:
             # A span of time has no place in a day.
@@ -93,6 +94,9 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
     if kind is None:
         found = columns.told.get(name) or cells.kind_of(chunk, name)
         kind = None if found is None else "int" if found == "number" else "text"
+    if kind == "text" and name not in columns.told:
+        kind = "bool" if pa.types.is_boolean(chunk.columns[name].type) else kind
+        require_label_type(chunk, name)
     if kind != "int":
         coded = cells.texts(chunk, name).dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -35,6 +35,15 @@ def plain(batch: pa.RecordBatch, source: str) -> Iterator[pa.Table]:
         yield pa.table({name: _simple(name, column, source) for name, column in columns})
 
 
+def is_category(kind: pa.DataType) -> bool:
+    """Return whether a type says that its numbers are categories."""
+    if not pa.types.is_dictionary(kind):
+        return False
+    value = kind.value_type
+    number = pa.types.is_integer(value) or pa.types.is_floating(value)
+    return bool(number or pa.types.is_decimal(value))
+
+
 def sizes(table: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Estimated bytes of each row, of shape (rows,), independent of its batch."""
     total = np.full(table.num_rows, CELL * table.num_columns, dtype=np.int64)
@@ -84,7 +93,10 @@ def _is_text(kind: pa.DataType) -> bool:
 def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
+        values = column.dictionary
+        if _is_text(values.type):  # views cannot be taken
+            values = values.cast(pa.large_string())
+        column = values.take(column.indices)
         kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.float64(), safe=False)
@@ -101,9 +113,10 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    if simple or pa.types.is_temporal(kind):
+    if simple or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)):
         return column
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learned",
+        Remedy("convert them to text or numbers"),
         Remedy("leave the column out", "drop", [name]),
     )

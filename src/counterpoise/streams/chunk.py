@@ -80,6 +80,8 @@ class Chunk:
         grows, an uninterrupted run cuts these rows differently.
     skipped : int
         Rows that the mark counts and that are not here.
+    categorical : frozenset of str
+        Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class Chunk:
     starts: tuple[str, ...] = ()
     last: bool = False
     skipped: int = 0
+    categorical: frozenset[str] = frozenset()
 
     def head(self, rows: int) -> Chunk:
         """The first ``rows`` rows, with the same mark."""

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from xxhash import xxh3_128
 
 from counterpoise.errors import DataError
-from counterpoise.streams.batches import CELL, plain, sizes
+from counterpoise.streams.batches import CELL, is_category, plain, sizes
 from counterpoise.streams.bytes import Bytes, cannot_read
 from counterpoise.streams.chunk import CHUNK_BYTES, STARTS, Chunk, Mark, changed, require_few
 from counterpoise.streams.messages import MARK, Messages, require_moderate_file
@@ -45,6 +45,7 @@ class ColumnarSource:
         self.left = False  # such a file is whole, or cannot be read
         self._rows, self._total = 0, 0
         self._offered: tuple[str, ...] = ()
+        self._categorical: set[str] = set()
 
     def done(self) -> tuple[int, int]:
         """Rows read so far and in total, instead of bytes."""
@@ -71,7 +72,7 @@ class ColumnarSource:
         hashes = _Hashes()
         self._rows, cutter = 0, _Cutter(rows)
         try:
-            for table in ahead(self._tables(wanted), depth=1):
+            for table in self._read_ahead(self._tables(wanted)):
                 if self._rows < after.rows:
                     old = table.slice(0, after.rows - self._rows)
                     table = table.slice(old.num_rows)
@@ -90,8 +91,13 @@ class ColumnarSource:
         for rest in cutter.rest():
             yield replace(self._chunk(rest, hashes), last=True)
 
+    def _read_ahead(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Read a file in another thread, while its rows are learned."""
+        return ahead(tables, depth=1)
+
     def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
         for batch in self._batches(wanted):
+            self._categorical |= {f.name for f in batch.schema if is_category(f.type)}
             yield from plain(batch, self.name)
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
@@ -101,7 +107,14 @@ class ColumnarSource:
         mark = Mark(self._rows, 0, hashes.digest())
         starts = _starts(table) if first == 1 else ()
         return Chunk(
-            self.name, first, table.num_rows, columns, mark, offered=self._offered, starts=starts
+            self.name,
+            first,
+            table.num_rows,
+            columns,
+            mark,
+            offered=self._offered,
+            starts=starts,
+            categorical=frozenset(self._categorical),
         )
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
