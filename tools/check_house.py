@@ -32,6 +32,7 @@ LONG = {
     "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
     "table/classifier.py": "one public class, more than half of it docstrings",
+    "validate.py": "checks of rows, labels and parameters, one short function for each",
 }
 PYSPARK = {"_dummy", "_resetUid"}  # which its own guide tells authors of estimators to use
 

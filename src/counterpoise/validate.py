@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ LARGEST = 1e100  # of a value: its square, times a weight, must not overflow
 HEAVIEST = 1e50  # of a weight
 LATEST = 253_402_300_800  # of a time, in seconds: the year 10,000
 LABELS = "iubU"  # kinds of arrays that can hold nothing but labels
+LABEL_KINDS = ("text", "number", "boolean")
 
 
 def rows(
@@ -38,7 +40,8 @@ def rows(
         return X if y is None else (X, y)
     from sklearn.utils.validation import validate_data
 
-    target = {} if y is None else {"y": y}
+    target = {} if y is None else {"y": labels(y)}
+    refuse_masked(X, "X")
     _refuse_dates(X)
     try:
         return validate_data(
@@ -52,13 +55,71 @@ def rows(
             ensure_min_samples=least,
             **target,
         )
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         _name_culprit(X)
         raise
 
 
+def labels(y: Any) -> Any:
+    """Return labels as NumPy keeps them: text, integers, booleans, or floats to be checked.
+
+    Raise if a value is not a label. What does not have the shape (n,) is left for scikit-learn.
+    """
+    refuse_masked(y, "y")
+    if not isinstance(getattr(y, "dtype", None), np.dtype):
+        for name in ("to_pylist", "to_list", "tolist"):  # of pyarrow, polars and pandas
+            if hasattr(y, name):
+                y = np.array([*getattr(y, name)(), None], dtype=object)[:-1]  # lists stay lists
+                break
+    values = np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
+    if values.ndim != 1 or values.dtype.kind in f"{LABELS}fc":
+        return np.asarray(y)
+    found = values.tolist() if values.dtype.kind == "O" else list(values)
+    kinds = [_label_kind(label) for label in found]
+    for row, (label, kind) in enumerate(zip(found, kinds, strict=True)):
+        if kind == "missing":
+            raise ValueError(
+                f"Input y contains NaN: the label at row {row} is {label!r}; leave such rows out"
+            )
+        if kind != kinds[0] or kind not in LABEL_KINDS:
+            large = kind == "an integer beyond 64 bits"
+            shown = kind if large else f"{repr(label)[:60]} (type {type(label).__name__})"
+            mixed = f", and {found[0]!r} at row 0" if kind in LABEL_KINDS else ""
+            raise ValueError(
+                f"Unknown label type: the label at row {row} is {shown}{mixed}; labels must be "
+                "text, integers or booleans, and of one type: convert them, for example with "
+                "astype(str)"
+            )
+    result = np.array(found, dtype=str if not found or kinds[0] == "text" else None)
+    return result.astype(np.float64) if result.dtype.kind == "O" else result
+
+
+def _label_kind(label: Any) -> str:
+    """Return what a label is: one of LABEL_KINDS, "missing", or something that is not a label."""
+    if isinstance(label, str):
+        return "text"
+    if isinstance(label, (bool, np.bool_)):
+        return "boolean"
+    if isinstance(label, int) and not -(2**63) <= label < 2**63:
+        return "an integer beyond 64 bits"
+    if isinstance(label, (Real, Decimal)) and not isinstance(label, np.timedelta64):
+        return "missing" if label != label else "number"
+    missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+    return "missing" if missing else ""
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise if an element of an array is masked, which NumPy would take as a number."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
+        raise ValueError(
+            f"{name} is a masked array with a masked value at row {row}; drop such rows, or fill "
+            "them in first with filled()"
+        )
+
+
 def _refuse_dates(X: Any) -> None:
-    """Raise if X holds dates, which NumPy would take for numbers, or dicts, or no rows yet."""
+    """Raise if X holds dates, which NumPy would take for numbers, dicts, or names twice."""
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
     events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
@@ -69,7 +130,12 @@ def _refuse_dates(X: Any) -> None:
             "columns of words and numbers counterpoise.TableClassifier"
         )
     types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
-    names = list(getattr(X, "columns", [None]))
+    names = list(getattr(X, "column_names", getattr(X, "columns", [None])))
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"X: two columns are called {name!r}; rename one of them")
+        seen.add(name)
     for name, kind in zip(names, types, strict=False):
         if str(kind).lower().startswith(("date", "time", "duration")):
             raise ValueError(_no_number(name, f"holds {kind} values", dated=True))
@@ -77,7 +143,11 @@ def _refuse_dates(X: Any) -> None:
 
 def _name_culprit(X: Any) -> None:
     """Raise if a value of X is text or a date, naming its column and row; else do nothing."""
-    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+    if hasattr(X, "iloc"):
+        columns = [(name, X.iloc[:, j]) for j, name in enumerate(X.columns)]
+    elif hasattr(X, "column_names"):
+        columns = list(zip(X.column_names, (c.to_pylist() for c in X.columns), strict=True))
+    elif hasattr(X, "columns") and hasattr(X, "__getitem__"):
         columns = [(name, X[name]) for name in X.columns]
     else:
         table = np.asarray(X, dtype=object)
@@ -89,19 +159,28 @@ def _name_culprit(X: Any) -> None:
             dated = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
             try:
                 float(value)
+            except OverflowError:
+                what = f"contains an integer beyond {LARGEST:g} at row {row}"
+                raise ValueError(f"{_column(name)} {what}; divide it by a constant") from None
             except (TypeError, ValueError):
+                what = f"is {str(value)!r} at row {row}, not a number"
+                if type(value).__name__ in ("Period", "Interval"):
+                    remedy = "convert it to numbers first"
+                    raise ValueError(f"{_column(name)} {what}; {remedy}") from None
                 if dated or isinstance(value, (str, bytes)):
-                    what = f"is {str(value)!r} at row {row}, not a number"
                     raise ValueError(_no_number(name, what, dated)) from None
 
 
+def _column(name: Any) -> str:
+    return f"column {name!r}" if isinstance(name, str) else f"feature {name}"
+
+
 def _no_number(name: Any, what: str, dated: bool) -> str:
-    column = f"column {name!r}" if isinstance(name, str) else f"feature {name}"
     remedy = "counterpoise.TableClassifier takes frames with words in them, or encode text first"
     if dated:
         remedy = "counterpoise.TableClassifier takes frames with dates in them, or turn them into "
         remedy += "numbers first, for example seconds since 1970"
-    return f"{'X' if name is None else column} {what}; {remedy}"
+    return f"{'X' if name is None else _column(name)} {what}; {remedy}"
 
 
 def nameless(estimator: Any) -> Any:
@@ -192,6 +271,7 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
     """Sample weights as a vector."""
     if sample_weight is None:
         return None
+    refuse_masked(sample_weight, "sample_weight")
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim == 0:
         weight = np.full(rows, float(weight))

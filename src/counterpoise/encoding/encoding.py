@@ -84,7 +84,7 @@ class Encoding:
     features : tuple of Feature
         In the order of their appearance.
     labels : str, optional
-        "int" or "text".
+        "int", "text", or "bool" for text that was learned from booleans.
     bases : dict of str to float
         What stands for a missing number until the mean takes its place: the first value of the
         column. Only where missing values are filled.

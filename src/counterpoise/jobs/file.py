@@ -190,7 +190,7 @@ def _stream(
     require(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
     require(hashed <= set(values["hashed"]), "a hashed column without buckets")
-    require(plain["labels"] in (None, "int", "text"), "labels of an unknown kind")
+    require(plain["labels"] in (None, "int", "text", "bool"), "labels of an unknown kind")
     bases = plain.get("bases", {})
     fine = all(type(base) is float and abs(base) <= LARGEST for base in bases.values())
     require(fine and set(bases) <= set(plain["kinds"]), "impossible values for what is missing")
@@ -198,7 +198,7 @@ def _stream(
     require(all(fits(feature, encoding) for feature in features), "features of other columns")
     require(fill == Fill.of(*encoding.fill), "missing values that are filled otherwise")
     text = [isinstance(label, str) for label in classes.tolist()]
-    require(set(text) <= {plain["labels"] == "text"}, "labels of another type")
+    require(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
     rows = sum(record.mark.rows for record in records.values())

@@ -189,6 +189,7 @@ def read_again(
     until = None if record is None else record.mark.rows
     result = Taken(None, np.zeros(d, dtype=np.int64), [], [], Mark())
     kinds = columns.read(encoding.kinds)
+    kinds = kinds if where is None else where.kinds(kinds)
     for chunk in source.chunks(learner.chunk_rows, Mark(), kinds, wanted, until):
         places = _places(chunk)
         meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
@@ -200,7 +201,7 @@ def read_again(
             continue
         part = chunk.only(meant)
         encoded, after = encoding.learn(part, lenient=True)
-        if encoded.held[d:].any() or after.labels != encoding.labels:
+        if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
             if record is not None:
                 raise changed(source.name, record.mark)
             result.problem = result.problem or DataError(
@@ -281,7 +282,7 @@ def taken_back(
     known, d = model.classes_.tolist(), len(encoding.features)
     taken = Taken(None, np.zeros(d, dtype=np.int64), [], [], Mark())
     for encoded, after in rows:
-        if encoded.held[d:].any() or after.labels != encoding.labels:
+        if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
             raise strange
         taken.held += encoded.held[:d]
         if encoded.X.shape[0]:

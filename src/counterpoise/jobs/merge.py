@@ -175,7 +175,7 @@ def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
                 Remedy("{}", "categorical", [column]),
             )
     labels = {one.encoding.labels, two.encoding.labels} - {None}
-    if len(labels) > 1:
+    if len(labels) > 1 and "int" in labels:
         raise DataError(
             f"labels are numbers in one of {names[0]} and {names[1]}, and text in the other"
         )

@@ -76,7 +76,7 @@ def predict(
     scores, encoding, _ = current()
     columns, vectors = _needed(df, encoding)
     names, two = list(columns), scores.classes.problems == 1
-    text = encoding.labels == "text"
+    text = encoding.labels != "int"
     result = types.StructType(
         [
             types.StructField("label", types.StringType() if text else types.LongType()),

@@ -33,9 +33,9 @@ from counterpoise.reasons import Reasons
 from counterpoise.risk import RiskClassifier
 from counterpoise.streams import Mark
 from counterpoise.streams.frames import FrameSource
-from counterpoise.table import labels as beside
 from counterpoise.table.course import NAME, Course
 from counterpoise.table.frames import frame_of, labels_in, named
+from counterpoise.table.labels import column_of, name_of, restored, values_of
 from counterpoise.table.wishes import chunk_rows, prototype_of, wanted
 
 
@@ -187,7 +187,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self
         """
         with validate.all_or_nothing(self) as draft:
-            for name in ("learner_", "feature_names_in_", "n_features_in_", "_truth", "_by_places"):
+            for name in ("learner_", "feature_names_in_", "n_features_in_", "_by_places"):
                 draft.__dict__.pop(name, None)
             rows = draft._learn(X, y, sample_weight, least=1)
             if sample_weight is not None and rows:
@@ -271,17 +271,16 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         if not isinstance(other, TableClassifier):
             raise TypeError(f"can only merge with a TableClassifier, not {type(other)}")
-        for one in (self, other):
-            one._require_fitted()
-        mine = self.learner_.positive
+        first, second = self._snapshot(), other._snapshot()
+        mine = first.learner_.positive
         both = merge.merged(
-            self.learner_.stored(),
-            other.learner_.stored(),
+            first.learner_.stored(),
+            second.learner_.stored(),
             ("this model", "the other"),
             allow_overlap=True,
             positive=self.positive or (None if mine is None else str(mine)),
         )
-        result = copy.deepcopy(self)
+        result = copy.deepcopy(first)
         result.learner_ = Course.of(both, result._guards())
         return result
 
@@ -315,13 +314,14 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        if isinstance(self.estimator, RiskClassifier):
-            labels = self.classes_
-            p = self.stream_proba(X) * by_label(labels, self.estimator.costs)
+        now = self._snapshot()
+        if isinstance(now.estimator, RiskClassifier):
+            labels = now.classes_
+            p = now.stream_proba(X) * by_label(labels, now.estimator.costs)
             best: Labels = labels[np.argmax(p, axis=1)]
             return best
-        f, scores = self._scored(X)
-        return beside.told(scores.classes.best(f), self._is_truth)
+        f, scores = now._scored(X)
+        return restored(scores.classes.best(f), now.learner_.encoding.labels)
 
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities under the weights of training: its argmax is always :meth:`predict`.
@@ -385,8 +385,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         float
         """
         if y is None or isinstance(y, str):
-            y = beside.told(labels_in(X, y or self._label(y)), self._is_truth)
-        return float(super().score(X, y, sample_weight))
+            y = labels_in(X, y or self._label(y))
+        return float(super().score(X, values_of(y), sample_weight))
 
     def transform(self, X: Any) -> Matrix:
         """Encode rows as the model looks at them, missing numbers filled by their mean so far.
@@ -401,8 +401,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n, d)
             A column for each of :meth:`get_feature_names_out`.
         """
-        state, parts = self._plainest(), []
-        for X_part in self._encoded(X):
+        now, parts = self._snapshot(), []
+        state = now._plainest()
+        for X_part in now._encoded(X):
             rows = X_part if isinstance(X_part, np.ndarray) else X_part.toarray()
             parts.append(state.inputs_filled(rows))
         return np.vstack(parts)
@@ -424,9 +425,10 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             Contributions ``values`` of shape (n, columns) for two classes, (n, c, columns) for
             several; with ``base``, ``top(k)`` and ``plot(row)``.
         """
-        parts = self._encoded(X)
+        now = self._snapshot()
+        parts = now._encoded(X)
         rows = np.vstack([one if isinstance(one, np.ndarray) else one.toarray() for one in parts])
-        return self.estimator_.explain(rows).grouped(self.feature_columns_)
+        return now.estimator_.explain(rows).grouped(now.feature_columns_)
 
     def summary(self) -> Summary:
         """Sum up what was found: weights of the encoded features, their errors, means, class means.
@@ -439,8 +441,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         Summary
             Printed, it is a table; see :meth:`BalancedRidgeClassifier.summary`.
         """
-        self._require_fitted()
-        model, names = self.estimator_, self.get_feature_names_out().tolist()
+        now = self._snapshot()
+        model, names = now.estimator_, now.get_feature_names_out().tolist()
         best = model.chosen() if isinstance(model, ChoosingClassifier) else model
         if best.features_ is not None:
             names = best.features_.names(names)
@@ -477,7 +479,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        return beside.told(self.estimator_.classes_, self._is_truth)
+        now = self._snapshot()
+        return restored(now.estimator_.classes_, now.learner_.encoding.labels)
 
     @property
     def class_count_(self) -> Vector:
@@ -496,8 +499,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         path : path
             Where to. An older file is replaced, or left as it was if anything goes wrong.
         """
-        self._require_fitted()
-        stored = self.learner_.stored()
+        stored = self._snapshot().learner_.stored()
         before = self.__dict__.get("_path")
         if before is not None:
             stored = merge.moved(stored, before, os.fspath(path))
@@ -545,12 +547,18 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     # Inside
 
-    _truth: bool
     _path: str
 
-    @property
-    def _is_truth(self) -> bool:
-        return bool(self.__dict__.get("_truth"))
+    def _snapshot(self) -> TableClassifier:
+        """Return the fitted model of this moment, which learning in another thread leaves alone.
+
+        Learning replaces ``__dict__`` by another one, in one assignment. So one reference to it is
+        the encoding and the coefficients of the same moment.
+        """
+        result = object.__new__(type(self))
+        result.__dict__ = self.__dict__
+        result._require_fitted()
+        return result
 
     def _guards(self) -> Guards:
         allowed = self.new_class, self.new_columns, True  # times in the future only warn
@@ -592,12 +600,11 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     ) -> tuple[FrameSource, Vector | None]:
         """The rows of a frame, with labels and weights that came beside it."""
         label = self.learner_.encoding.columns.label
-        given, truth = None, False
+        given = None
         if y is None and self.label is None:
             validate.require_y(self, y)
         if y is not None and not isinstance(y, str):
-            column, truth = beside.column_of(y)
-            given = {label: column}
+            given = {label: column_of(y)}
         frame = frame_of(self, X, label, reset=learning, least=least, labels=given)
         weight = None
         if sample_weight is not None:
@@ -607,9 +614,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                     "frame by weight= instead"
                 )
             weight = validate.weights(sample_weight, frame.rows)
-        if truth and learning:
-            self._truth = True
-        return FrameSource(frame.data, given), weight
+        return FrameSource(frame.data, given, label=label), weight
 
     def _begun(self, y: Any) -> Course:
         """A learner that has learned nothing yet."""
@@ -625,7 +630,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             if self.label not in (None, y):
                 raise ValueError(f"y={y!r} and label={self.label!r} name different columns")
             return y
-        return self.label or beside.name_of(y)
+        return self.label or name_of(y)
 
     def _require_same_columns(self, y: Any) -> None:
         """Raise if parameters say otherwise than what was learned with them."""
@@ -645,10 +650,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Let classes appear before they are seen."""
         model = self.learner_.model
         assert model is not None
-        column, _ = beside.column_of(classes)
-        labels = np.array(
-            [str(one).lower() if isinstance(one, bool) else one for one in column.to_pylist()]
-        )
+        labels = values_of(classes)
+        if labels.dtype.kind == "b":
+            labels = np.where(labels, "true", "false")
         model.partial_fit(np.zeros((0, model.n_features_in_)), labels[:0], classes=labels)
 
     def _plainest(self) -> Any:
@@ -657,7 +661,6 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> list[Any]:
         """Rows of features, chunk by chunk."""
-        self._require_fitted()
         learner, columns = self.learner_, self.learner_.encoding.columns
         encoding = learner.encoding
         if columns.missing == "drop":  # every row gets its prediction
@@ -690,13 +693,14 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                     stacklevel=5,
                 )
 
-    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+    def _scored(self, X: Any) -> tuple[Matrix, Scores]:
         """Scores of rows, and what they were scored by."""
-        parts, scores = self._encoded(X), self.estimator_.scores_
+        now = self._snapshot()
+        parts, scores = now._encoded(X), now.estimator_.scores_
         return np.vstack([scores.of(part) for part in parts]), scores
 
     def _probabilities(self, X: Any, stream: bool) -> Matrix:
-        f, scores = self._scored(X, link=True)
+        f, scores = self._scored(X)
         return scores.probabilities(f, stream)
 
     def _require_fitted(self) -> None:

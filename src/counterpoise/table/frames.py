@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise.arrays import Labels
+from counterpoise import validate
 from counterpoise.errors import DataError
 from counterpoise.streams.chunk import require_different
 from counterpoise.streams.frames import NAME, column_names, is_lazy, tables
@@ -51,6 +51,7 @@ def frame_of(
             "Sparse data was passed, but dense data is required: a TableClassifier takes frames "
             "with names; BalancedRidgeClassifier takes sparse matrices"
         )
+    validate.refuse_masked(X, "X")
     known = hasattr(model, "n_features_in_")
     if isinstance(X, list):
         X = _array_of(X)
@@ -99,10 +100,9 @@ def named(model: Any, columns: list[str]) -> None:
     model.feature_names_in_ = np.array(columns, dtype=object)
 
 
-def labels_in(X: Any, label: str) -> Labels:
-    """Return the labels that a column of a frame holds."""
-    parts = [table[label] for table in tables(X)]
-    return np.array([value for part in parts for value in part.to_pylist()])
+def labels_in(X: Any, label: str) -> list[Any]:
+    """Return the labels that a column of a frame contains."""
+    return [value for table in tables(X) for value in table[label].to_pylist()]
 
 
 def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:

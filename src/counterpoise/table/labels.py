@@ -1,4 +1,4 @@
-"""Labels that come beside a frame: as a column of Arrow, and back as whoever asks knows them."""
+"""Labels next to a frame: as a column of Arrow, and back with the type that they had."""
 
 from __future__ import annotations
 
@@ -7,42 +7,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from counterpoise import validate
 from counterpoise.arrays import Labels
 
 DEFAULT = "label"
 
 
-def column_of(y: Any) -> tuple[pa.Array, bool]:
-    """Return labels (n,) as a column, and whether they are truth values; raise if they are none."""
+def values_of(y: Any) -> Labels:
+    """Return labels (n,) as integers, booleans or text; raise if a value is not a label."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
-    if isinstance(y, (pa.Array, pa.ChunkedArray)):
-        y = y.to_pylist()
-    elif hasattr(y, "to_list"):
-        y = np.asarray(y.to_list(), dtype=object) if str(y.dtype) not in KNOWN else np.asarray(y)
-    values = column_or_1d(np.asarray(y), warn=True)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError("Input y contains NaN or infinity; leave such rows out")
-    if len(values):
-        if values.dtype.kind == "O" and any(v is None or v != v for v in values.tolist()):
-            raise ValueError("Input y contains NaN; leave such rows out")
+    values: Labels = column_or_1d(np.asarray(validate.labels(y)), warn=True)
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise ValueError("Input y contains NaN or infinity; leave such rows out")
         check_classification_targets(values)
-    if values.dtype.kind == "O":
-        found = values.tolist()
-        if len({isinstance(label, str) for label in found}) > 1:
-            raise ValueError("y holds labels of several types; convert them to one")
-        values = np.array(found) if found else values.astype(str)
-    if values.dtype.kind in "US":
-        return pa.array(values.astype(str).tolist(), pa.string()), False
-    if values.dtype.kind == "b":
-        return pa.array(values), True
-    if values.dtype.kind == "f" and (values != np.floor(values)).any():
-        raise ValueError("Unknown label type: continuous; classes have names or whole numbers")
-    return pa.array(values.astype(np.int64)), False
+        if (values != np.floor(values)).any():
+            raise ValueError("Unknown label type: continuous; classes have names or integers")
+    return values if values.dtype.kind in "bU" else values.astype(np.int64)
 
 
-KNOWN = ("int64", "int32", "int8", "uint8", "float64", "bool", "Int64", "Boolean")
+def column_of(y: Any) -> pa.Array:
+    """Return labels (n,) as a column; raise if a value is not a label."""
+    values = values_of(y)
+    return pa.array(values.tolist(), pa.string()) if values.dtype.kind == "U" else pa.array(values)
 
 
 def name_of(y: Any) -> str:
@@ -51,8 +40,8 @@ def name_of(y: Any) -> str:
     return name if isinstance(name, str) and name else DEFAULT
 
 
-def told(labels: Labels, truth: bool) -> Labels:
-    """Return labels as they were given: truth values, if they were."""
-    if truth and set(labels.tolist()) <= {"true", "false"}:
+def restored(labels: Labels, kind: str | None) -> Labels:
+    """Return labels of a model as they were given, where ``kind`` is that of its encoding."""
+    if kind == "bool" and set(labels.tolist()) <= {"true", "false"}:
         return np.array([label == "true" for label in labels.tolist()], dtype=bool)
     return labels
