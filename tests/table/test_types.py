@@ -116,6 +116,21 @@ def of_pandas():
         yield name, pd.Series((values * N)[:N], dtype=object), "refused"
 
 
+def of_numpy():
+    """Yield names, arrays, and what they contain."""
+    for kind in ("i1", "u8", "f2", "f8", "g"):
+        yield kind, K.astype(kind), "number"
+    yield "?", K > 1, "boolean"
+    for kind in ("U1", np.dtypes.StringDType()):
+        yield str(kind), np.array(LETTERS).astype(kind), "text"
+    for unit in ("m", "h", "D"):
+        size = {"m": 60, "h": 3600, "D": 86_400}[unit]
+        yield f"M8[{unit}]", (DAYS * (86_400 // size)).astype(f"M8[{unit}]"), "date"
+    yield "m8[m]", np.full(N, 1).astype("m8[m]"), "minute"
+    yield "c16", K.astype("c16"), "refused"
+    yield "V4", np.zeros(N, "V4"), "refused"
+
+
 def of_arrow():
     """Yield names, columns of pyarrow, and what they contain."""
     numbers = pa.array(K.astype(float))
@@ -204,6 +219,7 @@ def of_polars():
 def generate():
     """Return all columns, by library and type: how to make a frame, the column, its content."""
     result = {f"pandas {name}": (pd.DataFrame, *rest) for name, *rest in of_pandas()}
+    result |= {f"numpy {name}": (dict, *rest) for name, *rest in of_numpy()}
     for name, column, content in of_arrow():
         result[f"pyarrow {name}"] = pa.table, column, content
         if content != "refused" and not name.startswith("dictionary"):
@@ -224,6 +240,7 @@ PLAIN = {
     "duration": SECONDS.astype(float),
     "date": (DAYS * 86_400).astype("datetime64[s]"),
     "daytime": (60 * K + 1).astype("datetime64[s]"),
+    "minute": np.full(N, 60.0),
     "missing": [None] * N,
 }
 # The same for a column that is named by time=, in seconds.
@@ -235,6 +252,7 @@ TIMES = {
     "duration": SECONDS.astype(float),
     "date": DAYS * 86_400.0,
     "daytime": 60.0 * K + 1.0,
+    "minute": np.full(N, 60.0),
     "missing": [None] * N,
 }
 LABELS = ("number", "category", "boolean", "text")
@@ -301,7 +319,8 @@ def test_predicted_labels_equal_the_given_ones_or_labels_are_refused(name):
             with pytest.raises(ValueError, match=REFUSED["beside"]):
                 model.fit(outside, column)
         return
-    given = column.to_pylist() if isinstance(column, pa.Array) else column.to_list()
+    to_list = next(n for n in ("to_pylist", "to_list", "tolist") if hasattr(column, n))
+    given = getattr(column, to_list)()
     for rows, y in ((inside, "y"), (outside, column)):
         model.fit(rows, y)
         predicted = model.predict(outside)
@@ -333,3 +352,19 @@ def test_categories_and_numbers_in_pieces_are_one_type_or_refused(first):
         return
     with pytest.raises(ValueError, match=r"column 'x' holds .* \(category\) in one piece"):
         TableClassifier().fit([plain, category], "y")
+
+
+def test_missing_values_before_a_value_of_another_type_are_not_its_type():
+    frame = pd.DataFrame({"x": [2, pd.NA, None, np.nan, "a"], "y": list("uvuvu")}, dtype=object)
+    message = r"row 5: column 'x' contains 'a' \(type str\) after 2 \(type int\)"
+    with pytest.raises(ValueError, match=message):
+        TableClassifier().fit(frame, "y")
+
+
+@pytest.mark.parametrize("digits", [23, 401, 5001])
+def test_an_integer_that_no_number_can_represent_is_named_in_a_file(run, digits):
+    with open("t.jsonl", "w") as file:
+        file.write('{"a": 1, "y": "u"}\n{"a": 1' + "0" * (digits - 1) + ', "y": "v"}\n')
+    done = run("learn", "t.jsonl", "--label", "y", "-m", "m.st", code=2)
+    assert "t.jsonl, row 2, column 'a': " in done.err
+    assert len(done.err) < 200

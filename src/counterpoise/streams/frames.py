@@ -18,6 +18,7 @@ from counterpoise.streams.chunk import require_different, require_few
 from counterpoise.streams.columnar import BATCH, ColumnarSource
 
 NAME = "the frame"
+ARROW_UNITS = ("[s]", "[ms]", "[us]", "[ns]")
 
 
 class FrameSource(ColumnarSource):
@@ -90,8 +91,9 @@ class FrameSource(ColumnarSource):
                 before = pa.float64()
             if family == known:
                 with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                    column = table[field.name].cast(before, safe=family == "time")
-                    table = table.set_column(j, field.name, column)
+                    if before != now:
+                        column = table[field.name].cast(before, safe=family == "time")
+                        table = table.set_column(j, field.name, column)
                     self._types[field.name] = before, known
                     continue
             raise DataError(
@@ -232,10 +234,15 @@ def _array(column: Any, text: str, name: str) -> Any:
         what = f"an integer of about {round(value.bit_length() * 0.30103):,} digits"
     else:
         what = f"{repr(value)[:60]} (type {type(value).__name__})"
-        if low:
-            before = values[low - 1]
-            what += f" after {repr(before)[:60]} (type {type(before).__name__})"
+        before = [one for one in values[:low] if not _is_missing(one)]
+        if before:
+            what += f" after {repr(before[-1])[:60]} (type {type(before[-1]).__name__})"
     raise _refused(name, text, what, low)
+
+
+def _is_missing(value: Any) -> bool:
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float) and value != value)
 
 
 def _converted(column: Any) -> Any:
@@ -244,10 +251,14 @@ def _converted(column: Any) -> Any:
         return column
     if _is_intervals(column):
         column = column.cat.rename_categories(str)
-    elif str(getattr(column, "dtype", "")).startswith("Sparse"):
-        column = np.asarray(column)
-    elif isinstance(column, np.ndarray) and column.dtype.kind in "US":
-        return pa.array(column.astype(str).tolist(), pa.string())
+    kind = getattr(column, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "US":
+        return pa.array(np.asarray(column).astype(str).tolist(), pa.string())
+    if str(kind).startswith("Sparse") or kind == np.longdouble:
+        column = np.asarray(column, dtype=np.float64 if kind == np.longdouble else None)
+    with suppress(TypeError):  # other units than Arrow has
+        if isinstance(kind, np.dtype) and kind.kind in "mM" and kind.str[3:] not in ARROW_UNITS:
+            column = np.asarray(column).astype(f"{kind.str[1:3]}[s]")
     with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
         return pa.array(column, from_pandas=True)
     return None

@@ -7,6 +7,7 @@ the two apart, so lines are taken one by one where the word occurs.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -121,10 +122,22 @@ def _object(line: bytes, name: str, row: int) -> dict[str, Any]:
     try:
         value = json.loads(line.decode(), object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
+        if str(error).startswith("Exceeds the limit"):  # of Python, for digits
+            raise _too_long(line, name, row) from None
         raise DataError(f"{name}, row {row}: not a JSON object: {str(error)[:100]}") from None
     if not isinstance(value, dict):
         raise DataError(f"{name}, row {row}: expected a JSON object, got {str(value)[:40]!r}")
     return value
+
+
+def _too_long(line: bytes, name: str, row: int) -> DataError:
+    """Return the error about an integer with more digits than Python reads."""
+    most = sys.get_int_max_str_digits()
+    values = json.loads(line.decode(), parse_int=lambda text: None if len(text) > most else 0)
+    where = f"{name}, row {row}"
+    if isinstance(values, dict):
+        where += f", column {next((c for c, v in values.items() if v is None), '')!r}"
+    return DataError(f"{where}: an integer of more than {most:,} digits; write it as text")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -155,9 +168,11 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
     if kinds <= {int, float}:
         large = [i for i, v in enumerate(values) if isinstance(v, int) and abs(v) > 2**53]
         if large:
+            shown = str(values[large[0]])
+            shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
             raise DataError(
-                f"{name}, row {first + large[0]}, column {column!r}: {values[large[0]]} has more "
-                "digits than a float can hold; write it as text, or shorten it"
+                f"{name}, row {first + large[0]}, column {column!r}: {shown} has more digits than "
+                "a float can hold; write it as text, or shorten it"
             )
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     try:
