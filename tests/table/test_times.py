@@ -61,7 +61,8 @@ def test_all_commands_read_the_years_that_a_unit_can_represent(run, unit):
     assert run("predict", "m.st", path).out == run("predict", "plain.st", plain).out
     assert run("predict", "plain.st", path).out == run("predict", "plain.st", plain).out
     assert "0 problems" in run("check", path, "--label", "y").err
-    run("learn", path, *options, "faded.st", "--half-life", "7d", "--clock", "at")
+    clock = ["--half-life", "7d", "--clock", "at", "--allow-future"]
+    run("learn", path, *options, "decayed.st", *clock)
     ledger = ["-l", "l.ledger", "--label", "y", "--time", "at", "--every", "year"]
     done = run("ledger", "learn", path, *ledger)
     assert f"{len(years)} buckets" in done.err
