@@ -53,6 +53,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     Rows come as a frame of pandas, polars (lazy too) or pyarrow, as a reader of record batches, as
     any object with ``__arrow_c_stream__``, as an array, or as an iterable of such pieces. They are
     learned in chunks of ``chunk_rows``, so that it does not matter in which pieces they come.
+    Labels are text, integers or booleans, and are predicted as they were given. Other threads may
+    predict during ``partial_fit``: they use the model as it was before.
 
     Parameters
     ----------
