@@ -127,7 +127,9 @@ def test_a_class_whose_rows_are_ages_old_has_faded_away():
         if face == "batch":
             gone.partial_fit(X[y == 0], y[y == 0], t=np.full((y == 0).sum(), 700.0))
         else:
-            for x in X[y == 0]:
+            with pytest.warns(UserWarning, match="no longer count"):
+                gone.learn_one(X[y == 0][0], 0, t=700.0)
+            for x in X[y == 0][1:]:
                 gone.learn_one(x, 0, t=700.0)
         fresh = BalancedRidgeClassifier(half_life="1s").fit(X[y == 0], y[y == 0], t=700.0)
         assert gone.classes_.tolist() == [0]
@@ -135,6 +137,17 @@ def test_a_class_whose_rows_are_ages_old_has_faded_away():
         gone.partial_fit(X[y == 1], y[y == 1], t=700.0)
         fresh.partial_fit(X[y == 1], y[y == 1], t=700.0)
         assert_same(gone, fresh, X)
+
+
+def test_one_time_far_in_the_future_warns():
+    X, y, _, _ = payments(60)
+    t = np.arange(60.0)
+    t[17] = 1e9
+    with pytest.warns(UserWarning, match="the latest row is of 2001-09-09 01:46:40"):
+        BalancedRidgeClassifier(half_life="1h").fit(X, y, t=t)
+    model = BalancedRidgeClassifier(half_life="1h").fit(X, y, t=np.arange(60.0))
+    with pytest.warns(UserWarning, match="no longer count"):
+        model.partial_fit(X[:1], y[:1], t=1e9)
 
 
 @pytest.mark.parametrize("half_life", [{0: 40.0, 1: 9.0}, {1: 9.0}], ids=str)
