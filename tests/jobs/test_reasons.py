@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise import BalancedRidgeClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 
 
 def payments(rows=600, seed=0, classes=2):
@@ -41,7 +41,9 @@ def read(run, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [(), ("--pooling", "10"), ("--features", "rm2")])
+@pytest.mark.parametrize(
+    "more", [(), ("--pooling", "10"), ("--features", "rm2"), ("--features", "auto")]
+)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
     learned(classes, *more)
@@ -49,7 +51,7 @@ def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
     names = ["reason_1", "share_1", "reason_2", "share_2", "reason_3", "share_3"]
     assert found.columns.tolist() == [*plain.columns, *names]
     pd.testing.assert_frame_equal(found[plain.columns], plain)
-    model = BalancedRidgeClassifier.load("m.st")
+    model = (ChoosingClassifier if "auto" in more else BalancedRidgeClassifier).load("m.st")
     table = payments(classes=classes)
     X = np.zeros((len(table), len(model.feature_names_in_)))
     columns = []
@@ -93,10 +95,10 @@ def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("classes", [2, 3])
-def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes):
+@pytest.mark.parametrize(("classes", "more"), [(2, ()), (3, ()), (2, ("--features", "auto"))])
+def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes, more):
     pytest.importorskip("matplotlib")
-    learned(classes)
+    learned(classes, *more)
     run("evaluate", "m.st", "day.csv", "--report", "page.html", "--positive", "fraud")
     page = Path("page.html").read_text()
     assert "What scores depend on" in page
@@ -106,6 +108,13 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes)
         r'alt="What scores depend on" src="data:image/svg\+xml;base64,([^"]+)"', page
     )
     assert "<!-- amount -->" in base64.b64decode(images[0]).decode()
+
+
+def test_a_race_requires_a_label(run):
+    payments().to_csv("day.csv", index=False)
+    done = run("race", "day.csv", code=2)
+    assert "no column is named as the label; name the column" in " ".join(done.err.split())
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.slow

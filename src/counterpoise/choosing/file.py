@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Vector
+from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.choosing.candidates import Candidates
 from counterpoise.choosing.judge import FIRST, Judge, Tally, next_refresh
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
 from counterpoise.choosing.params import NAMES, Params, read, usual_candidates
+from counterpoise.choosing.reasons import explained
 from counterpoise.choosing.ridges import Ridges
 from counterpoise.exact.classes import problems
 from counterpoise.exact.scores import Scores
@@ -26,6 +27,7 @@ from counterpoise.modelfile.learned import Learned, learned_of
 from counterpoise.modelfile.maps import scaled_map
 from counterpoise.modelfile.options import options_of, possible
 from counterpoise.modelfile.saved import Saved
+from counterpoise.reasons import Reasons
 from counterpoise.validate import LARGEST
 
 
@@ -71,6 +73,10 @@ class Chosen(Learned):
     def scores(self) -> Scores:
         """Scores of the average as a function of rows, and their probabilities."""
         return self.candidates.scores(self.ridges, link=True)
+
+    def explain(self, X: Rows, names: Sequence[str]) -> Reasons:
+        """Return what each feature, called by its name, contributes to the average."""
+        return explained(self.scores, self.candidates, self.state, X, names)
 
 
 def chosen_of(contents: Contents) -> Chosen:

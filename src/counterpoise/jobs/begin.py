@@ -79,11 +79,7 @@ def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | Non
     like = None if source is None else _borrowed(source, options)
     if like is not None:
         columns = {**asdict(like.columns), **columns}
-    if not columns.get("label"):
-        raise DataError(
-            "no column is named as the label",
-            Remedy("name the column that holds the labels", "label"),
-        )
+    require_label(columns)
     encoding = Encoding(Columns(**columns))
     if like is not None:
         encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
@@ -92,6 +88,15 @@ def begun(columns: Mapping[str, Any], options: dict[str, Any], source: str | Non
     model.check()
     require_clock(model, encoding.columns)
     return encoding
+
+
+def require_label(columns: Mapping[str, Any]) -> None:
+    """Raise unless the fields of Columns that the user has set name the label."""
+    if not columns.get("label"):
+        raise DataError(
+            "no column is named as the label",
+            Remedy("name the column that holds the labels", "label"),
+        )
 
 
 def require_clock(model: Model, columns: Columns) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from counterpoise import validate
 from counterpoise.arrays import Matrix, Rows
 from counterpoise.evaluate.metrics import measure
 from counterpoise.evaluate.race import Result
@@ -17,10 +18,8 @@ from counterpoise.jobs.inspect import weighed
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.models import answering
 from counterpoise.jobs.ranks import standing
-from counterpoise.jobs.reasons import reasons_of
 from counterpoise.jobs.store import Stored, sometimes
 from counterpoise.jobs.verdict import Verdict
-from counterpoise.modelfile.learned import Learned
 from counterpoise.reasons import Reasons
 from counterpoise.streams import DataError, Mark, Source
 
@@ -115,8 +114,7 @@ class _First:
         """Reasons by column, if there are rows."""
         if not self._kept:
             return None
-        model = answering(stored)
-        learned = Learned(model.state_, model.options_, model.state_)
-        d = model.n_features_in_  # more than the first rows had, if some came later
+        d = stored.model.n_features_in_  # more than the first rows had, if some came later
         X = np.vstack([np.pad(part, ((0, 0), (0, d - part.shape[1]))) for part in self._kept])
-        return reasons_of(learned, stored.encoding, X)
+        columns = [feature.column for feature in stored.encoding.features]
+        return validate.nameless(stored.model).explain(X).grouped(columns)

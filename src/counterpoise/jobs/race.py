@@ -11,6 +11,7 @@ from counterpoise import streams
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
+from counterpoise.jobs.begin import require_label
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.streams import DataError, Mark
 
@@ -27,6 +28,7 @@ def read(
     """
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, reading.get("format"))
+    require_label(columns)
     encoding = Encoding(Columns(**columns))
     parts, labels = [], []
     for path in paths:

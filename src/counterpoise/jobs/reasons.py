@@ -9,16 +9,14 @@ import pyarrow as pa
 
 from counterpoise.arrays import Matrix, Rows
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.exact.reasons import explained
 from counterpoise.modelfile.learned import Learned
 from counterpoise.reasons import Reasons
 
 
 def reasons_of(learned: Learned, encoding: Encoding, X: Rows) -> Reasons:
     """Reasons of encoded rows by column, a category's features together."""
-    state, columns = learned.state, [feature.column for feature in encoding.features]
-    found = explained(learned.scores, state.moments, learned.options, X, columns)
-    return found.grouped(columns)
+    columns = [feature.column for feature in encoding.features]
+    return learned.explain(X, columns).grouped(columns)
 
 
 def names_of(k: int) -> list[str]:

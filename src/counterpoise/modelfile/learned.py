@@ -6,16 +6,20 @@ wait for scikit-learn to be imported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+from counterpoise.arrays import Rows
 from counterpoise.exact import params
 from counterpoise.exact.options import Options
+from counterpoise.exact.reasons import explained
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.options import options_of, possible
 from counterpoise.modelfile.states import state_of
+from counterpoise.reasons import Reasons
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,10 @@ class Learned:
     def scores(self) -> Scores:
         """Scores as a function of rows, and their probabilities."""
         return self.state.solve(None, self.options, link=True)
+
+    def explain(self, X: Rows, names: Sequence[str]) -> Reasons:
+        """Return what each feature, called by its name, contributes to the scores of rows."""
+        return explained(self.scores, self.state.moments, self.options, X, names)
 
 
 def learned_of(contents: Contents) -> Learned:
