@@ -2,14 +2,24 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 from counterpoise.choosing import params
-from counterpoise.choosing.average import COLD, WARM, shares, temperature
+from counterpoise.choosing.average import (
+    COLD,
+    NOTHING,
+    PRIOR_ROWS,
+    WARM,
+    evidence,
+    shares,
+    temperature,
+)
 from counterpoise.choosing.kept import Kept, now
 from counterpoise.choosing.leaving import Sample, left_out
 from counterpoise.choosing.names import LINEAR
+from counterpoise.choosing.row_order import row_order
 from counterpoise.exact.options import Options
 from counterpoise.exact.solve import eigen
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
@@ -73,7 +83,8 @@ def test_the_average_is_that_of_scores_over_their_size():
             f = alone.decision_function(X)
             size = np.sqrt(np.mean([(f[y == k] ** 2).mean() for k in (0, 1)]))
             assert_close(judge.rms[j], size, 1e-9)
-            total += share[j] * f / size
+            if share.sum() > NOTHING:  # what is not felt is left out
+                total += share[j] * f / size
     i, j = verdict.best
     # By decompositions here and by elimination there.
     assert_close(one.decision_function(X), total * verdict.judges[i].rms[j], 1e-7)
@@ -82,12 +93,50 @@ def test_the_average_is_that_of_scores_over_their_size():
 
 def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
     G = [np.array([0.9]), np.array([0.88, -np.inf]), np.array([0.9, 0.9])]
-    few, many = shares(G, 100), shares(G, 10**6)
+    few, many = shares(G, temperature(100, np.inf)), shares(G, temperature(10**6, np.inf))
     assert_close(few[0][0] / few[1][0], np.e, 1e-12)
     assert few[1][1] == 0.0
     assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
     assert many[1][0] < few[1][0]
-    assert (temperature(1), temperature(10**9)) == (WARM, COLD)
+    assert (temperature(1, np.inf), temperature(10**9, np.inf)) == (WARM, COLD)
+
+
+def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
+    G = [np.array([0.7]), np.array([0.8])]
+    assert evidence(np.array([1e9, 10.0])) == pytest.approx(20.0)
+    assert evidence(np.array([10.0, 10.0])) == pytest.approx(10.0)
+    assert evidence(np.full(6, 10.0)) == pytest.approx(30.0)
+    assert evidence(np.array([5e-324, 1.0])) == 1.0
+    assert temperature(1, PRIOR_ROWS) == 2.0 * WARM
+    best = [
+        shares(G, temperature(200, evidence(np.array([1000.0, rare]))))[1].item()
+        for rare in (1.0, 10.0, 100.0, 1000.0)
+    ]
+    assert best == sorted(best)
+    assert best[0] < 0.6
+    assert best[1] < 0.9
+    assert best[-1] > 0.99
+
+
+def test_a_feature_that_varies_between_classes_alone_is_used():
+    X, y = stream(90, d=4, classes=3, minority=0.3)
+    X[:, 3] = y == 2
+    one = chooser(ridges=(1.0, 0.1)).fit(X, y)
+    candidates = one.candidates_
+    judge = candidates.verdict(np.array([1.0, 0.1])).judges[candidates.names.index(LINEAR)]
+    for j, ridge in enumerate((1.0, 0.1)):
+        linear = BalancedRidgeClassifier(ridge=ridge).fit(X, y)
+        assert_close(judge.scores(X)[:, j], linear.decision_function(X), 1e-9)
+
+
+def test_a_class_far_from_all_others_does_not_hide_how_well_these_are_separated():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 60)
+    X = rng.standard_normal((180, 2)) + 2.0 * np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])[y]
+    near = chooser(candidates=(LINEAR,), ridges=(0.1,)).fit(X, y).g_means_[LINEAR][0.1]
+    far = X + 1e3 * (y == 2)[:, None]
+    assert chooser(candidates=(LINEAR,), ridges=(0.1,)).fit(far, y).g_means_[LINEAR][0.1] > 0.9
+    assert near > 0.9
 
 
 @pytest.mark.slow
@@ -101,7 +150,7 @@ def test_single_rows_are_answered_and_learned_as_progressive_scores_do(classes):
         told.append(one.predict_one(x) if told else -1)
         one.learn_one(x, label)
     np.testing.assert_array_equal(told[16:], guesses[16:])
-    whole = chooser().fit(X, y)
+    whole = chooser().partial_fit(X, y)
     # Rows come one by one here and together there: rounding differs.
     assert_close(one.decision_function(X), whole.decision_function(X), 1e-7)
     assert one.class_count_.tolist() == whole.class_count_.tolist()
@@ -127,7 +176,8 @@ def test_single_rows_that_are_bad_change_nothing():
 def test_merging_is_having_seen_both_streams(kept_rows):
     X, y = crossed(900)
     first = chooser(kept_rows=kept_rows, drop=False).fit(X[:600], y[:600])
-    later = chooser(kept_rows=kept_rows, drop=False, candidates=first.maps_).fit(X[600:], y[600:])
+    later = chooser(kept_rows=kept_rows, drop=False, candidates=first.maps_)
+    later.partial_fit(X[600:], y[600:])
     both = first.merge(later)
     at_once = chooser(kept_rows=kept_rows, drop=False).fit(X[:600], y[:600])
     at_once.partial_fit(X[600:], y[600:])
@@ -167,9 +217,9 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
     X, y = crossed(500)
     w = np.random.default_rng(0).integers(0, 3, 500)
     fixed = chooser().fit(X, y).maps_
-    one = chooser(candidates=fixed).fit(X, y, sample_weight=w)
+    one = chooser(candidates=fixed).partial_fit(X, y, sample_weight=w)
     at = np.repeat(np.arange(500), w)
-    two = chooser(candidates=fixed).fit(X[at], y[at])
+    two = chooser(candidates=fixed).partial_fit(X[at], y[at])
     for name, state in one.candidates_.states.items():
         assert_close(state.moments.C, two.candidates_.states[name].moments.C, 1e-9)
     assert one.class_count_.tolist() == two.class_count_.tolist()
@@ -299,7 +349,7 @@ def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch, kept_row
     once = (LINEAR, "interactions")
     for name in ("CANDIDATES", "WITHOUT_ROWS"):
         monkeypatch.setattr(params, name, once)
-    old = ChoosingClassifier(kept_rows=kept_rows, drop=False).fit(X[:400], y[:400])
+    old = ChoosingClassifier(kept_rows=kept_rows, drop=False).partial_fit(X[:400], y[:400])
     data = to_bytes(old.contents())
     monkeypatch.undo()
     again = ChoosingClassifier.from_contents(from_bytes(data))
@@ -309,3 +359,32 @@ def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch, kept_row
     whole = ChoosingClassifier(candidates=once, kept_rows=kept_rows, drop=False)
     whole.partial_fit(X[:400], y[:400]).partial_fit(X[400:], y[400:])
     assert_close(again.decision_function(X), whole.decision_function(X), 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept_rows", [0, 16])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_fit_does_not_depend_on_the_order_of_the_rows(kept_rows, sparse):
+    X, y = crossed(700)
+    X = np.where(np.abs(X) > 0.3, X, 0.0)
+    X[:200], y[:200] = X[0], y[0]  # equal rows
+    w = np.random.default_rng(0).integers(1, 3, 700).astype(float)
+    order = np.random.default_rng(1).permutation(700)
+    made = sp.csr_array if sparse else np.asarray
+    for weight in (None, w):
+        one = chooser(kept_rows=kept_rows).fit(X, y, weight)
+        for rows in (order, np.argsort(X[:, 0]), np.argsort(y, kind="stable")):
+            again = None if weight is None else weight[rows]
+            two = chooser(kept_rows=kept_rows).fit(made(X[rows]), y[rows], again)
+            if not sparse:
+                assert content(two) == content(one)
+            assert_close(two.decision_function(X), one.decision_function(X), 1e-9)
+
+
+def test_the_order_of_fit_mixes_equal_rows():
+    X = np.repeat([[0.0, 1.0], [2.0, 0.0]], [900, 100], axis=0)
+    order = row_order(X, np.zeros(1000), None)
+    assert sorted(order.tolist()) == list(range(1000))
+    rare = (order >= 900).reshape(10, 100).sum(axis=1)
+    assert rare.min() >= 2
+    assert rare.max() <= 20

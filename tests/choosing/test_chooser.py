@@ -53,7 +53,7 @@ def content(one):
 def test_chunks_do_not_matter(size, classes):
     X, y = stream(700, d=3, classes=classes, minority=0.2)
     X, y = (X[:300], y[:300]) if size == 1 else (X, y)
-    whole, one = chooser().fit(X, y), chooser()
+    whole, one = chooser().partial_fit(X, y), chooser()
     for at in range(0, len(y), size):
         one.partial_fit(X[at : at + size], y[at : at + size])
     assert one.best_.features == whole.best_.features
@@ -86,7 +86,7 @@ def test_progressive_scores_learn_what_partial_fit_learns():
 
 def test_the_choice_is_an_exact_model_of_all_rows():
     X, y = crossed()
-    one = chooser().fit(X, y)
+    one = chooser().partial_fit(X, y)
     found = one.best_
     assert found.features == "interactions"
     refitted = BalancedRidgeClassifier(

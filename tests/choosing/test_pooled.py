@@ -118,7 +118,7 @@ def test_quadratic_boundaries_must_be_ahead_by_half_a_standard_error():
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_chunks_do_not_matter(size):
     X, y = spread(300, classes=3)
-    whole, one = ChoosingClassifier(**MIXED).fit(X, y), ChoosingClassifier(**MIXED)
+    whole, one = ChoosingClassifier(**MIXED).partial_fit(X, y), ChoosingClassifier(**MIXED)
     for at in range(0, len(y), size):
         one.partial_fit(X[at : at + size], y[at : at + size])
     assert one.best_.pooling == whole.best_.pooling == 10.0

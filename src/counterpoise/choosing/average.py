@@ -3,6 +3,12 @@ r"""The weighted average of candidates, and how they are weighed.
     f(x) = Σ_i s_i f_i(x)/rms_i,      s_i ∝ exp(G_i/T)/r
 
 over every candidate and each of its r ridges, where G_i is the G-mean that it was judged to have.
+Equal weights are the prior, worth PRIOR_ROWS rows of evidence e:
+
+    T = T_0 (1 + PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
+
+The G-mean of c classes of n_k rows has about the variance of a share of e rows: twice those of the
+rarer class if the other one has many more, and c/2 times those of each if all have as many.
 Candidates with one map differ in their weights alone, so that their sum is one function of its
 terms: a prediction takes one product for each map, however many ridges there are.
 """
@@ -24,6 +30,7 @@ from counterpoise.features.fixed import SLICE
 # Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.
 WARM, COLD = 0.02, 0.003
 MANY = 1000  # rows from which differences count for more, by the root of their number
+PRIOR_ROWS = 30.0
 NOTHING = 1e-6  # of all weight: what is not felt, and costs a product
 
 
@@ -99,14 +106,24 @@ class Average:
         return total
 
 
-def temperature(rows: float) -> float:
-    """Difference of the G-mean that changes a weight by the factor e, after so many rows."""
-    return max(COLD, WARM * min(1.0, float(np.sqrt(MANY / max(rows, 1.0)))))
+def evidence(n: Vector) -> float:
+    """Return the rows of evidence that classes of n rows give about a G-mean, at least 1."""
+    with np.errstate(over="ignore"):
+        return max(len(n) ** 2 / (2.0 * float((1.0 / n).sum())), 1.0)
 
 
-def shares(G: Sequence[Vector], rows: float) -> list[Vector]:
+def temperature(rows: float, known: float) -> float:
+    """Return the difference of the G-mean that changes a weight by the factor e.
+
+    ``rows`` is the number of rows, ``known`` their evidence.
+    """
+    return (1.0 + PRIOR_ROWS / known) * max(
+        COLD, WARM * min(1.0, float(np.sqrt(MANY / max(rows, 1.0))))
+    )
+
+
+def shares(G: Sequence[Vector], heat: float) -> list[Vector]:
     """Weights of candidates and ridges, given their G-means; −∞ leaves one out."""
-    heat = temperature(rows)
     top = max(float(one.max()) for one in G)
     raw = [np.exp((one - top) / heat) / max(np.isfinite(one).sum(), 1) for one in G]
     total = sum(float(one.sum()) for one in raw)

@@ -17,7 +17,7 @@ from counterpoise.choosing.answers import (
     next_average,
     warn_of_one_class,
 )
-from counterpoise.choosing.average import Average
+from counterpoise.choosing.average import Average, evidence, temperature
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh, tallied
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
@@ -147,10 +147,10 @@ class Candidates:
         states = [self.states[map_name(name)] for name in self.names]
         options = [self.looked(name, 1.0) for name in self.names]
         if self.kept is not None:
-            weight = float(self.first.moments.N.sum())
-            if weight < FIRST:
+            if float(self.first.moments.N.sum()) < FIRST:
                 return None
-            return by_leaving_out(self.names, states, options, ridges, self.kept, weight)
+            heat = self._temperature(float(self.first.moments.N.sum()))
+            return by_leaving_out(self.names, states, options, ridges, self.kept, heat)
         if not len(self.tally.labels):
             return None
         judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
@@ -162,7 +162,12 @@ class Candidates:
         top = best(self.tally, self.rows, self.options.costs, self._quadratic)
         known = [one for one in judges if one is not None]
         mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
-        return Verdict(self.names, known, mine, top, self.rows)
+        return Verdict(self.names, known, mine, top, self._temperature(self.rows))
+
+    def _temperature(self, rows: float) -> float:
+        """Return the temperature of the average, after this many rows."""
+        n = self.first.moments.n
+        return temperature(rows, evidence(n[n > 0.0]))
 
     def scores(self, ridges: Vector, link: bool = False) -> Scores:
         """Scores of the average, with the link of the best candidate to probabilities."""
@@ -330,7 +335,7 @@ class Candidates:
             if len(self.tally.labels):
                 verdict = self._tallied(self.judges)
             else:  # nothing is judged yet
-                verdict = Verdict.alone(self.names, self.judges, self.best(ridges), self.rows)
+                verdict = Verdict.alone(self.names, self.judges, self.best(ridges))
             current = Current(self._averaged(verdict, classes, 0.0), labels, 0)
             same = all(
                 one is None or one.fixed is self.states[map_name(name)].fixed

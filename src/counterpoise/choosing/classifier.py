@@ -22,6 +22,7 @@ from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import map_name
 from counterpoise.choosing.params import RIDGES, Params, read
 from counterpoise.choosing.reasons import explained
+from counterpoise.choosing.row_order import row_order
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.exact.classes import Classes, declared, flat, grouped, problems, union
 from counterpoise.exact.filling import Fill
@@ -144,7 +145,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> ChoosingClassifier:
-        """Learn from these rows alone, in this order.
+        """Learn from these rows alone, in a random order that depends on their contents.
+
+        The maps and the kept rows are those of a seeded sample of all rows, so that the order of
+        the rows does not matter. With a half-life they are learned in the given order.
 
         Parameters
         ----------
@@ -162,7 +166,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self) as draft:
             draft.__dict__.pop("_candidates", None)
             draft._waiting = ()
-            draft._learn(X, y, None, sample_weight)
+            draft._learn(X, y, None, sample_weight, shuffle=self.half_life is None)
             if "_candidates" not in draft.__dict__:
                 raise ValueError("all sample weights are zero; there is nothing to learn")
         return self
@@ -683,10 +687,12 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None,
         delay: int | None = None,
         empty: bool = False,
+        shuffle: bool = False,
     ) -> NDArray[np.float64]:
         """Check rows, and learn them. Returns scores by the average of each moment, if asked for.
 
-        They are asked for by saying how many rows late labels are.
+        They are asked for by saying how many rows late labels are. ``shuffle`` learns the rows in
+        the order of their hashes.
         """
         params, fitted = self._params(), self.__sklearn_is_fitted__()
         validate.require_y(self, y)
@@ -714,6 +720,10 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             _, everything = grouped(target, everything)  # the checks of new labels
             self._require_room(len(everything), rows.shape[1], before)
         target = target.astype(everything.dtype, copy=False)
+        if shuffle:
+            order = row_order(rows, target, weight)
+            weight = None if weight is None else weight[order]
+            rows, target = rows[order], target[order]
         batch = Batch(rows, target, weight, grouped, self)
         asked = None
         if delay is not None:

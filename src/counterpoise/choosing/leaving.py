@@ -140,7 +140,8 @@ def _squares(system: System, b: Vector, rows: Sample, slot: NDArray[np.intp]) ->
 
 
 def _linear(pool: Pool, b: Vector, rows: Sample) -> Left:
-    lam, V = eigen(pool.K())
+    # A feature that varies between the classes alone separates them: it must not be left out.
+    lam, V = eigen(pool.K(), (pool.delta != 0.0).any(axis=0))
     code = rows.code
     share = pool.a[pool.slots] / pool.total
     n = pool.moments.n[pool.slots][code]
@@ -200,8 +201,12 @@ def _quadratic(pool: Pool, found: Quadratic, nu: float, rows: Sample) -> Left:
     f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
     about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
     # Tails of quadratic scores are long: the median says what is usual.
-    size = np.array([np.mean([_median(about, rows.whole * (code == k)) for k in np.unique(code)])])
-    return Left(f[:, None], found, size, np.zeros(1))
+    sizes = []
+    for k in np.unique(code):
+        mine = np.abs(about[code == k])
+        weight = np.repeat(rows.whole[code == k], mine.shape[1])
+        sizes.append(weighted_median(mine.reshape(-1, 1), weight))
+    return Left(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
 
 
 def _drawn(found: Quadratic) -> Sample:
@@ -215,12 +220,13 @@ def _drawn(found: Quadratic) -> Sample:
     )
 
 
-def _median(f: Matrix, weight: Vector) -> float:
-    """Median size of scores (n, problems) of weighted rows."""
-    size, w = np.abs(f).ravel(), np.repeat(weight, f.shape[1])
-    order = np.argsort(size)
-    total = np.cumsum(w[order])
-    return float(size[order][np.searchsorted(total, 0.5 * total[-1])])
+def weighted_median(values: Matrix, weight: Vector) -> Vector:
+    """Return the median of each column of values (n, r) of rows that have these weights."""
+    order = np.argsort(values, axis=0)
+    total = np.cumsum(weight[order], axis=0)
+    middle = (total < 0.5 * total[-1]).sum(axis=0)[None]
+    found: Vector = np.take_along_axis(np.take_along_axis(values, order, 0), middle, 0)[0]
+    return found
 
 
 def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:

@@ -117,4 +117,5 @@ class _First:
         d = stored.model.n_features_in_  # more than the first rows had, if some came later
         X = np.vstack([np.pad(part, ((0, 0), (0, d - part.shape[1]))) for part in self._kept])
         columns = [feature.column for feature in stored.encoding.features]
-        return validate.nameless(stored.model).explain(X).grouped(columns)
+        found: Reasons = validate.nameless(stored.model).explain(X)
+        return found.grouped(columns)
