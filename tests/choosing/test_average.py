@@ -1,5 +1,7 @@
 """The average of candidates that are judged by kept rows, each scored as if it were not learned."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -93,12 +95,13 @@ def test_the_average_is_that_of_scores_over_their_size():
 
 def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
     G = [np.array([0.9]), np.array([0.88, -np.inf]), np.array([0.9, 0.9])]
-    few, many = shares(G, temperature(100, np.inf)), shares(G, temperature(10**6, np.inf))
+    many_rows = np.array([1e9, 1e9])
+    few, many = shares(G, temperature(100, many_rows)), shares(G, temperature(10**6, many_rows))
     assert_close(few[0][0] / few[1][0], np.e, 1e-12)
     assert few[1][1] == 0.0
     assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
     assert many[1][0] < few[1][0]
-    assert (temperature(1, np.inf), temperature(10**9, np.inf)) == (WARM, COLD)
+    assert (temperature(1, many_rows), temperature(10**9, many_rows)) == (WARM, COLD)
 
 
 def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
@@ -107,9 +110,10 @@ def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
     assert evidence(np.array([10.0, 10.0])) == pytest.approx(10.0)
     assert evidence(np.full(6, 10.0)) == pytest.approx(30.0)
     assert evidence(np.array([5e-324, 1.0])) == 1.0
-    assert temperature(1, PRIOR_ROWS) == 2.0 * WARM
+    assert temperature(1, np.full(2, PRIOR_ROWS)) == WARM
+    assert temperature(1, np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * WARM
     best = [
-        shares(G, temperature(200, evidence(np.array([1000.0, rare]))))[1].item()
+        shares(G, temperature(200, np.array([1000.0, rare])))[1].item()
         for rare in (1.0, 10.0, 100.0, 1000.0)
     ]
     assert best == sorted(best)
@@ -365,15 +369,15 @@ def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch, kept_row
 @pytest.mark.parametrize("kept_rows", [0, 16])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_fit_does_not_depend_on_the_order_of_the_rows(kept_rows, sparse):
-    X, y = crossed(700)
+    X, y = crossed(500)
     X = np.where(np.abs(X) > 0.3, X, 0.0)
     X[:200], y[:200] = X[0], y[0]  # equal rows
-    w = np.random.default_rng(0).integers(1, 3, 700).astype(float)
-    order = np.random.default_rng(1).permutation(700)
+    w = np.random.default_rng(0).integers(1, 3, 500).astype(float)
+    order = np.random.default_rng(1).permutation(500)
     made = sp.csr_array if sparse else np.asarray
     for weight in (None, w):
         one = chooser(kept_rows=kept_rows).fit(X, y, weight)
-        for rows in (order, np.argsort(X[:, 0]), np.argsort(y, kind="stable")):
+        for rows in (np.argsort(X[:, 0]), order):
             again = None if weight is None else weight[rows]
             two = chooser(kept_rows=kept_rows).fit(made(X[rows]), y[rows], again)
             if not sparse:
@@ -388,3 +392,36 @@ def test_the_order_of_fit_mixes_equal_rows():
     rare = (order >= 900).reshape(10, 100).sum(axis=1)
     assert rare.min() >= 2
     assert rare.max() <= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 50, 175])
+def test_a_stream_that_leaves_its_first_rows_is_warned_of_once(size):
+    X, y = crossed(700)
+    order = np.argsort(X[:, 2], kind="stable")
+    for rows in (np.arange(700), order):
+        first = rows[:300]
+        one, warned = chooser().partial_fit(X[first], y[first]), []
+        for i in range(300, 700, size):
+            part = rows[i : i + size]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                if size == 1:
+                    one.learn_one(X[part[0]], y[part[0]])
+                else:
+                    one.partial_fit(X[part], y[part])
+            warned += [str(warning.message) for warning in caught]
+        assert len(warned) == (rows is order)
+        assert all("feature 2: " in text and "shuffle the rows" in text for text in warned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chooser().fit(X[order], y[order])
+
+
+@pytest.mark.slow
+def test_where_no_rows_are_kept_clipped_rows_show_that_a_stream_has_left_its_first_rows():
+    X, y = crossed(2000)
+    X[:, 2] = np.arange(2000.0)
+    one = chooser(kept_rows=0, drop=False)
+    with pytest.warns(UserWarning, match="X: .* of the last rows are far from the first 256 rows"):
+        one.partial_fit(X, y)

@@ -62,6 +62,7 @@ def test_chunks_do_not_matter(size, classes):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:X. .* far from the first")
 def test_what_comes_later_changes_no_score():
     X, y = crossed()
     scores = chooser().progressive_scores(X, y)

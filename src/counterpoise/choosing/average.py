@@ -3,9 +3,9 @@ r"""The weighted average of candidates, and how they are weighed.
     f(x) = Σ_i s_i f_i(x)/rms_i,      s_i ∝ exp(G_i/T)/r
 
 over every candidate and each of its r ridges, where G_i is the G-mean that it was judged to have.
-Equal weights are the prior, worth PRIOR_ROWS rows of evidence e:
+Equal weights are the prior, and fewer rows of evidence e than PRIOR_ROWS move them less:
 
-    T = T_0 (1 + PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
+    T = T_0 max(1, PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
 
 The G-mean of c classes of n_k rows has about the variance of a share of e rows: twice those of the
 rarer class if the other one has many more, and c/2 times those of each if all have as many.
@@ -30,7 +30,7 @@ from counterpoise.features.fixed import SLICE
 # Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.
 WARM, COLD = 0.02, 0.003
 MANY = 1000  # rows from which differences count for more, by the root of their number
-PRIOR_ROWS = 30.0
+PRIOR_ROWS = 50.0
 NOTHING = 1e-6  # of all weight: what is not felt, and costs a product
 
 
@@ -107,19 +107,19 @@ class Average:
 
 
 def evidence(n: Vector) -> float:
-    """Return the rows of evidence that classes of n rows give about a G-mean, at least 1."""
+    """Return the rows of evidence about a G-mean of classes of n rows, those seen; at least 1."""
+    seen = n[n > 0.0]
     with np.errstate(over="ignore"):
-        return max(len(n) ** 2 / (2.0 * float((1.0 / n).sum())), 1.0)
+        return max(len(seen) ** 2 / (2.0 * float((1.0 / seen).sum())), 1.0)
 
 
-def temperature(rows: float, known: float) -> float:
+def temperature(rows: float, n: Vector) -> float:
     """Return the difference of the G-mean that changes a weight by the factor e.
 
-    ``rows`` is the number of rows, ``known`` their evidence.
+    ``rows`` have been learned, and n (c,) is what the rows of each class weigh now.
     """
-    return (1.0 + PRIOR_ROWS / known) * max(
-        COLD, WARM * min(1.0, float(np.sqrt(MANY / max(rows, 1.0))))
-    )
+    heat = max(COLD, WARM * min(1.0, float(np.sqrt(MANY / max(rows, 1.0)))))
+    return heat * max(1.0, PRIOR_ROWS / evidence(n))
 
 
 def shares(G: Sequence[Vector], heat: float) -> list[Vector]:

@@ -17,7 +17,7 @@ from counterpoise.choosing.answers import (
     next_average,
     warn_of_one_class,
 )
-from counterpoise.choosing.average import Average, evidence, temperature
+from counterpoise.choosing.average import Average, temperature
 from counterpoise.choosing.judge import FIRST, Judge, Tally, best, losers, next_refresh, tallied
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import LINEAR, map_name, pooling_of
@@ -147,10 +147,11 @@ class Candidates:
         states = [self.states[map_name(name)] for name in self.names]
         options = [self.looked(name, 1.0) for name in self.names]
         if self.kept is not None:
-            if float(self.first.moments.N.sum()) < FIRST:
+            weight = float(self.first.moments.N.sum())
+            if weight < FIRST:
                 return None
-            heat = self._temperature(float(self.first.moments.N.sum()))
-            return by_leaving_out(self.names, states, options, ridges, self.kept, heat)
+            how = ridges, self.kept, temperature(weight, self.first.moments.n)
+            return by_leaving_out(self.names, states, options, *how)
         if not len(self.tally.labels):
             return None
         judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
@@ -162,12 +163,7 @@ class Candidates:
         top = best(self.tally, self.rows, self.options.costs, self._quadratic)
         known = [one for one in judges if one is not None]
         mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
-        return Verdict(self.names, known, mine, top, self._temperature(self.rows))
-
-    def _temperature(self, rows: float) -> float:
-        """Return the temperature of the average, after this many rows."""
-        n = self.first.moments.n
-        return temperature(rows, evidence(n[n > 0.0]))
+        return Verdict(self.names, known, mine, top, temperature(self.rows, self.first.moments.n))
 
     def scores(self, ridges: Vector, link: bool = False) -> Scores:
         """Scores of the average, with the link of the best candidate to probabilities."""

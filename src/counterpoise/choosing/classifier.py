@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.choosing import file, merging
 from counterpoise.choosing.answers import Asked, Current
 from counterpoise.choosing.candidates import Candidates
+from counterpoise.choosing.first_rows import find_change
 from counterpoise.choosing.judge import Tally
 from counterpoise.choosing.kept import Kept
 from counterpoise.choosing.names import map_name
@@ -139,6 +141,8 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     _candidates: Candidates
     _learned_with: tuple[Any, ...]
     _waiting: tuple[tuple[Vector, Any, float], ...] = ()  # single rows of the warm-up
+    _names: Sequence[str] | None = None  # of features in warnings
+    _check_due: float = 0.0  # rows at which the last rows are compared with the first again
 
     # Learning
 
@@ -165,10 +169,11 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self) as draft:
             draft.__dict__.pop("_candidates", None)
-            draft._waiting = ()
+            draft._waiting, draft._check_due = (), 0.0
             draft._learn(X, y, None, sample_weight, shuffle=self.half_life is None)
             if "_candidates" not in draft.__dict__:
                 raise ValueError("all sample weights are zero; there is nothing to learn")
+            draft._check_first_rows()
         return self
 
     def partial_fit(
@@ -199,6 +204,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             return self
         with validate.all_or_nothing(self) as draft:
             draft._learn(X, y, classes, sample_weight, empty=True)
+            draft._check_first_rows()
         return self
 
     def progressive_scores(
@@ -227,6 +233,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         delay = validate.whole(delay, "delay")
         with validate.all_or_nothing(self) as draft:
             scores = draft._learn(X, y, classes, None, delay=delay)
+            draft._check_first_rows()
         return flat(scores)
 
     def learn_one(self, x: ArrayLike, y: Any, w: float = 1.0) -> None:
@@ -248,6 +255,7 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if self._takes(row, y, w):
             candidates = self._candidates
             if not self._waiting and candidates.learn_one(row, y, w):
+                self._check_first_rows()
                 return
             if not candidates.calm and w > 0.0 and candidates.kept is not None:
                 waiting = (*self._waiting, (np.array(row, dtype=np.float64), y, w))
@@ -568,6 +576,16 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         if "_candidates" in self.__dict__:
             self._candidates = self.candidates_.filling(fill)
 
+    def name_in_warnings(self, names: Sequence[str]) -> None:
+        """Set the names that warnings use for features of rows without names.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of all features.
+        """
+        self._names = names
+
     def widen(self, names: Sequence[str]) -> None:
         """Make room for features that were zero in every row so far.
 
@@ -736,6 +754,28 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
         self._learned_with = params.learning
         return np.zeros((0, 1)) if asked is None else asked.into
 
+    def _check_first_rows(self) -> None:
+        """Warn once if the rows that fixed the maps do not represent the stream any more."""
+        candidates = self.__dict__.get("_candidates")
+        if candidates is None or candidates.rows < self._check_due or not candidates.calm:
+            return
+        found = find_change(list(candidates.states.values()), candidates.kept)
+        self._check_due = np.inf if found is not None else candidates.rows + candidates.rows // 3
+        if found is not None:
+            place = "X"
+            if found.feature is not None:
+                place = validate.feature_name(self, found.feature)
+                if self._names is not None:
+                    place = f"feature {self._names[found.feature]!r}"
+            warnings.warn(
+                f"{place}: {found.share:.0%} of the last rows are far from the first "
+                f"{found.rows:,} rows, which fix the maps of the candidates; shuffle the rows if "
+                "they are sorted, or begin with the maps of a model that has learned a shuffled "
+                "sample",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def _scores(self, link: bool = False) -> Scores:
         candidates, params = self._settled()
         return candidates.scores(params.ridges, link)
@@ -755,7 +795,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
             return False
         self._require_same_learning(self._params())
         row, label = X[0], y[0]
-        return self._takes(row, label, 1.0) and self._candidates.learn_one(row, label, 1.0)
+        learned = self._takes(row, label, 1.0) and self._candidates.learn_one(row, label, 1.0)
+        self._check_first_rows()
+        return learned
 
     def _takes(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Whether a single row can go the short way: numbers, of a class known, if it is said."""

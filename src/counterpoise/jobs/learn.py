@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix
+from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST
@@ -329,19 +330,20 @@ class Learner:
 
     def _prepare(self, chunk: Chunk, encoded: Encoded, encoding: Encoding) -> None:
         """Make the model ready to look at these rows, and to learn them."""
-        d = len(encoding.features)
+        names = [feature.name for feature in encoding.features]
         if self.model is not None:
-            self.model.widen([feature.name for feature in encoding.features])
+            self.model.widen(names)
         if not encoded.X.shape[0]:
             return
-        if not d:
+        if not names:
             raise DataError(f"{chunk.source}: no column is left to learn from")
         if self.model is None:
-            names = [feature.name for feature in encoding.features]
             for option in MAPS & self._options.keys():
                 self._options[option] = widened(self._options[option], names)
             self.model = self._made(encoding)
         self.model.fill_in(Fill.of(*encoding.fill))
+        if isinstance(self.model, ChoosingClassifier):
+            self.model.name_in_warnings(names)
         known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []
         if len({*known, *np.unique(encoded.y).tolist()}) > MOST:
             raise DataError(
