@@ -49,10 +49,12 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     the better a candidate is, the more it weighs. Memory and time for a row do not grow with the
     stream.
 
-    What each candidate has learned depends on no order, once the maps are fixed by the first rows
-    (1,200 by default): these are moments, which :meth:`merge` adds up. The weights of the average
-    depend on those moments and on the rows that are kept, the last of each class. The best
-    candidate alone is :attr:`best_`, an ordinary model, which forgets too.
+    :meth:`fit` does not depend on the order of the rows, unless there is a half-life. In a stream
+    the first rows (1,200 by default) fix the maps, and there is a warning if later rows are far
+    from them. From then on what each candidate has learned depends on no order: these are moments,
+    which :meth:`merge` adds up. The weights of the average depend on those moments and on the rows
+    that are kept, the last of each class. The best candidate alone is :attr:`best_`, an ordinary
+    model, which forgets too.
 
     Parameters
     ----------
