@@ -525,7 +525,7 @@ def test_a_file_with_a_map_that_cannot_be_is_refused(change):
 
 
 def test_a_fixed_map_goes_to_another_model():
-    chosen = ChoosingClassifier(candidates=["rm2"]).fit(X[:300], Y[:300])
+    chosen = ChoosingClassifier(candidates=["rm2"]).partial_fit(X[:300], Y[:300])
     one = model(chosen.best_.features_).fit(X, Y)
     assert_same_model(one, model(fixed_by("rm2", X[:WARMUP])).fit(X, Y), 1e-12)
 
