@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -174,8 +175,23 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
     assert "pooling=10" in run("inspect", "auto.st").out
     table = pd.read_csv("one.csv")
     X, y = table[list("abcdefgh")].to_numpy(), table["target"].to_numpy()
-    expected = ChoosingClassifier().fit(X, y).decision_function(X)  # the average of all
+    expected = ChoosingClassifier().partial_fit(X, y).decision_function(X)  # the average of all
     np.testing.assert_allclose(scores(run, "auto.st").ravel(), expected, rtol=1e-9, atol=1e-12)
     learn(run, "two.csv", model="exact.st", more=["--features", "auto.st"])
     exact = BalancedRidgeClassifier.load("exact.st")
     assert (exact.pooling, exact.ridge, exact.features) == (10.0, "shrinking", None)
+
+
+@pytest.mark.slow
+def test_a_sorted_file_is_warned_of_by_the_name_of_its_column(run):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((1500, 2)).round(6), columns=["amount", "age"])
+    table["target"] = (table["amount"] > 0).astype(int)
+    table.to_csv("shuffled.csv", index=False)
+    table.sort_values("age").to_csv("sorted.csv", index=False)
+    for name in ("shuffled", "sorted"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # the command prints them
+            done = learn(run, f"{name}.csv", model=f"{name}.st", more=["--features", "auto"])
+        found = done.err.count("warning: feature 'age': "), done.err.count("far from the first")
+        assert found == ((1, 1) if name == "sorted" else (0, 0))
