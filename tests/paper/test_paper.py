@@ -439,7 +439,7 @@ def test_a_quick_run_gives_no_verdicts_and_no_dead_links(quick):
     for page in pages:
         text = page.read_text()
         assert "**A quick run**" in text, page
-        for verdict in ("**holds", "**does not hold", "**cannot be decided"):
+        for verdict in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
             assert verdict not in text, page
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert (page.parent / link).exists(), (page, link)

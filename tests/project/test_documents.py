@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from counterpoise.exact.removal import REFUSED
+from counterpoise.exact.scores import DOUBTFUL
+
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -85,6 +89,71 @@ def test_every_command_is_documented():
         for command in group.typer_instance.registered_commands:
             name = command.name or command.callback.__name__
             assert f"$ counterpoise {group.name} {name}" in text
+
+
+def tracked(page, row, column):
+    """Return a cell of a tracked page: of its first table with this row and this column."""
+    for table in re.findall(r"(?:^\|.*\n)+", (RESULTS / f"{page}.md").read_text(), re.M):
+        head, _, *lines = ([c.strip("* ") for c in x.split("|")[1:-1]] for x in table.splitlines())
+        for cells in lines:
+            if cells[0].startswith(row) and column in head:
+                return cells[head.index(column)]
+    raise AssertionError(f"{page}.md has no cell of {row!r} and {column!r}")
+
+
+def sentences(*pages):
+    """Return the text of pages with single spaces between words."""
+    return " ".join(" ".join((ROOT / page).read_text().split()) for page in pages)
+
+
+def test_probabilities_in_the_readme_are_those_that_were_measured():
+    text = sentences("README.md")
+    found = {r: tracked("probability", r, "over calibrated LDA") for r in
+             ("exact link", "progressive", "LogisticRegression")}  # fmt: skip
+    page = (RESULTS / "probability.md").read_text()
+    assert page.index("sets of two classes") < page.index("the sets of several classes")
+    assert (
+        f"On 16 two-class sets its log loss is {found['exact link']} of a calibrated LDA's "
+        f"(`CalibratedClassifierCV`), with `calibrate=True` {found['progressive']}; "
+        f"`LogisticRegression` has {found['LogisticRegression']}"
+    ) in text
+    assert "the 16 sets of two classes" in page
+
+
+def test_several_classes_in_the_readme_are_those_that_were_measured():
+    page = (RESULTS / "several.md").read_text()
+    assert "**20 of the 32 sets are synthetic**" in page
+    bundled = [tracked("several", "G-mean, bundled", name) for name in ("ours", "Logistic")]
+    tails = [tracked("several", "G-mean, long tails of bundled", n) for n in ("ours", "Logistic")]
+    assert (
+        f"G-mean {float(bundled[0]):.3f} on the four bundled ones (`LogisticRegression` "
+        f"{float(bundled[1]):.3f}) and {float(tails[0]):.3f} on their long tails "
+        f"({float(tails[1]):.3f})"
+    ) in sentences("README.md")
+
+
+def test_figures_about_the_paper_are_those_that_were_measured():
+    text = sentences("docs/algorithms.md")
+    claims = (ROOT / "paper" / "claims.md").read_text()
+    left = re.search(r"So (\d+) % of the lead is left", claims).group(1)
+    threshold = re.search(r"(\d+) % of the lead is the threshold", claims).group(1)
+    with open(ROOT / "paper" / "results" / "confounds.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if not row["set"].startswith("20news")]
+    ahead = sum(float(r["NR-RLS"]) - float(r["AR-RLS, b = 0.0001 n/2"]) for r in rows) / len(rows)
+    assert f"ahead of AR-RLS by {ahead:.4f}, {left}% of the lead" in text
+    assert f"({threshold}%) comes from the threshold" in text
+    with open(ROOT / "paper" / "results" / "drift.csv", newline="") as file:
+        drift = list(csv.DictReader(file))
+    for method in ("NR-RLS, inverses as printed", "NR-RLS", "NR-RLS, exact engine"):
+        away = [float(row[method]) for row in drift]
+        assert f"{min(away):.0e} to {max(away):.0e}" in text
+
+
+def test_the_limits_of_forgetting_are_those_of_the_code():
+    page = (RESULTS / "drift.md").read_text()
+    assert f"warns above an estimate of {DOUBTFUL:.0e} and refuses above {REFUSED:.0e}" in page
+    for line in re.findall(r"^\|.*\| (silent|warned) \| (\S+) \|", page, re.M):
+        assert line[0] == ("warned" if float(line[1]) > DOUBTFUL else "silent")
 
 
 def test_figures_on_the_page_are_those_that_were_measured():
