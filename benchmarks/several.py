@@ -1,12 +1,12 @@
-"""Several classes: recall of every class, beside batch learners that are balanced too.
+"""Several classes: recall of every class, next to batch learners that are balanced too.
 
 Every set of several classes that comes with scikit-learn and river, long-tailed cuts of them, and
-made-up streams of 3 to 50 classes with imbalance up to 1 to 1,000: 10 runs of 2 folds, stratified.
+synthetic sets of 3 to 50 classes with imbalance up to 1 to 1,000: 10 runs of 2 folds, stratified.
 Nothing is set for a single set.
 
-With ``--only LEARNER`` and ``--sets NAME`` (again and again) some columns and rows are run anew,
-with ``--missing`` only where the last results have nothing, and the rest is taken from them. What
-is known is written after every set: a run that was stopped goes on with ``--missing``.
+``--only LEARNER`` and ``--sets NAME`` (repeatable) run some columns and rows again. ``--missing``
+runs only what the tracked results do not have. All other results are kept. Results are written
+after every set, so that an interrupted run resumes with ``--missing``.
 """
 
 import argparse
@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
 from counterpoise.evaluate.protocol import RUNS, halves
+from counterpoise.evaluate.ranks import paired
 
 
 def tail(c, first, last):
@@ -157,17 +158,19 @@ GROUPS = {
         "digits": bundled(load_digits),
         "segments": segments,
     },
-    "long tails": {
+    "long tails of bundled sets": {
         "iris, 50 to 8": cut(bundled(load_iris), 50, 8),
         "wine, 48 to 8": cut(bundled(load_wine), 48, 8),
         "digits, 174 to 20": cut(bundled(load_digits), 174, 20),
         "digits, 174 to 10": cut(bundled(load_digits), 174, 10),
         "digits, 174 to 5": cut(bundled(load_digits), 174, 5),
         "segments, 330 to 8": cut(segments, 330, 8),
+    },
+    "long tails of river's generators": {
         "waveform, 1,000 to 10": cut(generated(waves, 6_000), 1_000, 10),
         "LED, 1,000 to 10": cut(generated(lamps, 15_000), 1_000, 10),
     },
-    "made up": {
+    "synthetic": {
         "normal, 3, 1:1,000": made(tail(3, 10_000, 10), 5, apart(1.5)),
         "normal, 4, 9000/900/90/10": made([9_000, 900, 90, 10], 6, apart(1.5)),
         "normal, 10, 1:100": made(tail(10, 2_000, 20), 10, apart(1.2)),
@@ -190,6 +193,7 @@ GROUPS = {
         "two heaps, 10, 1:100": made(tail(10, 4_000, 40), 10, apart(1.5), blobs),
     },
 }
+REAL = {**GROUPS["bundled"], **GROUPS["long tails of bundled sets"]}
 SETS = {name: make for group in GROUPS.values() for name, make in group.items()}
 
 
@@ -335,7 +339,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=list(LEARNERS), metavar="LEARNER")
     parser.add_argument("--sets", action="append", choices=list(SETS), metavar="NAME")
-    parser.add_argument("--missing", action="store_true", help="only what the last results lack")
+    parser.add_argument(
+        "--missing", action="store_true", help="only what the tracked results do not have"
+    )
     options = parser.parse_args()
     learners, sets = options.only or list(LEARNERS), options.sets or list(SETS)
     values = {}
@@ -350,43 +356,58 @@ def main():
         cells = [f"**{g:.3f}**" if g is not None and g == top else shown(g, 3) for g in found]
         rows.append([name, len(sizes), X.shape[1], f"{len(y):,}", sizes.min(), *cells])
     means = [
-        [f"G-mean, {title}", *[shown(mean(values, learner, some, 0), 4) for learner in LEARNERS]]
-        for title, some in {**GROUPS, f"all {len(SETS)} sets": SETS}.items()
+        [
+            f"G-mean, {title} ({len(some)})",
+            *[shown(mean(values, learner, some, 0), 4) for learner in LEARNERS],
+        ]
+        for title, some in {**GROUPS, "all": SETS}.items()
     ]
     for what, title in enumerate(["mean recall, all", "least recall, all"], 1):
         cells = [shown(mean(values, learner, SETS, what), 4) for learner in LEARNERS]
         means.append([title, *cells])
-    means.append(["seconds a fold", *[shown(mean(values, one, SETS, 3), 2) for one in LEARNERS]])
-    against = []
-    for rival in LEARNERS:
-        pairs = [(mean(values, "ours", [name], 0), mean(values, rival, [name], 0)) for name in SETS]
-        pairs = np.array([pair for pair in pairs if None not in pair])
-        if rival != "ours" and len(pairs):
-            margins = pairs[:, 0] - pairs[:, 1]
-            kind = "linear" if rival in LINEAR else ""
-            against.append([rival, kind, (margins > 0).sum(), (margins < 0).sum()])
+    means.append(["seconds per fold", *[shown(mean(values, one, SETS, 3), 2) for one in LEARNERS]])
+    compared = []
+    for other in LEARNERS:
+        if other == "ours":
+            continue
+        cells = []
+        for some in (REAL, SETS):
+            pairs = [(mean(values, "ours", [n], 0), mean(values, other, [n], 0)) for n in some]
+            one, two = np.array([pair for pair in pairs if None not in pair]).T
+            cells += [(one > two).sum(), (one < two).sum(), f"{paired(one, two):.2g}"]
+        compared.append([other, "linear" if other in LINEAR else "", *cells])
     report.write(
         "several",
-        "Several classes: G-mean on the half that was held out",
+        "Several classes: G-mean on the held-out half",
         f"{len(SETS)} sets, {RUNS} runs of 2 folds, stratified, seeds 0 to {RUNS - 1}; G-mean is "
-        "the geometric mean of the recalls of all classes. *Bundled*: what comes with "
-        "scikit-learn and river. *Long tails*: fewer rows for each class than for the one before "
-        "it, by a constant factor; which class comes first is drawn anew for each run. *Made up*: "
-        "classes of sizes that fall with a power of their rank, drawn anew for each run. "
+        "the geometric mean of the recalls of all classes. "
+        f"**{len(GROUPS['synthetic'])} of the {len(SETS)} sets are synthetic**, most of them with "
+        "normal classes, for which a discriminant is the right model; two more come from river's "
+        f"generators. {len(REAL)} are real: four that scikit-learn and river bundle, and cuts of "
+        "them. *Long tails*: fewer rows for each class than for the one before it, by a constant "
+        "factor; the order of the classes is drawn for each run. *Synthetic*: classes of sizes "
+        "that fall with a power of their rank, drawn for each run. "
         "`ours` is `BalancedRidgeClassifier()`, `ovr` its one-vs-rest, `pooling` its quadratic "
         "form, `chooser` is `ChoosingClassifier()`; each learns the training half in one pass. "
-        "*Shared rest* is one-vs-rest where a row of the rest weighs the same whatever its class, "
-        "which is what the fair rest of `ovr` replaces. The "
-        "rivals come after `StandardScaler`, are balanced by `class_weight` or by equal priors "
-        "(*LDA* is as it comes), and are otherwise as they come; QDA has `shrinkage=0.1`, for "
-        "without it it refuses classes with fewer rows than features; HistGradientBoosting keeps "
-        "20 rows in a leaf, which the smallest cuts do not have. The best "
-        "of a row is bold; - was not run. " + report.machine("scikit-learn", "river", "numpy"),
+        "*Shared rest* is one-vs-rest where every row of all other classes weighs the same; in "
+        "`ovr` every class does. The seven others come after `StandardScaler` and are **not "
+        "tuned**: they are balanced by `class_weight` or by equal priors (*LDA* is not), and have "
+        "their defaults otherwise. QDA has `shrinkage=0.1`, because without it it refuses classes "
+        "with fewer rows than features; HistGradientBoosting keeps 20 rows in a leaf, which the "
+        "smallest cuts do not have. The best of a row is bold; - was not run. "
+        + report.machine("scikit-learn", "river", "numpy"),
+        report.table(["mean of (sets)", *LEARNERS], means),
+        f"Sets on which `ours` is better, and worse, and Wilcoxon's p, not corrected: of the "
+        f"{len(REAL)} real sets, and of all {len(SETS)}:",
+        report.table(
+            [
+                "against",
+                "kind",
+                *(f"{what}, {of}" for of in ("real", "all") for what in ("better", "worse", "p")),
+            ],
+            compared,
+        ),
         report.table(["set", "classes", "d", "rows", "rarest", *LEARNERS], rows),
-        "Means:",
-        report.table(["mean of", *LEARNERS], means),
-        "Sets on which `ours` is better, and worse:",
-        report.table(["against", "kind", "better", "worse"], against),
     )
 
 

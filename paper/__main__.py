@@ -59,6 +59,7 @@ STAGES: dict[str, Callable[[Settings], None]] = {
 }
 
 
+DERIVED = ("table1", "table3", "figure3", "claims", "readme", "report")  # from tracked tables alone
 PAGES = ("README.md", "claims.md", "report.html")
 
 
@@ -136,6 +137,8 @@ def main(arguments: list[str] | None = None) -> int:
         start = time.monotonic()
         try:
             STAGES[name](settings)
+            if name not in DERIVED:
+                settings.note_machine(name)
         except FileNotFoundError as error:
             print(f"{name} needs {error.filename}: run the stages before it", file=sys.stderr)
             return 2

@@ -18,9 +18,23 @@ from .orders import LOW, STOCHASTIC, fitting
 from .orders import averages as order_averages
 from .orders import stochastic as stochastic_orders
 from .table3 import Cell, averages, cells, comparable, favoured, misses
-from .verdicts import FAILS, HOLDS, PARTLY, UNDECIDED, Claim, listed, names, ordered, p_of, verdict
+from .verdicts import (
+    FAILS,
+    HOLDS,
+    LEVEL,
+    PARTLY,
+    UNDECIDED,
+    Claim,
+    listed,
+    names,
+    ordered,
+    p_of,
+    verdict,
+)
 
-LEVEL = 0.05
+CRITERION = """Not decided: parameters are picked by the progressive G-mean, which counts the rows
+    at which a model has learned little. It favors a ridge that decays relative to the rows, as that
+    of RLS and AR-RLS does; that of NR-RLS does not."""
 WEIGHTED = ("ACOG", "AR-RLS", "NR-RLS")
 Cells = dict[tuple[str, str, str], Cell]
 
@@ -39,12 +53,11 @@ def means(settings: Settings) -> Iterator[Claim]:
         )
     by = tuned.read(settings)
     best = {m: v for m, v in tuned.averages(by, f"tuned {RULES[0]}").items() if m in TABLE_3}
-    ahead = [m for m, v in best.items() if v > best["NR-RLS"]]
     yield Claim(
         "The same, every method tuned inside its training half (held-out; the paper does not tune)",
-        verdict(not ahead),
+        UNDECIDED,
         f"""{listed(ordered(best))}. With their defaults the same folds have
-        {listed(tuned.averages(by, f"default {RULES[0]}"))}.""",
+        {listed(tuned.averages(by, f"default {RULES[0]}"))}. {CRITERION}""",
     )
     held = mean[RULES[0]]
     yield Claim(
@@ -101,7 +114,8 @@ def printed(settings: Settings) -> Iterator[Claim]:
         "The printed G-means of the least-squares family (Table 3)",
         verdict(min(near.values()) == sets, PARTLY),
         f"""Within the printed ± on {", ".join(f"{n} ({m})" for m, n in near.items())} of {sets}
-        sets{"" if settings.quick else "; the misses are in README.md"}.""",
+        sets{"" if settings.quick else "; the misses are in README.md"}. The count of AR-RLS is not
+        a check: its weights were chosen by this table (results/readings.md has all candidates).""",
     )
     looks = favoured(found)
     del looks["ACOG"]  # its settings are unknown, so it has a row of its own
@@ -116,13 +130,14 @@ def printed(settings: Settings) -> Iterator[Claim]:
                 f"""{m}: distance from the printed mean {looks[m].distance[0]:.3f} held-out,
                 {looks[m].distance[1]:.3f} progressive; within ± on {looks[m].near[0]} and
                 {looks[m].near[1]} of {sets} sets; mean deviation {looks[m].spread[0]:.3f} and
-                {looks[m].spread[1]:.3f}, printed {looks[m].printed_spread:.3f}"""
+                {looks[m].spread[1]:.3f}, printed {looks[m].printed_spread:.3f}; Wilcoxon's p of the
+                two distances {p_of(looks[m].p)}"""
                 for m in methods
             )
             + (
-                ". Nearer by the progressive rule in all three respects"
+                ". Nearer by the progressive rule in all three respects, and significantly"
                 if judged == FAILS
-                else ". Not every figure is nearer by the same rule"
+                else ". Not significantly nearer by one of the two rules, or not in all respects"
             )
             + (": the table mixes two rules." if judged == FAILS and not settings.quick else "."),
         )
@@ -219,17 +234,21 @@ def confounded(settings: Settings) -> Iterator[Claim]:
     """What else than reweighting explains the leads: the ridge, and the threshold."""
     g = confounds.read(settings)
     mean = {m: confounds.mean(v) for m, v in g.items()}
-    matched = confounds.p_between(g, confounds.NR_MATCHED, confounds.AR_MATCHED)
-    lead = mean[confounds.NR] - mean[confounds.AR]
-    left = mean[confounds.NR_MATCHED] - mean[confounds.AR_MATCHED]
+    matched = confounds.matched_at_paper_b(g)
+    left = confounds.share_of_exactness(settings)
+    ahead = max(matched.values()) < LEVEL and left > 0.0
+    told = " and ".join(
+        f"{mean[one]:.4f} against {mean[other]:.4f} ({one}; {other}; p {p_of(p)})"
+        for (one, other), p in matched.items()
+    )
     yield Claim(
         "NR-RLS is ahead of AR-RLS because its reweighting is exact (sections 4.2.2 and 4.3)",
-        HOLDS if matched < LEVEL and left > 0.5 * lead else FAILS if matched >= LEVEL else PARTLY,
+        HOLDS if ahead and left > 0.75 else PARTLY if ahead else FAILS,
         f"""A confound: one b is n/2 times stronger in NR-RLS than in AR-RLS. At b = 1e-4 in both,
         held-out {mean[confounds.NR]:.4f} and {mean[confounds.AR]:.4f}, Wilcoxon's p
-        {p_of(confounds.p_between(g, confounds.NR, confounds.AR))}; at matched ridges, b = 1e-2 in
-        NR-RLS and 1 in AR-RLS, {mean[confounds.NR_MATCHED]:.4f} and
-        {mean[confounds.AR_MATCHED]:.4f}, p {p_of(matched)}.""",
+        {p_of(confounds.p_between(g, confounds.NR, confounds.AR))}. At ridges matched on each fold,
+        with the paper's b in one of the two: {told}, p with Holm's correction. So
+        {100 * left:.0f} % of the lead is left (results/confounds.md has other b).""",
     )
     share = confounds.share_of_threshold(settings)
     level = confounds.p_between(g, confounds.NR, confounds.MIDPOINT)
@@ -351,10 +370,10 @@ def statistics(settings: Settings) -> Iterator[Claim]:
     level = [m for m, value in with_tuning.items() if value >= LEVEL]
     yield Claim(
         "NR-RLS is significantly better than every other method (held-out, every method tuned)",
-        verdict(not level, PARTLY if len(level) < len(with_tuning) else FAILS),
+        UNDECIDED,
         f"""By pairs, Wilcoxon's p with Holm's correction:
         {", ".join(f"{m} {p_of(value)}" for m, value in with_tuning.items())}. Not significantly
-        worse: {names(level)}.""",
+        worse: {names(level)}. {CRITERION}""",
     )
     yield Claim(
         "The six groups of Figure 3(b), training time",
@@ -391,16 +410,18 @@ def _approximate(
         return float(p_values(c.ranks)[one, other])
 
     g = confounds.read(settings)
-    matched = confounds.p_between(g, confounds.NR_MATCHED, confounds.AR_MATCHED)
-    by_pairs = all(p[rule]["AR-RLS"] < LEVEL for rule in RULES)
+    matched = confounds.matched_at_paper_b(g).values()
+    by_pairs = max(*(p[rule]["AR-RLS"] for rule in RULES), *matched) < LEVEL
+    by_ranks = between(held) < LEVEL
     return Claim(
         "NR-RLS is significantly better than AR-RLS (section 4.3, summary)",
-        HOLDS if by_pairs and matched < LEVEL else PARTLY if by_pairs else FAILS,
+        HOLDS if by_pairs and by_ranks else PARTLY if by_pairs or by_ranks else FAILS,
         f"""By pairs and at the paper's b: Wilcoxon's p with Holm's correction
         {p_of(p[RULES[0]]["AR-RLS"])} held-out, {p_of(p[RULES[1]]["AR-RLS"])} progressive. At ridges
-        that mean the same p is {p_of(matched)}, see above. By Nemenyi's test, which the paper uses,
-        average ranks must differ by {told.difference:.2f}: the printed ones differ by
-        {apart(told):.2f}, and the paper's own first group connects the two; ours differ by
+        that mean the same p is {" and ".join(p_of(value) for value in matched)}, see above. By
+        Nemenyi's test, which the paper uses, average ranks must differ by
+        {told.difference:.2f}: the printed ones differ by {apart(told):.2f}, and the paper's own
+        first group connects the two; ours differ by
         {apart(held):.2f} held-out. Nemenyi's p: {p_of(between(told))} printed,
         {p_of(between(held))} ours.""",
     )

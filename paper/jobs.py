@@ -13,18 +13,20 @@ import hashlib
 import inspect
 import json
 import os
+import platform
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
 import sklearn
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import counterpoise
 from counterpoise.atomic import writing
@@ -85,6 +87,34 @@ class Settings:
             )
         with writing(note, note.name) as file:
             file.write((json.dumps(mine, indent=1) + "\n").encode())
+
+    def note_machine(self, stage: str) -> None:
+        """Record in results/machine.json with what versions and on what machine a stage ran."""
+        note = self.results / "machine.json"
+        found = json.loads(note.read_text()) if note.exists() else {}
+        found[stage] = machine()
+        with writing(note, note.name) as file:
+            file.write((json.dumps(dict(sorted(found.items())), indent=1) + "\n").encode())
+
+
+def machine() -> dict[str, Any]:
+    """Return versions, BLAS, processor and system of this process, without any path."""
+    processor = platform.processor() or platform.machine()
+    listed = Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    for line in listed.splitlines():
+        if line.startswith("model name"):
+            processor = line.split(":", 1)[1].strip()
+            break
+    blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    names = ("counterpoise", "numpy", "scipy", "scikit-learn")
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in names},
+        "blas": sorted({f"{p['internal_api']} {p['version']} {p['architecture']}" for p in blas}),
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def run(

@@ -9,11 +9,12 @@ import numpy as np
 
 from counterpoise.datasets import SETS
 from counterpoise.evaluate.protocol import RULES
-from counterpoise.evaluate.ranks import compare
+from counterpoise.evaluate.ranks import compare, paired
 
 from . import gmeans, tables
 from .jobs import Settings
 from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
+from .verdicts import LEVEL
 
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
 
@@ -101,15 +102,19 @@ class Favoured(NamedTuple):
     near: tuple[int, int]
     spread: tuple[float, float]
     printed_spread: float
+    p: float  # Wilcoxon's, of the two distances over the sets
 
     @property
     def progressive(self) -> bool:
-        """Whether all three figures are nearer to the printed ones by the progressive rule."""
+        """Whether all figures are nearer to the printed ones by the progressive rule, and the
+        distances significantly.
+        """
         gaps = [abs(np.log(s / self.printed_spread)) for s in self.spread]
         return (
             self.distance[1] < self.distance[0]
             and self.near[1] > self.near[0]
             and gaps[1] < gaps[0]
+            and self.p < LEVEL
         )
 
 
@@ -122,11 +127,13 @@ def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
             [c for (r, _, n), c in found.items() if (r, n) == (rule, m) and c.number in numbers]
             for rule in RULES
         ]
+        away = [np.array([abs(c.difference) for c in cells]) for cells in own]
         result[m] = Favoured(
-            tuple(float(np.mean([abs(c.difference) for c in cells])) for cells in own),
+            tuple(float(np.mean(values)) for values in away),
             tuple(sum(c.within for c in cells) for cells in own),
             tuple(float(np.mean([c.deviation for c in cells])) for cells in own),
             float(np.mean([c.printed_deviation for c in own[0]])),
+            paired(*away),
         )
     return result
 

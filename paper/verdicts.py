@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
-UNDECIDED = "cannot be decided"
+LEVEL = 0.05  # of significance
+UNDECIDED, NOT_SEEN = "cannot be decided", "not reproduced"
 
 
 class Claim(NamedTuple):

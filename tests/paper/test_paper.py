@@ -24,6 +24,8 @@ from paper import (
     figure3,
     jobs,
     orders,
+    readings,
+    table3,
     table4,
     tables,
     tuned,
@@ -35,9 +37,9 @@ from samples import data_set
 from scipy.optimize import minimize_scalar
 
 from counterpoise import online
-from counterpoise.datasets import SETS
+from counterpoise.datasets import SETS, load
 from counterpoise.evaluate import drawing, plots
-from counterpoise.evaluate.protocol import Fold
+from counterpoise.evaluate.protocol import Fold, fold, g_mean
 from counterpoise.evaluate.ranks import compare
 
 # One worker for all: they share a quick run.
@@ -268,6 +270,89 @@ def test_the_oddities_of_the_printed_times_are_german_and_the_least_squares_fami
     assert max(odd[m] for m in ("PE", "PA", "CW", "AROW")) < 2
 
 
+@pytest.mark.parametrize("n", [60, 600])
+def test_ar_rls_at_the_matched_ridge_is_nr_rls_where_classes_take_turns(n):
+    # A row t of the first class weighs t/(t + 1), of the second class 1: the first class lacks
+    # about log(n)/2 of the weight n/2.
+    rng = np.random.default_rng(0)
+    y = np.tile([1.0, -1.0], n // 2)
+    X = rng.normal(size=(n, 3)) + 0.5 * y[:, None]
+    one, other = (
+        confounds.weights(rule.fit(X, y))
+        for rule in (online.TER(ridge=0.5), online.ARRLS(ridge=0.5 * n / 2.0))
+    )
+    fixed = confounds.weights(online.ARRLS(ridge=0.5 * 100).fit(X, y))  # matched on 200 rows only
+    away = np.linalg.norm(one - other) / np.linalg.norm(one)
+    assert away < np.log(n) / n
+    assert np.linalg.norm(one - fixed) > 5.0 * np.linalg.norm(one - other)
+
+
+def test_the_control_is_matched_on_every_fold():
+    data_set("wpbc")
+    X, y = load("wpbc")
+    for half, found in enumerate(confounds.confounds("wpbc", 3)):
+        one = fold(X, y, 3, half)
+        for b in confounds.RIDGES:
+            rule = online.ARRLS(ridge=b * len(one.y) / 2.0).fit(one.X, one.y)
+            g = float(g_mean(one.y_test, rule.decision_function(one.X_test)))
+            assert found["g_mean"][confounds.approximate_name(b)] == g
+
+
+def test_two_matched_pairs_are_corrected_by_holm():
+    rng = np.random.default_rng(0)
+    base = rng.random(28)
+    names = (confounds.NR, confounds.approximate_name(confounds.PAPER_B), confounds.WEAK, "AR-RLS")
+    found = {
+        name: dict(enumerate(base + 0.01 * shift + 0.01 * rng.normal(size=28)))
+        for name, shift in zip(names, (1.0, 0.0, 0.4, 0.0), strict=True)
+    }
+    p = [confounds.p_between(found, *pair) for pair in (names[:2], names[2:])]
+    corrected = list(confounds.matched_at_paper_b(found).values())
+    assert min(corrected) == 2.0 * min(p)
+    assert max(corrected) == max(2.0 * min(p), max(p))
+
+
+def test_a_rule_of_evaluation_is_shown_only_by_significant_distances():
+    clear = table3.Favoured((0.05, 0.03), (14, 18), (0.04, 0.05), 0.05, 0.01)
+    assert clear.progressive
+    assert not clear._replace(p=0.16).progressive
+    looks = table3.favoured(table3.cells(jobs.Settings()))
+    assert looks["CW"].progressive
+    assert not looks["AROW"].progressive
+
+
+def test_candidates_of_ar_rls_are_what_they_are_called():
+    one = made_up(150)
+    A = np.column_stack([one.X, np.ones(150)])
+    for name in ("balanced", "count"):
+        rule = online.ARRLS(weighting=name).fit(one.X, one.y)
+        assert readings.coefficients(name, A, one.y) == pytest.approx(
+            confounds.weights(rule), rel=1e-6, abs=1e-9
+        )
+    even = np.tile([1.0, -1.0], 75)  # the weights of classes by turns
+    assert readings.row_weights("fraction", even)[1::2] == pytest.approx(np.full(75, 0.5))
+    assert readings.row_weights("ratio", even)[1::2] == pytest.approx(np.ones(75))
+    weight = readings.row_weights("decay", even)
+    assert weight.sum() == pytest.approx(1.0)  # a mean, whatever came before
+    assert set(rows(ROOT / "paper/results/weightings.csv")[0]) == {"set", *readings.CANDIDATES}
+
+
+def test_a_stage_records_its_machine_without_paths(tmp_path):
+    settings = jobs.Settings(out=tmp_path)
+    settings.results.mkdir()
+    settings.note_machine("gmeans")
+    settings.note_machine("tuned")
+    found = json.loads((settings.results / "machine.json").read_text())
+    assert set(found) == {"gmeans", "tuned"}
+    for machine in (
+        *found.values(),
+        *json.loads((ROOT / "paper/results/machine.json").read_text()).values(),
+    ):
+        assert {"python", "numpy", "scipy", "scikit-learn", "blas", "processor"} <= set(machine)
+        assert machine["blas"]
+        assert "/" not in json.dumps(machine)
+
+
 def test_every_rival_has_a_grid_and_its_settings_are_possible():
     assert set(TABLE_3) <= set(tuned.GRIDS)
     one = made_up(60)
@@ -354,7 +439,7 @@ def test_a_quick_run_gives_no_verdicts_and_no_dead_links(quick):
     for page in pages:
         text = page.read_text()
         assert "**A quick run**" in text, page
-        for verdict in ("**holds", "**does not hold", "**cannot be decided"):
+        for verdict in ("**holds", "**does not hold", "**cannot be decided", "**not reproduced"):
             assert verdict not in text, page
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
             assert (page.parent / link).exists(), (page, link)

@@ -186,7 +186,7 @@ def without(
 ) -> Moments:
     """Moments without the rows of a chunk, if enough digits are left; these stay as they are.
 
-    Warns with a :class:`PrecisionWarning` if the relative error may pass 1e-8; above 1e-3 it is an
+    Warns with a :class:`PrecisionWarning` above an estimated error of 1e-9; above 1e-3 it is an
     error. ``name_of`` is what to call a feature, given its position. The chunk must not be used
     any more: its room is taken over.
     """
