@@ -394,7 +394,8 @@ def main():
         "tuned**: they are balanced by `class_weight` or by equal priors (*LDA* is not), and have "
         "their defaults otherwise. QDA has `shrinkage=0.1`, because without it it refuses classes "
         "with fewer rows than features; HistGradientBoosting keeps 20 rows in a leaf, which the "
-        "smallest cuts do not have. The best of a row is bold; - was not run. Columns may come from different runs. "
+        "smallest cuts do not have. The best of a row is bold; - was not run. Columns "
+        "may come from different runs. "
         + report.machine("scikit-learn", "river", "numpy"),
         report.table(["mean of (sets)", *LEARNERS], means),
         f"Sets on which `ours` is better, and worse, and Wilcoxon's p, not corrected: of the "
