@@ -243,7 +243,8 @@ class Filler:
 
     def _known(self, first: int, last: int) -> dict[Key, Row]:
         """Cells of the file whose buckets begin between two times."""
-        return {row.key: row for row in self.file.cells("start BETWEEN ? AND ?", (first, last))}
+        heads = self.file.heads(first, last).cells
+        return {row.key: row for row in self.file.block("cells", heads).rows()}
 
     def flush(self) -> None:
         """Add what was read to its cells."""
@@ -280,8 +281,7 @@ class Filler:
                 else:
                     gone.append(key)
         self.file.put_cells(written)
-        for key in gone:
-            self.file.remove_cells("start = ? AND segment = ? AND label = ?", key)
+        self.file.remove_cells(gone)
         return total
 
     def _cell(self, row: Row) -> Moments:

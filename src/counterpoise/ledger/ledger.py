@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise import validate
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Labels, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError, Remedy, Setting
@@ -20,14 +22,16 @@ from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
 from counterpoise.jobs.store import Record
-from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading
+from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading, totals
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
+from counterpoise.ledger.cells import Heads, Index, by_bucket
 from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
 from counterpoise.ledger.gathering import Gathered, Place, hash_of
 from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
+from counterpoise.ledger.packing import size_of
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
@@ -48,6 +52,20 @@ REFUSED = {
     "features": "makes terms of rows, which a ledger does not keep",
     "calibrate": "judges rows before they are learned, which a ledger does not keep",
 }
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def one_state(method: Method) -> Method:
+    """Let a query read one state of the file, in one transaction."""
+
+    @wraps(method)
+    def wrapped(self: Ledger, *args: Any, **options: Any) -> Any:
+        with self._snapshot():
+            return method(self, *args, **options)
+
+    return cast(Method, wrapped)
 
 
 class Ledger:
@@ -92,8 +110,10 @@ class Ledger:
         self.path = file.path
         self.notes: list[str] = []
         self._file, self._book, self._given = file, book, dict(given)
-        self._cached: tuple[int, Stack] | None = None
-        self._read = (-1, 0)  # cells that were read for single questions, as of which change
+        self._state: str | None = None  # digest of the file of which book and index are
+        self._index: Index | None = None
+        self._cached: Stack | None = None
+        self._cells_read = 0  # for single queries
         self._wait = WAIT
 
     @classmethod
@@ -157,8 +177,12 @@ class Ledger:
             except (OSError, DataError):
                 if before == identity(os.fspath(path)):  # else who had begun it has removed it
                     raise
-        book = Book.begun(given, file.path) if new else _read(file, given)
-        result = cls(file, book, given)
+        if new:
+            result = cls(file, Book.begun(given, file.path), given)
+        else:
+            loaded = _loaded(file, given)
+            result = cls(file, loaded[1], given)
+            result._state, _, result._index = loaded
         result._wait = wait
         return result
 
@@ -343,6 +367,7 @@ class Ledger:
 
     # Models
 
+    @one_state
     def model(
         self,
         since: Any = None,
@@ -374,10 +399,10 @@ class Ledger:
             Its ``names_`` are the features, those that are not 0 in every row; ``selection_`` is
             the selection. :meth:`encode` makes rows for it.
         """
-        self._refresh()
         chosen = selected(self._book, since, until, where, without, half_life)
         return self._model(chosen, options)
 
+    @one_state
     def models(
         self,
         by: str | Sequence[str],
@@ -411,7 +436,6 @@ class Ledger:
         """
         if isinstance(pool, bool) or not isinstance(pool, (int, float)) or not 0 <= pool < np.inf:
             raise DataError((Setting("pool"), f" is {pool!r}, and must be a number from 0"))
-        self._refresh()
         whole = selected(self._book, since, until, where, without, half_life)
         names = (by,) if isinstance(by, str) else tuple(by)
         at = [self._column(name) for name in names]
@@ -487,6 +511,7 @@ class Ledger:
             X = X[:, [names[name] for name in model.names_]]
         return X, y
 
+    @one_state
     def summary(self) -> dict[str, Any]:
         """What is in the ledger.
 
@@ -496,35 +521,58 @@ class Ledger:
             Settings, times, weights of the classes, segments, cells and their size, features, and
             the rows of each input.
         """
-        self._refresh()
-        if self._file.new:
-            raise DataError(f"{self.path} has learned nothing yet")
-        book = self._book
-        with self._file.reading():
-            cells, (count, size) = self._file.counted(), self._file.sizes()
-        weight = dict.fromkeys(map(str, book.labels), 0.0)
-        for row in cells:
-            weight[str(book.labels[row[3]])] += row[5]
-        times = [row[0] for row in cells], [row[1] for row in cells]
+        assert self._index is not None
+        book, cells = self._book, self._index.cells
+        weight = np.bincount(cells["label"], cells["n"], len(book.labels)).tolist()
+        size = int(size_of(cells["d"], cells["removed"]).sum())
         return {
             "label": book.encoding.columns.label,
             "time": book.settings.time,
             "every": book.settings.every,
             "by": list(book.settings.by),
-            "since": buckets.text(min(times[0])) if cells else None,
-            "until": buckets.text(max(times[1])) if cells else None,
-            "buckets": len(set(times[0])),
-            "segments": len({row[2] for row in cells}),
-            "cells": count,
+            "since": buckets.text(cells["start"].min()) if len(cells) else None,
+            "until": buckets.text(cells["stop"].max()) if len(cells) else None,
+            "buckets": len(np.unique(cells["start"])),
+            "segments": len(np.unique(cells["segment"])),
+            "cells": len(cells),
             "bytes": size,
             "features": book.names,
-            "classes": weight,
-            "rows": sum(row[4] for row in cells),
+            "classes": dict(zip(map(str, book.labels), weight, strict=True)),
+            "rows": int(cells["rows"].sum()),
             "coarse": [f"{every}s until {buckets.text(until)}" for until, every in book.coarse],
             "dropped": None if book.dropped is None else buckets.text(book.dropped),
             "inputs": {name: record.mark.rows for name, record in book.records.items()},
         }
 
+    @one_state
+    def check(self) -> int:
+        """Verify every cell and total against checksums, digest and each other.
+
+        Returns
+        -------
+        int
+            The number of cells.
+
+        Raises
+        ------
+        DataError
+            If the file is not as it was written.
+        """
+        file, book, index = self._file, self._book, self._index
+        assert index is not None
+        file.check()
+        labels = book.label_array()
+        sums = by_bucket(index.totals)
+        for start, cells in by_bucket(index.cells).items():
+            block = file.block("cells", cells)
+            if book.settings.by:
+                stored = file.block("totals", sums.pop(start, index.totals[:0]))
+                totals.require_same(file, block, stored, labels)
+        if sums:
+            raise file.damaged("a total has no cells")
+        return len(index.cells)
+
+    @one_state
     def weights(
         self,
         size: int = 30,
@@ -567,6 +615,7 @@ class Ledger:
 
     # Questions
 
+    @one_state
     def compare(self, a: Mapping[str, Any], b: Mapping[str, Any], **options: Any) -> Comparison:
         """Compare two selections.
 
@@ -585,7 +634,6 @@ class Ledger:
             Counts, shifts of features with their tests, weights, and the exact loss and the
             estimated G-mean of both models on both selections.
         """
-        self._refresh()
         rule = _rule(options)
         pair, words = [], []
         for name, given in (("a", a), ("b", b)):
@@ -606,6 +654,7 @@ class Ledger:
             )
         return compared(both, self._book.names, words[0], words[1], rule)
 
+    @one_state
     def backtest(
         self,
         train: int | Sequence[int | None] | None = 30,
@@ -651,6 +700,7 @@ class Ledger:
         names = self._book.names
         return backtested(series, names, rule, train, test, half_life, ridge, features)
 
+    @one_state
     def drift(
         self,
         train: int = 30,
@@ -682,6 +732,7 @@ class Ledger:
         series = self._series(since, until, where, without)
         return drifted(series, self._book.names, _rule(options), train, level)
 
+    @one_state
     def uncertainty(
         self, model: BalancedRidgeClassifier, X: ArrayLike | None = None
     ) -> Uncertainty:
@@ -703,7 +754,6 @@ class Ledger:
         chosen = getattr(model, "selection_", None)
         if not isinstance(chosen, Selection):
             raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
-        self._refresh()
         names = {name: j for j, name in enumerate(self._book.names)}
         at = np.array([names[name] for name in model.names_], dtype=np.intp)
         whole = replace(chosen, half_life=None)
@@ -722,14 +772,29 @@ class Ledger:
     def _alone(self) -> Any:
         return _Alone(self)
 
+    @contextmanager
+    def _snapshot(self) -> Iterator[Index]:
+        """Answer one query from one state of the file."""
+        nothing = DataError(f"{self.path} has learned nothing yet")
+        if self._file.new:
+            raise nothing
+        with self._file.reading():
+            self._refresh()
+            if self._index is None:
+                raise nothing
+            yield self._index
+
     def _refresh(self) -> None:
-        """Read the book again if somebody has written since."""
+        """Read everything except cells again if the file has changed."""
         if self._file.new:
             return
         with self._file.reading():
-            change = self._file.get("change")
-        if change is not None and change != self._book.change:
-            self._book = _read(self._file, self._given)
+            state = self._file.digest_text()
+            if state is None or state == self._state:
+                return
+            self._state = self._index = self._cached = None
+            self._cells_read = 0
+            self._state, self._book, self._index = _loaded(self._file, self._given)
 
     def _column(self, name: str) -> int:
         if name not in self._book.settings.by:
@@ -741,33 +806,27 @@ class Ledger:
         return self._book.settings.by.index(name)
 
     def _stack(self, chosen: Selection, apart: bool = False) -> Stack:
-        """Cells of a selection: totals if all segments are in it and need not be told apart.
+        """Cells of a selection: totals if all segments are in it and need not be separate.
 
         When many were read, all are read and stay in memory.
         """
-        if self._file.new:
-            raise DataError(f"{self.path} has learned nothing yet")
-        book, file = self._book, self._file
-        if self._cached is not None and self._cached[0] == book.change:
-            return self._cached[1]
+        if self._cached is not None:
+            return self._cached
+        book, file, index = self._book, self._file, self._index
+        assert index is not None
         labels, d, inside = book.label_array(), book.width, chosen.segments(book)
-        with file.reading():
-            if book.settings.by and inside.all() and not apart:
-                table, where, values = reading.totals(book, chosen)
-                return Stack.of(file.cells(where, values, table), labels, d)
-            table, where, values = reading.cells(book, chosen, inside)
-            if self._read[0] != book.change:
-                self._read = book.change, 0
-            self._read = book.change, self._read[1] + file.number(where, values)
-            if self._read[1] >= WORTH * file.number() and file.size() <= CACHE:
-                self._cached = book.change, Stack.of(file.cells(), labels, d)
-                return self._cached[1]
-            rows = file.cells(where, values, table)
-            return Stack.of([row for row in rows if inside[row.segment]], labels, d)
+        if book.settings.by and inside.all() and not apart:
+            heads = reading.in_span(index.totals, book, chosen)
+            return _stacked(file, "totals", heads, labels, d)
+        heads = reading.in_span(index.cells, book, chosen, inside)
+        self._cells_read += len(heads)
+        if self._cells_read >= WORTH * len(index.cells) and file.size() <= CACHE:
+            self._cached = _stacked(file, "cells", index.cells, labels, d)
+            return self._cached
+        return _stacked(file, "cells", heads, labels, d)
 
     def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
         """Buckets of a selection, one after the other."""
-        self._refresh()
         chosen = selected(self._book, since, until, where, without)
         stack = self._stack(chosen)
         return series_of(stack, [w > 0 for w in self._weights(stack, chosen)])
@@ -806,13 +865,10 @@ class Ledger:
 
     def _moments(self, chosen: Selection) -> Moments:
         """Moments of a selection, from memory if all cells are there."""
-        if self._cached is None or self._cached[0] != self._book.change:
-            if self._file.new:
-                raise DataError(f"{self.path} has learned nothing yet")
-            with self._file.reading():
-                return reading.moments(self._file, self._book, chosen)
-        stack = self._cached[1]
-        return stack.moments(self._weights(stack, chosen))
+        if self._cached is None:
+            assert self._index is not None
+            return reading.moments(self._file, self._book, self._index, chosen)
+        return self._cached.moments(self._weights(self._cached, chosen))
 
     def _made(
         self, moments: Moments, chosen: Selection, options: Mapping[str, Any]
@@ -880,7 +936,8 @@ class _Alone:
                     file.remove()
                     ledger._book = Book.begun(given, file.path)
                 else:
-                    ledger._book = _read(file, given)
+                    ledger._state = None
+                    ledger._refresh()
             elif not ledger._file.new:
                 ledger._file.settle()
         finally:
@@ -898,16 +955,25 @@ class _Gathering(_Alone):
 def _unsettled(file: File) -> bool:
     """Whether a file was made, and nothing was ever written into it."""
     with file.reading():
-        return file.get("settings") is None
+        return file.digest_text() is None
 
 
-def _read(file: File, given: Mapping[str, Any]) -> Book:
-    """What is in a file besides the cells."""
-    try:
-        with file.reading():
-            return Book.read(file, given)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{file.path} is not a ledger, or is damaged ({error})",
-            Remedy("restore it from a copy, or learn the files anew"),
-        ) from None
+def _loaded(file: File, given: Mapping[str, Any]) -> tuple[str, Book, Index]:
+    """Return the digest of a file, everything except the cells, and the heads of all cells."""
+    with file.reading():
+        state = file.digest_text()
+        book, index = Book.read(file, given), file.index()
+        counts = len(book.labels), len(book.segments), book.width
+        problem = index.problem(*counts, has_totals=bool(book.settings.by))
+        if state is None or problem is not None:
+            raise file.damaged(problem or "it has no digest")
+        return state, book, index
+
+
+def _stacked(file: File, table: str, heads: Heads, labels: Labels, d: int) -> Stack:
+    """Return cells in memory, whose numbers are finite."""
+    stack = Stack.of(file.block(table, heads), labels, d)
+    for part in stack.parts:
+        if not (np.isfinite(part.mean).all() and np.isfinite(part.tri).all()):
+            raise file.damaged("a cell has values that are not finite")
+    return stack
