@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtr
 
 from counterpoise.arrays import Counts, Flags, Vector
 from counterpoise.errors import DataError, Setting
@@ -33,6 +33,7 @@ from counterpoise.ledger.solving import Rule, solved
 
 MEMORIES = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
 FARTHEST = 37.0  # deviations, beyond which no tail can be told from 0
+MAX_LOG = 700.0  # of a loss, whose exponential is finite
 WARMUP = 10  # buckets that a chart needs before it may pass a limit
 
 
@@ -166,44 +167,87 @@ def drifted(series: Series, names: list[str], rule: Rule, train: int, level: flo
 
 
 def normal(t: Any, df: Any) -> Any:
-    """Student's t as a normal score of the same tail."""
+    """Return the normal score of the same tail as Student's t; 0 for NaN."""
+    t = np.nan_to_num(t)
     return -np.sign(t) * np.maximum(ndtri(stdtr(df, -np.abs(t))), -FARTHEST)
 
 
+def smaller(a: Any, b: Any) -> Any:
+    """Return the number of the smaller magnitude."""
+    return np.where(np.abs(b) < np.abs(a), b, a)
+
+
 def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, Flags]:
-    """What the loss was before each bucket, its limit, and whether it has passed it."""
-    x = np.cbrt(loss)
+    """Return the usual loss before each bucket, its limit, and whether a chart has passed it."""
+    with np.errstate(divide="ignore"):
+        x = np.log(loss)
     tail = level / len(MEMORIES)
     high = -ndtri(tail)
     usual, limit = np.full(len(x), np.nan), np.full(len(x), np.nan)
     alarm = np.zeros(len(x), dtype=bool)
-    N = mean = squares = 0.0
-    m, top, bottom = 0, np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
+    past: list[int] = []
+    top, bottom = np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
     for g in range(len(x)):
         if not np.isfinite(x[g]) or n[g] <= 0:
             continue
-        if m >= 2:
-            sigma = np.sqrt(squares / (m - 1))
-            error = sigma * np.sqrt(1.0 / n[g] + 1.0 / N)
-            usual[g] = mean**3
-            limit[g] = (mean + error * stdtrit(m - 1, 1.0 - tail)) ** 3
-            z = normal((x[g] - mean) / error, m - 1) if error > 0 else 0.0
+        if len(past) >= WARMUP:
+            center = np.median(x[past])
+            upper = UpperTail.of((x[past] - center) * np.sqrt(n[past]))
+            usual[g] = np.exp(center)
+            limit[g] = np.exp(min(center + upper.quantile(tail) / np.sqrt(n[g]), MAX_LOG))
+            z = -ndtri(upper.probability((x[g] - center) * np.sqrt(n[g])))
             top = MEMORIES * top + np.sqrt(n[g]) * z
             bottom = MEMORIES**2 * bottom + n[g]
-            alarm[g] = m >= WARMUP and (top > high * np.sqrt(bottom)).any()
+            alarm[g] = (top > high * np.sqrt(bottom)).any()
         if alarm[g]:
-            N = mean = squares = 0.0
-            m, top, bottom = 0, np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
-        delta, m, N = x[g] - mean, m + 1, N + n[g]
-        mean += delta * n[g] / N
-        squares += n[g] * delta * (x[g] - mean)
+            past, top, bottom = [], np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
+        past.append(g)
     return usual, limit, alarm
+
+
+@dataclass(frozen=True, eq=False)
+class UpperTail:
+    """Probability that the next of several exchangeable numbers exceeds a value.
+
+    Below the k = √m/2 largest of m numbers it is a rank. Above, excesses are taken as exponential:
+    with k excesses of the sum s over the threshold u, the next one exceeds u + y with the
+    probability (1 + y/s)^-k, exactly. Excesses of logarithms are exponential if the tail of the
+    numbers is a power, as that of heavy-tailed losses, and have a lighter tail otherwise.
+    """
+
+    past: Vector
+    k: int
+
+    @classmethod
+    def of(cls, past: Vector) -> UpperTail:
+        """Return the tail of past numbers, two or more."""
+        return cls(np.sort(past), max(2, int(np.sqrt(len(past)) / 2.0)))
+
+    @property
+    def _threshold(self) -> tuple[float, float]:
+        """Threshold and sum of the excesses over it."""
+        u = self.past[-self.k - 1]
+        return float(u), float((self.past[-self.k :] - u).sum())
+
+    def probability(self, value: float) -> float:
+        """Return the probability of more than a value."""
+        u, s = self._threshold
+        m, k = len(self.past), self.k
+        if value > u:
+            return (k + 1) / (m + 1) * (1.0 + (value - u) / s) ** -k if s > 0 else 0.5
+        above = m - np.searchsorted(self.past, value, side="right")
+        return float((above + 0.5) / (m + 1))
+
+    def quantile(self, tail: float) -> float:
+        """Return the value that is exceeded with such a small probability."""
+        u, s = self._threshold
+        return u + s * ((tail * (len(self.past) + 1) / (self.k + 1)) ** (-1.0 / self.k) - 1.0)
 
 
 def _mean_charts(
     series: Series, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Shifts, sums, their limit, and whether they have passed it."""
+    """Return shifts, sums, their limit, and whether they have passed it."""
     g, c, d = series.mean.shape
     high = float(-ndtri(level / (2.0 * c * d * len(MEMORIES))))
     shift, worst = np.full((g, c, d), np.nan), np.zeros((g, c, d))
@@ -217,15 +261,18 @@ def _mean_charts(
         n = series.n[b][:, None]
         there = (n > 0) & (N > 0)
         delta = np.where(n > 0, series.mean[b] - mean, 0.0)
-        df = np.maximum(N + n - 2.0, 1.0)
+        df, own_df = np.maximum(N + n - 2.0, 1.0), np.maximum(n - 1.0, 1.0)
         variance = (squares + scatter[b]) / df
+        # A bucket of one row has no variance of its own: its difference takes the place of it.
+        own = np.where(n < 2.0, delta**2, scatter[b] / own_df)
         varies = there & (variance > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shift[b] = np.where(varies, delta / np.sqrt(variance), np.nan)
-            t = shift[b] / np.sqrt(1.0 / n + 1.0 / N)
-        z = np.where(varies, normal(np.nan_to_num(t), df), 0.0)
-        rms = np.sqrt(usual / np.maximum(age, 1.0))
-        z = z / np.maximum(rms, 1.0)
+            unit = np.sqrt(1.0 / n + 1.0 / N)
+            raw = smaller(normal(shift[b] / unit, df), normal(delta / np.sqrt(own) / unit, own_df))
+            raw = np.where(varies, raw, 0.0)
+            past = np.maximum(age - 1.0, 1.0)  # buckets that have been compared
+            z = smaller(raw, normal(raw / np.sqrt(usual / past), past))
         top = np.where(there, memory * top + np.sqrt(n) * z, top)
         bottom = np.where(there, memory**2 * bottom + n, bottom)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,7 +280,7 @@ def _mean_charts(
         worst[b] = np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0)[0]
         alarm[b] = (np.abs(worst[b]) > high) & (age >= WARMUP) & there
         gone = alarm[b]
-        usual = np.where(gone, 0.0, usual + np.where(there, (z * np.maximum(rms, 1.0)) ** 2, 0.0))
+        usual = np.where(gone, 0.0, usual + np.where(there, raw**2, 0.0))
         for array in (N, mean, squares, age):
             array[gone] = 0.0
         top[:, gone], bottom[:, gone] = 0.0, 0.0
