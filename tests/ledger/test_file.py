@@ -135,7 +135,9 @@ def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
     assert contents(tmp_path / "l") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_inputs 1", "shrink 1"])
+@pytest.mark.parametrize(
+    "point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_inputs 1", "shrink 1"]
+)
 def test_whoever_is_killed_while_merging_buckets_can_do_it_again(forks, tmp_path, table, point):
     for name in ("l", "whole"):
         with Ledger.open(tmp_path / name, **KEYS) as ledger:

@@ -1,17 +1,27 @@
 """Drift: how far each bucket is from what came before, with limits of a stated level.
 
-Two kinds of charts run over the buckets. One is about the loss of the model of the buckets before;
-its cube root, which is nearly normal, is compared with that of earlier buckets. The others are
-about the means of each feature in each class: the difference from all rows before, over its
-standard error, is Student's t while nothing changes, and independent of those before it (recursive
-residuals). Each difference becomes a normal score z, and sums of them with three memories δ,
+Two kinds of charts run over the buckets. One is about the loss of the model of the buckets before:
+its logarithm is compared with those of earlier buckets by rank, and beyond the largest of them by
+an exponential tail (:class:`UpperTail`). The others are about the means of each feature in each
+class. The difference u from the mean of all rows before, in units of 1/√n, is independent of those
+before it while nothing changes (recursive residuals). Sums with three memories δ,
 
-    Z = Σ δ^(b−i) √n_i z_i / √(Σ δ^2(b−i) n_i)
+    T = Σ δ^(b−i) √n_i u_i / (s √(Σ δ^2(b−i) n_i))
 
-find sudden changes and slow ones. Where buckets have always differed by more than chance, as the
-days of a week do, z is divided by what is usual. All charts together pass their limits in a bucket
-of an unchanged stream with the probability ``level``, half of which is for the loss. A chart that
-has passed its limit begins anew.
+detect sudden changes and slow ones. Cells have no more than means and variances, so that limits
+cannot depend on the shape of a feature. Each sum has three scores, and the smallest counts:
+
+- s² is the variance of all rows. Deviations of a skewed or heavy-tailed feature towards its long
+  tail are too frequent then.
+- s² is the variance of the rows in the memory alone. A few extreme rows increase it as well, so
+  that the score of such deviations is bounded; those towards the short tail are too frequent.
+- The first two, divided by the root mean square of the scores of earlier buckets, where buckets
+  have always differed by more than chance, as the days of a week do.
+
+Each is Student's t while nothing changes and features are normal, and becomes a normal score Z of
+the same tail. All charts together pass their limits in a bucket of an unchanged stream with at most
+the probability ``level``, half of which is for the loss. A chart that has passed its limit begins
+again. Classes with one or two rows per bucket need many buckets; larger buckets are better then.
 """
 
 from __future__ import annotations
@@ -57,13 +67,13 @@ class Drift:
     shift : ndarray of shape (g, c, d)
         Mean of each class and feature minus that of all rows before, in standard deviations.
     z : ndarray of shape (g, c, d)
-        The sum whose memory shows most.
+        Score of the sum whose memory has the largest one.
     z_limit : float
         What it may become.
     alarm : ndarray of bool of shape (g, c, d)
         Whether a chart of the means has passed its limit.
     level : float
-        Probability of any alarm in a bucket, if nothing changes.
+        Largest probability of any alarm in a bucket, if nothing changes.
 
     Examples
     --------
@@ -196,6 +206,7 @@ def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, 
             usual[g] = np.exp(center)
             limit[g] = np.exp(min(center + upper.quantile(tail) / np.sqrt(n[g]), MAX_LOG))
             z = -ndtri(upper.probability((x[g] - center) * np.sqrt(n[g])))
+            z = min(z, FARTHEST)
             top = MEMORIES * top + np.sqrt(n[g]) * z
             bottom = MEMORIES**2 * bottom + n[g]
             alarm[g] = (top > high * np.sqrt(bottom)).any()
@@ -241,7 +252,8 @@ class UpperTail:
     def quantile(self, tail: float) -> float:
         """Return the value that is exceeded with such a small probability."""
         u, s = self._threshold
-        return u + s * ((tail * (len(self.past) + 1) / (self.k + 1)) ** (-1.0 / self.k) - 1.0)
+        ratio = float(tail * (len(self.past) + 1) / (self.k + 1))
+        return float(u + s * (ratio ** (-1.0 / self.k) - 1.0))
 
 
 def _mean_charts(
@@ -255,35 +267,38 @@ def _mean_charts(
     N, mean, squares = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, d))
     age, usual = np.zeros((c, d)), np.zeros((c, d))
     memory = MEMORIES[:, None, None]
-    top, bottom = np.zeros((len(MEMORIES), c, d)), np.zeros((len(MEMORIES), c, d))
+    top, bottom, own, own_df = np.zeros((4, len(MEMORIES), c, d))
     scatter = series.variances() * series.n[..., None]
     for b in range(g):
         n = series.n[b][:, None]
         there = (n > 0) & (N > 0)
         delta = np.where(n > 0, series.mean[b] - mean, 0.0)
-        df, own_df = np.maximum(N + n - 2.0, 1.0), np.maximum(n - 1.0, 1.0)
+        df = np.maximum(N + n - 2.0, 1.0)
         variance = (squares + scatter[b]) / df
-        # A bucket of one row has no variance of its own: its difference takes the place of it.
-        own = np.where(n < 2.0, delta**2, scatter[b] / own_df)
         varies = there & (variance > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shift[b] = np.where(varies, delta / np.sqrt(variance), np.nan)
-            unit = np.sqrt(1.0 / n + 1.0 / N)
-            raw = smaller(normal(shift[b] / unit, df), normal(delta / np.sqrt(own) / unit, own_df))
-            raw = np.where(varies, raw, 0.0)
+            u = np.where(there, delta / np.sqrt(1.0 / n + 1.0 / N), 0.0)
+            # A bucket of one row has no scatter of its own: its difference takes the place of it.
+            inside = np.where(n < 2.0, u**2, scatter[b])
+            top = np.where(there, memory * top + np.sqrt(n) * u, top)
+            bottom = np.where(there, memory**2 * bottom + n, bottom)
+            own = np.where(there, memory * own + inside, own)
+            own_df = np.where(there, memory * own_df + np.maximum(n - 1.0, 1.0), own_df)
+            Z = normal(top / np.sqrt(variance * bottom), df)
+            Z = smaller(Z, normal(top / np.sqrt(own / own_df * bottom), own_df))
             past = np.maximum(age - 1.0, 1.0)  # buckets that have been compared
-            z = smaller(raw, normal(raw / np.sqrt(usual / past), past))
-        top = np.where(there, memory * top + np.sqrt(n) * z, top)
-        bottom = np.where(there, memory**2 * bottom + n, bottom)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            Z = np.nan_to_num(top / np.sqrt(bottom))
+            Z = smaller(Z, normal(Z / np.sqrt(usual / past), past))
+            Z = np.where(varies, Z, 0.0)
+            z = np.where(varies, normal(u / np.sqrt(variance), df), 0.0)
         worst[b] = np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0)[0]
         alarm[b] = (np.abs(worst[b]) > high) & (age >= WARMUP) & there
         gone = alarm[b]
-        usual = np.where(gone, 0.0, usual + np.where(there, raw**2, 0.0))
+        usual = np.where(gone, 0.0, usual + z**2)
         for array in (N, mean, squares, age):
             array[gone] = 0.0
-        top[:, gone], bottom[:, gone] = 0.0, 0.0
+        for array in (top, bottom, own, own_df):
+            array[:, gone] = 0.0
         delta = np.where(n > 0, series.mean[b] - mean, 0.0)
         total = N + n
         share = np.divide(n, total, out=np.zeros_like(total), where=total > 0)

@@ -16,12 +16,13 @@ from counterpoise import validate
 from counterpoise.arrays import Labels, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.errors import DataError, Message, Remedy, Setting
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
 from counterpoise.jobs.store import Record
+from counterpoise.jobs.where import Where
 from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading, totals
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
@@ -30,7 +31,14 @@ from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
 from counterpoise.ledger.gathering import Gathered, Place, hash_of
-from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
+from counterpoise.ledger.jackknife import (
+    Uncertainty,
+    Weights,
+    jackknifed,
+    left_out,
+    of_models,
+    over_time,
+)
 from counterpoise.ledger.packing import size_of
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
@@ -87,7 +95,7 @@ class Ledger:
     ----------
     path : str
         The file.
-    notes : list of str
+    notes : list of Message
         What the last :meth:`learn` has noticed.
 
     Examples
@@ -108,7 +116,7 @@ class Ledger:
 
     def __init__(self, file: File, book: Book, given: Mapping[str, Any]) -> None:
         self.path = file.path
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self._file, self._book, self._given = file, book, dict(given)
         self._state: str | None = None  # digest of the file of which book and index are
         self._index: Index | None = None
@@ -198,7 +206,13 @@ class Ledger:
 
     # Changing
 
-    def learn(self, data: Any, name: str | None = None, allow_overlap: bool = False) -> int:
+    def learn(
+        self,
+        data: Any,
+        name: str | None = None,
+        allow_overlap: bool = False,
+        new_columns: bool = False,
+    ) -> int:
         """Learn rows that were not learned yet.
 
         An input is known by its content: learning it again learns what is new at its end. A frame
@@ -214,6 +228,8 @@ class Ledger:
             rows at its end; one without is known by all of its rows.
         allow_overlap : bool, default=False
             Learn an input that begins like another one.
+        new_columns : bool, default=False
+            Learn a table with more or fewer columns than earlier ones, 0 where absent.
 
         Returns
         -------
@@ -221,7 +237,8 @@ class Ledger:
             The number of new rows.
         """
         found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-        return sum(self.learn_from(found, allow_overlap=allow_overlap).values())
+        new = self.learn_from(found, allow_overlap=allow_overlap, new_columns=new_columns)
+        return sum(new.values())
 
     def learn_from(
         self,
@@ -229,6 +246,7 @@ class Ledger:
         stop: Callable[[], bool] = lambda: False,
         watch: filling.Watch = lambda source, rows: None,
         allow_overlap: bool = False,
+        new_columns: bool = False,
     ) -> dict[str, int]:
         """Learn what is new in inputs, each with its name in the records.
 
@@ -240,7 +258,7 @@ class Ledger:
             Asked whether to end; what is whole by then is kept.
         watch : callable
             Told of the rows of each chunk.
-        allow_overlap : bool, default=False
+        allow_overlap, new_columns : bool, default=False
             As of :meth:`learn`.
 
         Returns
@@ -252,7 +270,7 @@ class Ledger:
         every = np.inf if frames else filling.EVERY
         with self._alone():
             new, self.notes = filling.learn(
-                self._file, self._book, found, every, stop, watch, allow_overlap
+                self._file, self._book, found, every, stop, watch, allow_overlap, new_columns
             )
         return new
 
@@ -309,24 +327,55 @@ class Ledger:
             self._book.write(self._file)
         return rows
 
-    def forget(self, data: Any, name: str | None = None) -> int:
-        """Take rows back, as if they had never been learned.
+    def unlearn(
+        self, data: Any, where: Mapping[str, Any] | None = None, name: str | None = None
+    ) -> int:
+        """Subtract rows exactly from their cells.
 
         Parameters
         ----------
         data : path, reader or data frame
-            As :meth:`learn` takes it. The record of an input that was learned goes with its rows.
+            As :meth:`learn` takes it. A file must have been learned, and must begin as it did.
+        where : dict, optional
+            Columns and the value that each must have, such as ``{"customer": 123}``; a column need
+            not be a feature. By default all rows are subtracted, and the record of the input goes
+            with them. With a condition the record stays, and each row is subtracted once.
         name : str, optional
-            What a frame was called.
+            Name of a frame when it was learned.
 
         Returns
         -------
         int
             The number of rows.
         """
+        found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        meant = Where({key: str(value) for key, value in where.items()}) if where else None
+        return sum(self.unlearn_from(found, meant).values())
+
+    def unlearn_from(
+        self,
+        found: list[tuple[Source, str]],
+        where: Where | None = None,
+        watch: filling.Watch = lambda source, rows: None,
+    ) -> dict[str, int]:
+        """Subtract rows of inputs, all of them or none.
+
+        Parameters
+        ----------
+        found : list of (Source, str)
+            The inputs, each with its name in the records.
+        where : Where, optional
+            Condition that rows must meet.
+        watch : callable
+            Called with the rows of each chunk.
+
+        Returns
+        -------
+        dict of str to int
+            The number of rows of each input.
+        """
         with self._alone():
-            found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-            return filling.forget(self._file, self._book, found)
+            return filling.unlearn(self._file, self._book, found, where, watch)
 
     def rollup(self, until: Any, every: str = "month") -> int:
         """Merge old buckets into coarser ones; sums stay what they are.
@@ -718,7 +767,7 @@ class Ledger:
         train : int, default=30
             Buckets that the model of the loss has learned.
         level : float, default=0.01
-            Probability of an alarm in a bucket, if nothing changes.
+            Largest probability of an alarm in a bucket, if nothing changes.
         since, until, where, without
             As of :meth:`model`.
         **options : object
@@ -748,12 +797,17 @@ class Ledger:
         Returns
         -------
         Uncertainty
-            Standard errors of weights, of scores, and of the estimated G-mean. Three or more
-            classes are taken each against the rest.
+            Standard errors of the coefficients of this model, of its scores, and of the estimated
+            G-mean.
         """
         chosen = getattr(model, "selection_", None)
         if not isinstance(chosen, Selection):
             raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
+        if model.pooling is not None:
+            raise DataError(
+                (Setting("pooling"), " makes scores quadratic: they have no coefficients"),
+                Remedy("leave it out"),
+            )
         names = {name: j for j, name in enumerate(self._book.names)}
         at = np.array([names[name] for name in model.names_], dtype=np.intp)
         whole = replace(chosen, half_life=None)
@@ -761,11 +815,27 @@ class Ledger:
         inside = [w > 0 for w in self._weights(stack, whole)]
         series = series_of(stack, inside).only(at)
         weight = chosen.fading(series.start, int(series.start.max()))
-        options = {name: getattr(model, name) for name in RULE}
+        fill = Fill.of(*self._book.encoding.only(at).fill)
+        options = model.get_params(deep=False)
         if model.ridge == "gcv":
             options["ridge"] = model.ridge_
-        rows = None if X is None else validate.rows(model, X)
-        return jackknifed(series, weight, model.names_, _rule(options), rows)
+        if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
+            rule = _rule({name: options[name] for name in RULE})
+            rows = None if X is None else validate.rows(model, X)
+            return jackknifed(series, weight, model.names_, rule, rows)
+        W, found = left_out(weight), []
+        for w in W:
+            by_start = dict(zip(series.start.tolist(), w.tolist(), strict=True))
+            own = [
+                flags * np.array([by_start.get(start, 0.0) for start in part.start.tolist()])
+                for part, flags in zip(stack.parts, inside, strict=True)
+            ]
+            moments = only(stack.moments(own), at)
+            if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
+                raise DataError("without one of its buckets, the selection has no rows of a class")
+            state = State(Plan(), moments, moments.labels[:0]).filling(fill)
+            found.append(BalancedRidgeClassifier.with_state(state, **options))
+        return of_models(found, series.summed(W), model.names_, X)
 
     # Inside
 
