@@ -113,6 +113,11 @@ class Index:
         is_total = heads["segment"][order] == ALL
         return cls(pick(heads, order[~is_total]), pick(heads, order[is_total]))
 
+    @property
+    def d(self) -> int:
+        """Number of features of the widest cell; features that came later are 0 in all cells."""
+        return int(self.cells["d"].max(initial=0))
+
     def problem(self, labels: int, segments: int, d: int, has_totals: bool) -> str | None:
         """Return why the heads are impossible for so many labels, segments and features."""
         if bool(len(self.totals)) != (has_totals and bool(len(self.cells))):

@@ -648,7 +648,7 @@ class Ledger:
             For features of standard deviation 1.
         """
         series = self._series(since, until, where, without)
-        return over_time(series, self._book.names, _rule(options), size)
+        return over_time(series, self._names, _rule(options), size)
 
     @property
     def features(self) -> list[str]:
@@ -701,7 +701,7 @@ class Ledger:
                 "a selection has rows of one class, and two are needed to compare models: "
                 f"{' and '.join(words)}"
             )
-        return compared(both, self._book.names, words[0], words[1], rule)
+        return compared(both, self._names, words[0], words[1], rule)
 
     @one_state
     def backtest(
@@ -746,7 +746,7 @@ class Ledger:
         """
         series = self._series(since, until, where, without)
         rule = _rule(options)
-        names = self._book.names
+        names = self._names
         return backtested(series, names, rule, train, test, half_life, ridge, features)
 
     @one_state
@@ -779,7 +779,7 @@ class Ledger:
             Loss and its limits, and the shift of each feature and class, for each bucket.
         """
         series = self._series(since, until, where, without)
-        return drifted(series, self._book.names, _rule(options), train, level)
+        return drifted(series, self._names, _rule(options), train, level)
 
     @one_state
     def uncertainty(
@@ -808,7 +808,13 @@ class Ledger:
                 (Setting("pooling"), " makes scores quadratic: they have no coefficients"),
                 Remedy("leave it out"),
             )
-        names = {name: j for j, name in enumerate(self._book.names)}
+        names = {name: j for j, name in enumerate(self._names)}
+        lost = [name for name in model.names_ if name not in names]
+        if lost:
+            raise DataError(
+                f"feature {lost[0]!r} of the model is not in the ledger any more",
+                Remedy("use Ledger.model again"),
+            )
         at = np.array([names[name] for name in model.names_], dtype=np.intp)
         whole = replace(chosen, half_life=None)
         stack = self._stack(whole)
@@ -866,6 +872,12 @@ class Ledger:
             self._cells_read = 0
             self._state, self._book, self._index = _loaded(self._file, self._given)
 
+    @property
+    def _names(self) -> list[str]:
+        """Names of the features that cells have."""
+        assert self._index is not None
+        return self._book.names[: self._index.d]
+
     def _column(self, name: str) -> int:
         if name not in self._book.settings.by:
             known = ", ".join(map(repr, self._book.settings.by)) or "none"
@@ -884,7 +896,7 @@ class Ledger:
             return self._cached
         book, file, index = self._book, self._file, self._index
         assert index is not None
-        labels, d, inside = book.label_array(), book.width, chosen.segments(book)
+        labels, d, inside = book.label_array(), index.d, chosen.segments(book)
         if book.settings.by and inside.all() and not apart:
             heads = reading.in_span(index.totals, book, chosen)
             return _stacked(file, "totals", heads, labels, d)

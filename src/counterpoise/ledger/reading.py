@@ -34,7 +34,9 @@ def moments(file: File, book: Book, index: Index, chosen: Selection) -> Moments:
         if found is not None:
             return found
     heads = in_span(index.cells, book, chosen, inside)
-    return _summed(file, book, "cells", heads, _weights(heads["start"], heads["stop"], chosen))
+    return _summed(
+        file, book, index.d, "cells", heads, _weights(heads["start"], heads["stop"], chosen)
+    )
 
 
 def in_span(heads: Heads, book: Book, chosen: Selection, segments: Flags | None = None) -> Heads:
@@ -57,7 +59,8 @@ def _difference(
         in_span(index.cells, book, chosen, ~inside),
     )
     if inside.all():
-        return _summed(file, book, "totals", heads, _weights(heads["start"], heads["stop"], chosen))
+        weight = _weights(heads["start"], heads["stop"], chosen)
+        return _summed(file, book, index.d, "totals", heads, weight)
     bucket, gone = (one["label"] * SPAN + one["start"] for one in (heads, other))
     at = np.searchsorted(bucket, gone)
     rows = heads["rows"].copy()
@@ -69,9 +72,9 @@ def _difference(
     left = rows > 0  # where none are, the difference is 0, exactly
     weight = np.zeros(len(left))
     weight[left] = _weights(heads["start"][left], heads["stop"][left], chosen)
-    whole = _summed(file, book, "totals", heads, weight)
+    whole = _summed(file, book, index.d, "totals", heads, weight)
     try:
-        result = whole.without(_summed(file, book, "cells", other, weight[at]))
+        result = whole.without(_summed(file, book, index.d, "cells", other, weight[at]))
     except RemovalError:
         return None
     if result.lost().max(initial=0.0) > ENOUGH:
@@ -91,9 +94,9 @@ def _weights(start: Counts, stop: Counts, chosen: Selection) -> Vector:
     return np.where(flags, chosen.fading(start, latest), 0.0)
 
 
-def _summed(file: File, book: Book, table: str, heads: Heads, weight: Vector) -> Moments:
-    """Return the sum of cells, each with a weight; those without weight are not read."""
-    labels, d = book.label_array(), book.width
+def _summed(file: File, book: Book, d: int, table: str, heads: Heads, weight: Vector) -> Moments:
+    """Return the sum of cells of d features, each with a weight; without weight none is read."""
+    labels = book.label_array()
     result = Moments(labels, np.zeros(d))
     heads, weight = pick(heads, weight > 0), weight[weight > 0]
     if not len(heads):

@@ -52,6 +52,7 @@ SCHEMA = (
     ),
 )
 BLOCK = 128  # cells that are read at a time: more would not stay in the cache
+TIMEOUT = 60  # seconds to wait for another connection
 MAX_LISTED_SEGMENTS = 10_000  # segments that a condition of SQL lists
 DIGEST = "digest"  # name of the digest in the table meta
 UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
@@ -461,9 +462,12 @@ class File:
             self._base().execute("VACUUM")
 
     def settle(self) -> None:
-        """Move what was written from the log beside the file into the file, if nobody reads."""
+        """Move what was written from the log into the file, unless a query reads."""
         with self._told():
-            self._base().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            base = self._base()
+            base.execute("PRAGMA busy_timeout = 0")
+            base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            base.execute(f"PRAGMA busy_timeout = {1000 * TIMEOUT}")
 
     # Inside
 
@@ -473,7 +477,7 @@ class File:
             self._identity = identity(self.path)
             where = f"{Path(self.path).absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
             self._connection = sqlite3.connect(
-                where, timeout=60.0, isolation_level=None, check_same_thread=False, uri=True
+                where, timeout=TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
             )
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(f"PRAGMA mmap_size = {MAPPED}")
