@@ -27,6 +27,7 @@ from counterpoise.exact.strangers import RemovalError
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import CHUNK_ROWS
 from counterpoise.jobs.store import Record
+from counterpoise.jobs.where import Where
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.cells import Key, Row, as_row, read_cell
@@ -83,17 +84,18 @@ class Filler:
     # Reading
 
     def chunks(
-        self, source: Source, after: Mark, until: int | None = None, also: Sequence[str] = ()
+        self, source: Source, after: Mark, until: int | None = None, where: Where | None = None
     ) -> Iterator[Chunk]:
-        """Return the chunks of an input after a mark, with more columns than the features need."""
+        """Return the chunks of an input after a mark, with the columns of a condition."""
         columns, settings = self.book.encoding.columns, self.book.settings
         text = dict.fromkeys(settings.by, "text") | {settings.time: "time"}
         self._kinds = columns.read({**columns.told, **text, **self.encoding.kinds})
 
         def wanted(name: str) -> bool:
-            return name in also or columns.wanted(name)
+            return columns.wanted(name) or (where is not None and name in where.values)
 
-        return source.chunks(CHUNK_ROWS, after, self._kinds, wanted, until)
+        kinds = self._kinds if where is None else where.kinds(self._kinds)
+        return source.chunks(CHUNK_ROWS, after, kinds, wanted, until)
 
     def add(self, chunk: Chunk, learning: bool = True) -> Flags:
         """Read the rows of a chunk; return which of them are kept."""

@@ -148,8 +148,7 @@ def _subtract(
     """Read the rows of one input that are to be subtracted; return their indices."""
     found: list[int] = []
     until = None if record is None else record.mark.rows
-    also = () if where is None else tuple(where.values)
-    for chunk in filler.chunks(source, Mark(), until, also):
+    for chunk in filler.chunks(source, Mark(), until, where):
         rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
         meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
         if record is not None:

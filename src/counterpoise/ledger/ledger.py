@@ -349,7 +349,7 @@ class Ledger:
             The number of rows.
         """
         found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-        meant = Where({key: str(value) for key, value in where.items()}) if where else None
+        meant = Where({key: (str(value),) for key, value in where.items()}) if where else None
         return sum(self.unlearn_from(found, meant).values())
 
     def unlearn_from(
