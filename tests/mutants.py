@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise import Ledger
 from counterpoise.errors import DataError
 from counterpoise.ledger.cells import HEAD
-from counterpoise.ledger.storage import Contents, Digest, _hash
+from counterpoise.ledger.digest import SUMS, Contents, Digest, hash_heads
 
 FIELDS = HEAD.names
 NUMBERS = [0, 1, -1, 2, 7, 10**6, 2**31, 2**62, -(2**62)]
@@ -168,7 +168,7 @@ def reseal(path):
         contents = Contents(meta, labels, segments, {n: json.loads(text) for n, text in inputs})
         heads = base.execute("SELECT start, data FROM heads").fetchall()
         counts = len(labels), len(segments), len(inputs)
-        total = sum(map(_hash, heads)) % (1 << 128)
+        total = sum(map(hash_heads, heads)) % SUMS
         digest = Digest(len(heads), total, counts, contents.hash)
         base.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest.text,))
     base.commit()

@@ -15,7 +15,8 @@ from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.begin import shown
 from counterpoise.jobs.store import Record
 from counterpoise.ledger import buckets, totals
-from counterpoise.ledger.storage import Contents, File
+from counterpoise.ledger.digest import Contents
+from counterpoise.ledger.storage import File
 from counterpoise.streams import Mark
 from counterpoise.validate import LATEST
 

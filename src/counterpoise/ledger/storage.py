@@ -20,7 +20,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
@@ -29,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
 from counterpoise.errors import DataError, Remedy
 from counterpoise.jobs.lock import BusyError, locked, require_file
 from counterpoise.ledger.cells import ALL, HEAD, Block, Heads, Index, Key, Row, heads_of, pick
+from counterpoise.ledger.digest import SUMS, Contents, Digest, hash_heads
 
 MARK = 0x43504C47  # by which SQLite's header knows a ledger
 VERSION = 3
@@ -56,77 +55,6 @@ TIMEOUT = 60  # seconds to wait for another connection
 MAX_LISTED_SEGMENTS = 10_000  # segments that a condition of SQL lists
 DIGEST = "digest"  # name of the digest in the table meta
 UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
-MAX_COUNT = (1 << 31) - 1  # rows of a table
-SUMS = 1 << 128  # hashes of heads are added modulo this
-
-
-@dataclass
-class Contents:
-    """Everything in a ledger except the cells: values as JSON has them.
-
-    Attributes
-    ----------
-    meta : dict of str to object
-        Settings, columns and counters.
-    labels, segments : list
-        Values by number.
-    inputs : dict of str to object
-        Records of what was learned.
-    """
-
-    meta: dict[str, Any] = field(default_factory=dict)
-    labels: list[Any] = field(default_factory=list)
-    segments: list[Any] = field(default_factory=list)
-    inputs: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def hash(self) -> str:
-        """Hash of all of it."""
-        texts = [
-            sorted((name, json.dumps(value)) for name, value in self.meta.items()),
-            list(map(json.dumps, self.labels)),
-            list(map(json.dumps, self.segments)),
-            [(name, json.dumps(value)) for name, value in self.inputs.items()],
-        ]
-        return xxh3_128_hexdigest(json.dumps(texts).encode())
-
-
-@dataclass(frozen=True)
-class Digest:
-    """Digest of a whole ledger.
-
-    Attributes
-    ----------
-    buckets : int
-        Number of buckets.
-    heads : int
-        Sum of the hashes of their heads, modulo 2**128.
-    counts : tuple of int
-        Numbers of labels, segments and inputs.
-    contents : str
-        Hash of everything except the cells.
-    """
-
-    buckets: int = 0
-    heads: int = 0
-    counts: tuple[int, int, int] = (0, 0, 0)
-    contents: str = ""
-
-    @property
-    def text(self) -> str:
-        """Digest as it is stored."""
-        return json.dumps([self.buckets, f"{self.heads:032x}", *self.counts, self.contents])
-
-    @classmethod
-    def read(cls, text: str) -> Digest:
-        """Return the digest of a text; raise ValueError if it is not one."""
-        buckets, heads, labels, segments, inputs, contents = json.loads(text)
-        result = cls(int(buckets), int(heads, 16), (labels, segments, inputs), contents)
-        counts = (result.buckets, *result.counts)
-        if result.text != text or any(type(one) is not int or not 0 <= one < MAX_COUNT
-                                      for one in counts):  # fmt: skip
-            raise ValueError("its digest is not one")
-        return result
 
 
 class File:
@@ -318,7 +246,7 @@ class File:
         digest = self.digest() or Digest()
         rows = self._listed("SELECT start, data FROM heads ORDER BY start", digest.buckets)
         heads = self._joined(rows)
-        if len(rows) != digest.buckets or sum(map(_hash, rows)) % SUMS != digest.heads:
+        if len(rows) != digest.buckets or sum(map(hash_heads, rows)) % SUMS != digest.heads:
             raise self.damaged("the heads of its cells have changed")
         return Index.of(heads)
 
@@ -440,7 +368,7 @@ class File:
         new = [(start, heads.tobytes())] if len(heads) else []
         base.execute("DELETE FROM heads WHERE start = ?", (start,))
         base.executemany("INSERT INTO heads VALUES (?, ?)", new)
-        total = digest.heads - sum(map(_hash, old)) + sum(map(_hash, new))
+        total = digest.heads - sum(map(hash_heads, old)) + sum(map(hash_heads, new))
         buckets = digest.buckets - len(old) + len(new)
         self._digest = Digest(buckets, total % SUMS, digest.counts, digest.contents)
         self._is_sealed = False
@@ -555,6 +483,8 @@ class File:
             if name.startswith("SQLITE_IOERR"):
                 raise OSError(errno.EIO, text, self.path) from None
             raise self.damaged(text) from None
+        except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
+            raise self.damaged("a name in it is not text") from None
 
     def damaged(self, why: str) -> DataError:
         """Return the error of a file that is not as it was written."""
@@ -576,11 +506,6 @@ def _schema() -> list[tuple[str, str, str, str | None]]:
     found = base.execute(OBJECTS).fetchall()
     base.close()
     return found
-
-
-def _hash(bucket: tuple[int, bytes]) -> int:
-    """Return the hash of the heads of a bucket, with its start."""
-    return xxh3_128_intdigest(bucket[1], bucket[0] % (1 << 64))
 
 
 def _size(path: str) -> int:
