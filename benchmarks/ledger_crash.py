@@ -42,10 +42,10 @@ ROLLUP = ["rollup", "l", "--until", "2025-01-01", "--every", "quarter"]
 def contents(path):
     """All that a ledger holds, but for who wrote it and how often."""
     base = sqlite3.connect(path)
-    tables = ("cells", "totals", "labels", "segments", "inputs", "meta")
+    tables = ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")
     found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
-    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change")]
+    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change", "digest")]
     return found
 
 

@@ -55,7 +55,10 @@ BAD = ("signal", "traceback", "hang", "torn")
 
 
 def run(arguments, folder, stdin=None):
-    """Exit code (negative for a signal, None for a hang) and standard error of one command."""
+    """Exit code (negative for a signal, None for a hang) and standard error of one command.
+
+    A function may take the place of the arguments.
+    """
     sys.stdout.flush()
     child = os.fork()
     if not child:
@@ -87,8 +90,11 @@ def _command(arguments, folder, stdin):
             (2, "stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
         ):
             os.dup2(os.open(name, flags, 0o666), number)
-        sys.argv = ["counterpoise", *arguments]
-        command_line()
+        if callable(arguments):
+            arguments()
+        else:
+            sys.argv = ["counterpoise", *arguments]
+            command_line()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1

@@ -29,6 +29,7 @@ LONG = {
     "jobs/export/onnx.py": "one graph: a node for each map and each kind of column",
     "jobs/learn.py": "one object: a model, and what it has learned from where",
     "ledger/ledger.py": "one public class, more than half of it docstrings",
+    "ledger/storage.py": "one object: the file of a ledger, its transactions and its checks",
     "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
     "table/classifier.py": "one public class, more than half of it docstrings",

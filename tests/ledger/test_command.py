@@ -8,7 +8,10 @@ import pytest
 
 from counterpoise import Ledger
 
-LEARN = ("payments-1.csv", "payments-2.csv", "-l", "y", "--label", "fraud", "--time", "at")
+LEARN = (
+    "payments-1.csv", "payments-2.csv", "-l", "y", "--new-columns", "--label", "fraud", "--time",
+    "at",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -75,7 +78,7 @@ def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
 def test_old_buckets_are_merged_dropped_and_forgotten(year, run, tmp_path):
     assert "left" in run("ledger", "rollup", "y", "--until", "2024-04-15").err
     assert run("ledger", "drop", "y", "--until", "2024-02-01").code == 0
-    assert "72,264 rows forgotten" in run("ledger", "forget", "payments-2.csv", "-l", "y").err
+    assert "72,264 rows unlearned" in run("ledger", "unlearn", "payments-2.csv", "-l", "y").err
     with sqlite3.connect(tmp_path / "y") as base:
         starts = {row[0] for row in base.execute("SELECT start FROM cells")}
     base.close()
@@ -89,6 +92,99 @@ def test_each_segment_gets_a_file(year, run, tmp_path):
     assert names == ["m-DE", "m-FR", "m-NL", "m-NO", "m-US"]
     done = run("ledger", "model", "y", "--by", "country", "-o", "m", code=2)
     assert "the name needs {}" in done.err
+
+
+@pytest.mark.slow
+def test_every_segment_gets_a_file_of_its_own(run, tmp_path):
+    towns = ["C+", "C#", "C_", "C,", "", "None", "..", "a/b", "a%2Fb", "å"]
+    rows = [
+        f'2024-01-0{1 + i % 3},"{town}",{"x" if i % 2 else ""},{i},{i % 2}'
+        for i in range(8)
+        for town in towns
+    ]
+    text = "\n".join(["at,town,side,v,y", *rows, ""])
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at", "--by", "town,side")
+    run("ledger", "model", "l", "--by", "town", "-o", "one-{}")
+    with Ledger.open(tmp_path / "l") as ledger:
+        models = ledger.models(by="town")
+    assert len(models) == len(towns)
+    names = {path.name for path in tmp_path.glob("one-*")}
+    assert len(names) == len(towns)
+    assert {"one-C%2B", "one-(missing)", "one-None", "one-%2E%2E", "one-a%252Fb", "one-å"} <= names
+    for town, model in models.items():
+        if town == "a/b":
+            found = json.loads(run("inspect", "one-a%2Fb", "--json").out)
+            assert list(found["classes"].values()) == model.class_count_.tolist()
+
+
+def test_a_new_column_needs_the_option_that_learn_has(run, tmp_path):
+    (tmp_path / "a.csv").write_text("at,x,y\n2024-01-01,1,0\n2024-01-02,2,1\n")
+    (tmp_path / "b.csv").write_text("at,x,z,y\n2024-01-03,3,7,0\n2024-01-04,4,9,1\n")
+    keys = ["-l", "l", "--label", "y", "--time", "at"]
+    run("ledger", "learn", "a.csv", *keys)
+    before = (tmp_path / "l").read_bytes()
+    done = run("ledger", "learn", "b.csv", "-l", "l", code=2)
+    assert "b.csv has column 'z', which earlier files do not have" in done.err
+    assert "--new-columns" in done.err
+    with Ledger.open(tmp_path / "l") as ledger:
+        assert ledger.features == ["x"]
+    assert len((tmp_path / "l").read_bytes()) == len(before)
+    done = run("ledger", "learn", "b.csv", "-l", "l", "--new-columns")
+    assert "column 'z' is new, and 0 in all earlier rows" in done.err
+    (tmp_path / "c.csv").write_text("at,x,y\n2024-01-05,5,0\n2024-01-06,6,1\n")
+    done = run("ledger", "learn", "c.csv", "-l", "l", code=2)
+    assert "c.csv lacks column 'z'" in done.err
+
+
+def test_a_backtest_of_all_buckets_needs_no_thirty_of_them(run, tmp_path):
+    rows = [f"2024-01-{1 + i // 4:02d},{i % 7},{i % 2}" for i in range(48)]
+    (tmp_path / "t.csv").write_text("\n".join(["at,x,y", *rows, ""]))
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    done = run("ledger", "backtest", "l", "--train", "all", "--json")
+    assert len(json.loads(done.out)["buckets"]) == 6
+
+
+PEOPLE = "at,who,x,y\n" + "".join(
+    f"2024-01-{1 + i // 8:02d},{i % 5},{i * i % 11},{i % 3 % 2}\n" for i in range(80)
+)
+
+
+def test_rows_that_meet_a_condition_are_unlearned_once(run, tmp_path):
+    keys = ["--label", "y", "--time", "at", "--drop", "who"]
+    (tmp_path / "t.csv").write_text(PEOPLE)
+    others = [line for line in PEOPLE.splitlines() if line.split(",")[1] != "3"]
+    (tmp_path / "others.csv").write_text("\n".join([*others, ""]))
+    run("ledger", "learn", "t.csv", "-l", "l", *keys)
+    run("ledger", "learn", "others.csv", "-l", "fresh", *keys)
+    done = run("ledger", "unlearn", "t.csv", "-l", "l", "--where", "who=3")
+    assert "t.csv: 16 rows unlearned" in done.err
+    assert "t.csv: 0 rows" in run("ledger", "unlearn", "t.csv", "-l", "l", "--where", "who=3").err
+    with Ledger.open(tmp_path / "l") as ledger, Ledger.open(tmp_path / "fresh") as fresh:
+        assert ledger.check() == fresh.check()
+        one, two = ledger.model(), fresh.model()
+        assert one.class_count_.tolist() == two.class_count_.tolist()
+        assert np.allclose(one.coef_, two.coef_, rtol=1e-9)
+        assert ledger.learn(tmp_path / "t.csv") == 0
+        assert ledger.unlearn(tmp_path / "t.csv", where={"who": 4, "y": 1}) > 0
+        with pytest.raises(ValueError, match="has no column 'town', named by where"):
+            ledger.unlearn(tmp_path / "t.csv", where={"town": "x"})
+        left = ledger.summary()["rows"]
+        assert ledger.unlearn(tmp_path / "t.csv") == left  # those that are left, each once
+        assert ledger.records == {}
+        assert ledger.summary()["cells"] == 0
+
+
+def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
+    (tmp_path / "t.csv").write_text(PEOPLE)
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    run("ledger", "drop", "l", "--until", "2024-01-04")
+    done = run("ledger", "unlearn", "t.csv", "-l", "l", "--where", "who=3")
+    assert "t.csv: 11 rows unlearned" in done.err
+    (tmp_path / "t.csv").write_text(PEOPLE.replace("1,1\n", "2,1\n"))
+    before = (tmp_path / "l").read_bytes()
+    assert "changed" in run("ledger", "unlearn", "t.csv", "-l", "l", code=2).err
+    assert len((tmp_path / "l").read_bytes()) == len(before)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ KEYS = {"label": "fraud", "time": "at", "by": "country"}
 def contents(path):
     """All that a ledger holds, but for who wrote it and how often."""
     with sqlite3.connect(path) as base:
-        tables = ("cells", "totals", "labels", "segments", "inputs", "meta")
+        tables = ("cells", "totals", "heads", "labels", "segments", "inputs", "meta")
         found = {name: sorted(base.execute(f"SELECT * FROM {name}").fetchall()) for name in tables}
     base.close()
-    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change")]
+    found["meta"] = [row for row in found["meta"] if row[0] not in ("writer", "change", "digest")]
     return found
 
 
@@ -135,7 +135,9 @@ def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
     assert contents(tmp_path / "l") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("point", ["put_cells 1", "remove_cells 7", "put_inputs 1", "shrink 1"])
+@pytest.mark.parametrize(
+    "point", ["put_cells 1", "remove_cells 1", "put_totals 1", "put_inputs 1", "shrink 1"]
+)
 def test_whoever_is_killed_while_merging_buckets_can_do_it_again(forks, tmp_path, table, point):
     for name in ("l", "whole"):
         with Ledger.open(tmp_path / name, **KEYS) as ledger:
@@ -258,7 +260,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path, ledger):
         "other": "is not a ledger; name another file",
         "cut": "is not a ledger, or is damaged",
         "flipped": "is damaged .a cell is not as it was written",
-        "later": "is a ledger of version 7; this program reads version 2",
+        "later": "is a ledger of version 7; this program reads version 3",
         "missing": "does not exist, and no column is named as the label",
         ".": "is not a file but a folder",
     }.items():

@@ -1,13 +1,14 @@
 """What is answered by sums alone is what the rows say."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from beside import DAY, a_year
 from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger
 from counterpoise.ledger.comparing import together
-from counterpoise.ledger.demo import BEGIN, NORWAY, RELEASE, WAVE
+from counterpoise.ledger.demo import BEGIN, NORWAY, RELEASE, WAVE, payments
 from counterpoise.ledger.solving import Rule, solved
 
 DAYS = 366
@@ -19,7 +20,7 @@ def year(tmp_path_factory):
     path = tmp_path_factory.mktemp("year") / "l"
     with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
         for table in tables:
-            ledger.learn(table)
+            ledger.learn(table, new_columns=True)
         yield ledger, beside
 
 
@@ -190,9 +191,12 @@ def test_both_tests_reject_as_often_as_they_say():
 # Drift
 
 
-def test_drift_finds_the_wave_the_release_and_the_new_country(year):
-    ledger, _ = year
-    found = ledger.drift()
+@pytest.mark.slow
+def test_drift_finds_the_wave_the_release_and_the_new_country(tmp_path):
+    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+        for table in payments(rows=150):
+            ledger.learn(table, new_columns=True)
+        found = ledger.drift()
     day = (found.start - BEGIN) // DAY
     moved = {}
     for g in np.flatnonzero(found.alarms):
@@ -203,13 +207,27 @@ def test_drift_finds_the_wave_the_release_and_the_new_country(year):
     assert any(NORWAY <= at < NORWAY + 7 for at in moved["ok", "country=NO"])
 
 
+HEAVY = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "t3": lambda rng, shape: rng.standard_t(3.0, shape),
+    "log-normal": lambda rng, shape: rng.lognormal(0.0, 1.0, shape),
+    "zeros": lambda rng, shape: rng.lognormal(0.0, 1.0, shape) * (rng.random(shape) < 0.1),
+}
+
+
 @pytest.mark.slow
-def test_limits_of_drift_keep_their_level(tmp_path):
-    """300 buckets in which nothing changes: at the level 0.05 fewer than 15 + 3 deviations."""
+@pytest.mark.parametrize("kind", [*HEAVY, "daily"])
+def test_limits_of_drift_keep_their_level(tmp_path, kind):
+    """300 buckets without a change: at the level 0.05 fewer than 15 + 3 deviations.
+
+    benchmarks/ledger_drift.py measures the rates.
+    """
     rng = np.random.default_rng(5)
-    mix = np.tril(np.random.default_rng(6).uniform(0.2, 1.0, (4, 4)))
-    parts = [(rng.standard_normal((60, 4)) @ mix, rng.standard_normal((12, 4)) @ mix + 0.5)
-             for _ in range(300)]  # fmt: skip
+    draw = HEAVY.get(kind, HEAVY["normal"])
+    parts = []
+    for _ in range(300):
+        level = rng.standard_normal(4) if kind == "daily" else 0.0
+        parts.append((draw(rng, (60, 4)) + level, draw(rng, (12, 4)) + 0.5 + level))
     with learned(tmp_path / "l", parts) as ledger:
         assert ledger.drift(level=0.05).alarms.sum() < 15 + 3 * np.sqrt(15)
         assert not ledger.drift(level=1e-6).alarms.any()
@@ -242,6 +260,50 @@ def test_standard_errors_are_those_of_models_without_each_bucket(year):
         assert np.allclose(errors, np.sqrt((g - 1) * (g - 1) / g * np.var(values, axis=0, ddof=1)))
     assert 0.5 < found.g_mean < 1.0
     assert 0.0 < found.g_mean_error < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"class_weight": None}])
+def test_standard_errors_of_several_classes_are_of_the_coefficients_of_the_model(tmp_path, options):
+    rng = np.random.default_rng(4)
+    n, days = 1200, 12
+    y = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
+    X = rng.standard_normal((n, 2)) + 1.5 * (y[:, None] == ["a", "b"])
+    day = np.sort(rng.integers(0, days, n))
+    at = (day * DAY).astype("datetime64[s]")
+    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+        ledger.learn({"at": at, "p": X[:, 0], "q": X[:, 1], "y": y})
+        model = ledger.model(half_life=5, **options)
+        found = ledger.uncertainty(model, X[:10])
+        with pytest.raises(ValueError, match="pooling makes scores quadratic"):
+            ledger.uncertainty(ledger.model(pooling=10.0))
+    assert np.allclose(found.coef, model.coef_, rtol=1e-9)
+    assert np.allclose(found.scores, model.decision_function(X[:10]), rtol=1e-9)
+    weight, coef = 2.0 ** (-(day.max() - day) / 5.0), []
+    for out in range(days):
+        inside = day != out
+        fresh = BalancedRidgeClassifier(**options).fit(X[inside], y[inside], weight[inside])
+        coef.append(fresh.coef_)
+    expected = np.sqrt((days - 1) ** 2 / days * np.var(coef, axis=0, ddof=1))
+    assert np.allclose(found.coef_error, expected, rtol=1e-6)
+    assert found.buckets == days
+
+
+@pytest.mark.slow
+def test_standard_errors_with_missing_values_are_of_the_coefficients_of_the_model(tmp_path):
+    rng = np.random.default_rng(5)
+    n = 600
+    y = rng.integers(0, 2, n)
+    x = rng.standard_normal(n) + y
+    x[rng.random(n) < 0.2] = np.nan
+    at = np.sort(rng.integers(0, 10 * DAY, n)).astype("datetime64[s]")
+    columns = {"at": at, "p": pa.array(x, from_pandas=True), "q": rng.standard_normal(n), "y": y}
+    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+        ledger.learn(pa.table(columns))
+        model = ledger.model()
+        found = ledger.uncertainty(model)
+    assert np.allclose(found.coef, model.coef_, rtol=1e-9)
+    assert (found.coef_error > 0).all()
 
 
 # Several classes

@@ -44,12 +44,7 @@ def learn(
         bool,
         typer.Option("--new-class", help="Learn labels that an old model does not know."),
     ] = False,
-    new_columns: Annotated[
-        bool,
-        typer.Option(
-            "--new-columns", help="Learn tables with more or fewer columns, 0 where absent."
-        ),
-    ] = False,
+    new_columns: opt.NewColumns = False,
     allow_future: Annotated[
         bool,
         typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),

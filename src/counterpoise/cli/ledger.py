@@ -11,9 +11,11 @@ import typer
 
 from counterpoise.cli import options as opt
 from counterpoise.cli import words
+from counterpoise.cli.forget import WhereOption, where_of
 from counterpoise.cli.questions import Names, Path, backtest, compare, drift, model, opened
 from counterpoise.cli.stopping import asked
 from counterpoise.cli.table import Json, show, show_json
+from counterpoise.cli.words import counted
 
 ledger = typer.Typer(no_args_is_help=True)
 Into = Annotated[
@@ -61,6 +63,7 @@ def learn(
     seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
     classes: opt.Classes = None,
+    new_columns: opt.NewColumns = False,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
     wait: Annotated[
@@ -110,7 +113,9 @@ def learn(
             key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
             source = streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
             inputs.append((source, key or input_key(path, into)))
-        new = book.learn_from(inputs, lambda: bool(stopped), progress.chunk, allow_overlap)
+        new = book.learn_from(
+            inputs, lambda: bool(stopped), progress.chunk, allow_overlap, new_columns
+        )
         for source, key in inputs:
             if key in new:
                 rows = new[key]
@@ -131,18 +136,54 @@ def learn(
         sys.exit(128 + stopped[0])
 
 
-@ledger.command(short_help="Take the rows of files back.")
+@ledger.command(short_help="Subtract rows of files exactly.")
 @words.quietable
-def forget(files: opt.Files, into: Into) -> None:
-    """Take the rows of files back, as if they had never been learned.
+def unlearn(
+    files: opt.Files,
+    into: Into,
+    where: WhereOption = None,
+    format: opt.Format = None,  # noqa: A002
+    delimiter: opt.Delimiter = None,
+    no_header: opt.NoHeader = False,
+) -> None:
+    """Subtract the rows of files from their cells. The files are read again.
 
-    Example: counterpoise ledger forget payments-1.csv -l year.ledger
+    The files must be as they were when they were learned. Rows added since do not matter. With
+    --where only rows that meet the condition are subtracted, each one once.
+
+    Example: counterpoise ledger unlearn payments-1.csv -l year.ledger
+
+    One person: counterpoise ledger unlearn 2026-*.csv -l year.ledger --where customer=123
     """
-    from counterpoise import Ledger, streams
+    reading = opt.reading(format, delimiter, no_header)
+    meant = where_of(where)
 
-    with Ledger.open(into) as book:
+    from counterpoise import Ledger, streams
+    from counterpoise.cli.progress import Progress
+    from counterpoise.jobs.store import input_key
+
+    with opened(Ledger, into) as book, Progress() as progress:
+        inputs = []
         for path in streams.expanded(files):
-            words.say(f"{path}: {book.forget(path):,} rows forgotten")
+            if path == "-":
+                raise opt.bad("FILES", "standard input cannot be read twice; name a file")
+            inputs.append((streams.source(path, **reading), input_key(path, into)))
+        found = book.unlearn_from(inputs, meant, progress.chunk)
+        for source, key in inputs:
+            words.say(f"{source.name}: {counted(found[key], 'row')} unlearned")
+
+
+@ledger.command(short_help="Verify that a ledger is as it was written.")
+@words.quietable
+def check(path: Path) -> None:
+    """Verify every cell and total against checksums, the digest and each other.
+
+    Example: counterpoise ledger check year.ledger
+    """
+    from counterpoise import Ledger
+
+    with opened(Ledger, path) as book:
+        words.say(f"{path}: {book.check():,} cells are as they were written")
 
 
 QUESTIONS: dict[Callable[..., None], str] = {

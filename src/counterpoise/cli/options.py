@@ -82,6 +82,10 @@ Classes = Annotated[
     list[str] | None,
     typer.Option(help="The only labels that there may be.", metavar="LABELS"),
 ]
+NewColumns = Annotated[
+    bool,
+    typer.Option("--new-columns", help="Learn tables with more or fewer columns, 0 where absent."),
+]
 Decimal = Annotated[
     str | None, typer.Option(help="Decimal sign of numbers in text: . or ,", metavar="CHAR")
 ]

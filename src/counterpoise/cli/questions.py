@@ -78,8 +78,8 @@ def model(
         names = opt.names(by)
         several = book.models(names if len(names) > 1 else names[0], pool, **chosen, **parameters)
         for segment, found in several.items():
-            told = "-".join(map(str, segment)) if isinstance(segment, tuple) else str(segment)
-            name = output.replace("{}", "".join(c if c.isalnum() else "_" for c in told))
+            values = segment if isinstance(segment, tuple) else (segment,)
+            name = output.replace("{}", ",".join(map(_escaped, values)))
             book.save(found, name)
             words.say(f"{name}: {counts_of(found)}")
 
@@ -197,7 +197,7 @@ def drift(
     path: Path,
     train: Train = 30,
     level: Annotated[
-        float, typer.Option(help="Probability of an alarm in a bucket.", metavar="SHARE")
+        float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
     ] = 0.01,
     since: Since = None,
     until: Until = None,
@@ -242,6 +242,21 @@ def opened(kind: Any, path: str) -> Any:
     if not os.path.exists(path):
         raise FileNotFoundError(2, "No such file or directory", path)
     return kind.open(path)
+
+
+def _escaped(value: str | None) -> str:
+    """Return the value of a segment as part of a file name; different values stay different.
+
+    Characters that are not letters, digits, or one of -_. become %XX. The names of a missing and
+    of an empty value have parentheses, which no other name has.
+    """
+    if not value:
+        return "(missing)" if value is None else "(empty)"
+    safe = "-_" if value.strip(".") == "" else "-_."
+    return "".join(
+        c if c.isalnum() or c in safe else "".join(f"%{byte:02X}" for byte in c.encode())
+        for c in value
+    )
 
 
 # What somebody has named

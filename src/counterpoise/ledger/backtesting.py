@@ -16,7 +16,7 @@ from counterpoise.ledger.judging import judged
 from counterpoise.ledger.series import Series
 from counterpoise.ledger.solving import Rule, solved
 
-FIRST = 30  # buckets before the first test, if all of the past is learned
+MAX_FIRST = 30  # buckets before the first test, if all of the past is learned
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ def backtested(
     subsets = _subsets(features, names)
     if isinstance(test, bool) or not isinstance(test, int) or test < 1:
         raise DataError((Setting("test"), f" is {test!r}, and must be a whole number from 1"))
-    first = max(FIRST if one is None else one for one in trains)
+    some = min(MAX_FIRST, max(1, len(series) // 2))
+    first = max(some if one is None else one for one in trains)
     if first + test > len(series):
         raise DataError(
             f"there are {len(series)} buckets, too few to learn {first} and to test {test}"

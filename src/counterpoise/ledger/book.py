@@ -15,10 +15,14 @@ from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.begin import shown
 from counterpoise.jobs.store import Record
 from counterpoise.ledger import buckets, totals
+from counterpoise.ledger.digest import Contents
 from counterpoise.ledger.storage import File
 from counterpoise.streams import Mark
+from counterpoise.validate import LATEST
 
 MOST = 1000  # values of a column that segments are made of
+MAX_LABELS = 1000
+MAX_MOMENTS_BYTES = 4e9  # memory that the moments of all classes may take
 
 
 @dataclass(frozen=True)
@@ -124,58 +128,112 @@ class Book:
     @classmethod
     def read(cls, file: File, given: Mapping[str, Any]) -> Book:
         """What is in a file, if it agrees with what somebody has named."""
-        plain = file.get("settings")
-        settings = Settings(**{**plain, "by": tuple(plain["by"])})
-        known = file.get("encoding")
-        columns = dict(known["columns"])
-        for name, value in columns.items():
-            if isinstance(value, list):
-                columns[name] = tuple(value)
-        features = tuple(Feature(*one) for one in known["features"])
-        bases = known.get("bases", {})
-        encoding = Encoding(Beside(**columns), known["kinds"], features, known["labels"], bases)
-        records = {
-            name: Record(Mark(**one["mark"]), tuple(one["starts"]), one["dropped"])
-            for name, one in file.inputs().items()
-        }
-        segments = [tuple(one) for one in file.values("segments")]
-        book = cls(
-            settings,
-            encoding,
-            file.values("labels"),
-            segments,
-            records,
-            [(until, every) for until, every in file.get("coarse")],
-            file.get("dropped"),
-            file.get("change"),
-        )
+        contents = file.contents()
+        meta = contents.meta
+        try:
+            settings = Settings(**{**meta["settings"], "by": tuple(meta["settings"]["by"])})
+            encoding = _encoding(meta["encoding"])
+            records = {
+                name: Record(
+                    Mark(**one["mark"]), tuple(one["starts"]), one["dropped"],
+                    gone=tuple((start, stop) for start, stop in one["gone"]),
+                )
+                for name, one in contents.inputs.items()
+            }  # fmt: skip
+            book = cls(
+                settings,
+                encoding,
+                contents.labels,
+                [tuple(one) for one in contents.segments],
+                records,
+                [(until, every) for until, every in meta["coarse"]],
+                meta["dropped"],
+                meta["change"],
+            )
+            book._require_possible()
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            raise file.damaged(f"its settings cannot be read: {error}") from None
         book._written = len(book.labels), len(book.segments)
         book._require_same(given, file.path)
         return book
 
+    def _require_possible(self) -> None:
+        """Raise ValueError if something that was read cannot be in a ledger."""
+        settings, features = self.settings, self.encoding.features
+        columns, kinds = self.encoding.columns, self.encoding.kinds
+        assert isinstance(columns, Beside)
+        possible = {
+            "time": isinstance(settings.time, str),
+            "every": settings.every in buckets.EVERY,
+            "by": all(isinstance(name, str) for name in settings.by),
+            "most": type(settings.most) is int and settings.most >= 1,
+            "label": isinstance(columns.label, str),
+            "columns": all(isinstance(name, str) for name in columns.beside),
+            "kinds": all(isinstance(one, str) for pair in kinds.items() for one in pair),
+            "labels": all(isinstance(one, (str, int, float, bool)) for one in self.labels)
+            and len({type(one) for one in self.labels}) <= 1
+            and len(set(self.labels)) == len(self.labels) <= MAX_LABELS,
+            "segments": len(set(self.segments)) == len(self.segments)
+            and all(
+                len(one) == len(settings.by)
+                and all(value is None or isinstance(value, str) for value in one)
+                for one in self.segments
+            ),
+            "features": all(isinstance(feature.name, str) for feature in features)
+            and len({feature.name for feature in features}) == len(features),
+            "coarse": all(
+                type(until) is int and abs(until) < LATEST and every in buckets.EVERY
+                for until, every in self.coarse
+            ),
+            "dropped": self.dropped is None
+            or (type(self.dropped) is int and abs(self.dropped) < LATEST),
+            "change": type(self.change) is int and self.change >= 0,
+        }
+        for name, is_possible in possible.items():
+            if not is_possible:
+                raise ValueError(f"impossible {name}")
+        self._require_room()
+        _require_apart(settings, {"label": columns.label, "numeric": columns.numeric})
+
+    def _require_room(self) -> None:
+        """Raise if the moments of all classes would take too much memory."""
+        size = 16.0 * len(self.labels) * self.width**2
+        if size > MAX_MOMENTS_BYTES:
+            raise DataError(
+                f"{len(self.labels)} classes of {self.width:,} features need {size / 1e9:.3g} GB "
+                f"for moments, more than {MAX_MOMENTS_BYTES / 1e9:g} GB",
+                Remedy("keep fewer columns", "keep"),
+            )
+
     def write(self, file: File) -> None:
-        """Write all but the cells, with their totals; within a transaction of whoever calls."""
+        """Write everything except the cells, with the totals; within a transaction of the caller.
+
+        This is the last step of the transaction.
+        """
+        self._require_room()
         if self.settings.by:
             totals.renew(file, self.label_array(), self.width)
         encoding = self.encoding
-        file.put("settings", asdict(self.settings))
-        known = {**encoding.plain(), "features": [list(one) for one in encoding.features]}
-        file.put("encoding", known)
-        file.put("coarse", self.coarse)
-        file.put("dropped", self.dropped)
-        labels, segments = self._written
-        file.append("labels", labels, self.labels[labels:])
-        file.append("segments", segments, self.segments[segments:])
-        self._written = len(self.labels), len(self.segments)
+        self.change += 1
+        meta = {
+            "settings": asdict(self.settings),
+            "encoding": {
+                **encoding.plain(), "features": [list(one) for one in encoding.features]
+            },
+            "coarse": self.coarse,
+            "dropped": self.dropped,
+            "change": self.change,
+        }  # fmt: skip
         inputs = {
             name: {
-                "mark": asdict(one.mark), "starts": list(one.starts), "dropped": one.dropped
+                "mark": asdict(one.mark), "starts": list(one.starts), "dropped": one.dropped,
+                "gone": one.gone,
             }
             for name, one in self.records.items()
         }  # fmt: skip
-        file.put_inputs(inputs)
-        self.change += 1
-        file.put("change", self.change)
+        contents = Contents(meta, self.labels, [list(one) for one in self.segments], inputs)
+        file.put_contents(contents, *self._written)
+        self._written = len(self.labels), len(self.segments)
 
     @property
     def width(self) -> int:
@@ -210,6 +268,17 @@ class Book:
                     Remedy("leave the option out"),
                     Remedy("begin a new ledger"),
                 )
+
+
+def _encoding(plain: Mapping[str, Any]) -> Encoding:
+    """Return the encoding that a file contains."""
+    columns: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in plain["columns"].items()
+    }
+    features = tuple(Feature(*one) for one in plain["features"])
+    bases = plain.get("bases", {})
+    return Encoding(Beside(**columns), plain["kinds"], features, plain["labels"], bases)
 
 
 def _require_apart(settings: Settings, columns: Mapping[str, Any]) -> None:

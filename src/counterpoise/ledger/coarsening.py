@@ -35,7 +35,8 @@ def rollup(file: File, book: Book, until: int, every: str) -> int:
     labels, d = book.label_array(), book.width
     rows = 0
     with file.writing():
-        old = list(file.cells("stop <= ?", (end,)))
+        heads = file.index().cells
+        old = file.block("cells", heads[heads["stop"] <= end]).rows()
         finer = [row for row in old if _is_within(row, every)]
         start = buckets.beginning(np.array([float(row.start) for row in finer]), every).tolist()
         target = {
@@ -51,8 +52,7 @@ def rollup(file: File, book: Book, until: int, every: str) -> int:
                 total.follow(read_cell(row, label, d))
             stop = int(buckets.ending(np.array([key.start]), every)[0])
             merged.append(as_row(key, stop, sum(row.rows for row in mine), total))
-        for row in finer:
-            file.remove_cells("start = ? AND segment = ? AND label = ?", row.key)
+        file.remove_cells([row.key for row in finer])
         file.put_cells(merged)
         rows = len(finer) - len(merged)
         if finer or (end, every) not in book.coarse:
@@ -71,9 +71,10 @@ def drop(file: File, book: Book, until: int) -> int:
     What was learned from where stays known, so that their rows do not come back.
     """
     with file.writing():
-        cut = next((row for row in file.counted() if row[0] < until < row[1]), None)
-        if cut is not None:
-            a, b = buckets.text(cut[0]), buckets.text(cut[1])
+        heads = file.index().cells
+        cut = heads[(heads["start"] < until) & (heads["stop"] > until)]
+        if len(cut):
+            a, b = buckets.text(cut["start"][0]), buckets.text(cut["stop"][0])
             raise DataError(
                 (
                     Setting("until"),
@@ -81,11 +82,12 @@ def drop(file: File, book: Book, until: int) -> int:
                     f"cut; name {a} or {b}",
                 )
             )
-        gone = file.remove_cells("stop <= ?", (until,))
+        old = heads[heads["stop"] <= until]
+        file.remove_cells([Key(*key) for key in old[list(Key._fields)].tolist()])
         book.dropped = until if book.dropped is None else max(book.dropped, until)
         book.write(file)
     file.shrink()
-    return gone
+    return len(old)
 
 
 def _is_within(row: Row, every: str) -> bool:

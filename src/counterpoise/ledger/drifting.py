@@ -1,17 +1,27 @@
 """Drift: how far each bucket is from what came before, with limits of a stated level.
 
-Two kinds of charts run over the buckets. One is about the loss of the model of the buckets before;
-its cube root, which is nearly normal, is compared with that of earlier buckets. The others are
-about the means of each feature in each class: the difference from all rows before, over its
-standard error, is Student's t while nothing changes, and independent of those before it (recursive
-residuals). Each difference becomes a normal score z, and sums of them with three memories δ,
+Two kinds of charts run over the buckets. One is about the loss of the model of the buckets before:
+its logarithm is compared with those of earlier buckets by rank, and beyond the largest of them by
+an exponential tail (:class:`UpperTail`). The others are about the means of each feature in each
+class. The difference u from the mean of all rows before, in units of 1/√n, is independent of those
+before it while nothing changes (recursive residuals). Sums with three memories δ,
 
-    Z = Σ δ^(b−i) √n_i z_i / √(Σ δ^2(b−i) n_i)
+    T = Σ δ^(b−i) √n_i u_i / (s √(Σ δ^2(b−i) n_i))
 
-find sudden changes and slow ones. Where buckets have always differed by more than chance, as the
-days of a week do, z is divided by what is usual. All charts together pass their limits in a bucket
-of an unchanged stream with the probability ``level``, half of which is for the loss. A chart that
-has passed its limit begins anew.
+detect sudden changes and slow ones. Cells have no more than means and variances, so that limits
+cannot depend on the shape of a feature. Each sum has three scores, and the smallest counts:
+
+- s² is the variance of all rows. Deviations of a skewed or heavy-tailed feature towards its long
+  tail are too frequent then.
+- s² is the variance of the rows in the memory alone. A few extreme rows increase it as well, so
+  that the score of such deviations is bounded; those towards the short tail are too frequent.
+- The first two, divided by the root mean square of the scores of earlier buckets, where buckets
+  have always differed by more than chance, as the days of a week do.
+
+Each is Student's t while nothing changes and features are normal, and becomes a normal score Z of
+the same tail. All charts together pass their limits in a bucket of an unchanged stream with at most
+the probability ``level``, half of which is for the loss. A chart that has passed its limit begins
+again. Classes with one or two rows per bucket need many buckets; larger buckets are better then.
 """
 
 from __future__ import annotations
@@ -21,7 +31,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtr
 
 from counterpoise.arrays import Counts, Flags, Vector
 from counterpoise.errors import DataError, Setting
@@ -33,6 +43,7 @@ from counterpoise.ledger.solving import Rule, solved
 
 MEMORIES = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
 FARTHEST = 37.0  # deviations, beyond which no tail can be told from 0
+MAX_LOG = 700.0  # of a loss, whose exponential is finite
 WARMUP = 10  # buckets that a chart needs before it may pass a limit
 
 
@@ -56,13 +67,13 @@ class Drift:
     shift : ndarray of shape (g, c, d)
         Mean of each class and feature minus that of all rows before, in standard deviations.
     z : ndarray of shape (g, c, d)
-        The sum whose memory shows most.
+        Score of the sum whose memory has the largest one.
     z_limit : float
         What it may become.
     alarm : ndarray of bool of shape (g, c, d)
         Whether a chart of the means has passed its limit.
     level : float
-        Probability of any alarm in a bucket, if nothing changes.
+        Largest probability of any alarm in a bucket, if nothing changes.
 
     Examples
     --------
@@ -166,44 +177,89 @@ def drifted(series: Series, names: list[str], rule: Rule, train: int, level: flo
 
 
 def normal(t: Any, df: Any) -> Any:
-    """Student's t as a normal score of the same tail."""
+    """Return the normal score of the same tail as Student's t; 0 for NaN."""
+    t = np.nan_to_num(t)
     return -np.sign(t) * np.maximum(ndtri(stdtr(df, -np.abs(t))), -FARTHEST)
 
 
+def smaller(a: Any, b: Any) -> Any:
+    """Return the number of the smaller magnitude."""
+    return np.where(np.abs(b) < np.abs(a), b, a)
+
+
 def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, Flags]:
-    """What the loss was before each bucket, its limit, and whether it has passed it."""
-    x = np.cbrt(loss)
+    """Return the usual loss before each bucket, its limit, and whether a chart has passed it."""
+    with np.errstate(divide="ignore"):
+        x = np.log(loss)
     tail = level / len(MEMORIES)
     high = -ndtri(tail)
     usual, limit = np.full(len(x), np.nan), np.full(len(x), np.nan)
     alarm = np.zeros(len(x), dtype=bool)
-    N = mean = squares = 0.0
-    m, top, bottom = 0, np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
+    past: list[int] = []
+    top, bottom = np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
     for g in range(len(x)):
         if not np.isfinite(x[g]) or n[g] <= 0:
             continue
-        if m >= 2:
-            sigma = np.sqrt(squares / (m - 1))
-            error = sigma * np.sqrt(1.0 / n[g] + 1.0 / N)
-            usual[g] = mean**3
-            limit[g] = (mean + error * stdtrit(m - 1, 1.0 - tail)) ** 3
-            z = normal((x[g] - mean) / error, m - 1) if error > 0 else 0.0
+        if len(past) >= WARMUP:
+            center = np.median(x[past])
+            upper = UpperTail.of((x[past] - center) * np.sqrt(n[past]))
+            usual[g] = np.exp(center)
+            limit[g] = np.exp(min(center + upper.quantile(tail) / np.sqrt(n[g]), MAX_LOG))
+            z = -ndtri(upper.probability((x[g] - center) * np.sqrt(n[g])))
+            z = min(z, FARTHEST)
             top = MEMORIES * top + np.sqrt(n[g]) * z
             bottom = MEMORIES**2 * bottom + n[g]
-            alarm[g] = m >= WARMUP and (top > high * np.sqrt(bottom)).any()
+            alarm[g] = (top > high * np.sqrt(bottom)).any()
         if alarm[g]:
-            N = mean = squares = 0.0
-            m, top, bottom = 0, np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
-        delta, m, N = x[g] - mean, m + 1, N + n[g]
-        mean += delta * n[g] / N
-        squares += n[g] * delta * (x[g] - mean)
+            past, top, bottom = [], np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
+        past.append(g)
     return usual, limit, alarm
+
+
+@dataclass(frozen=True, eq=False)
+class UpperTail:
+    """Probability that the next of several exchangeable numbers exceeds a value.
+
+    Below the k = √m/2 largest of m numbers it is a rank. Above, excesses are taken as exponential:
+    with k excesses of the sum s over the threshold u, the next one exceeds u + y with the
+    probability (1 + y/s)^-k, exactly. Excesses of logarithms are exponential if the tail of the
+    numbers is a power, as that of heavy-tailed losses, and have a lighter tail otherwise.
+    """
+
+    past: Vector
+    k: int
+
+    @classmethod
+    def of(cls, past: Vector) -> UpperTail:
+        """Return the tail of past numbers, two or more."""
+        return cls(np.sort(past), max(2, int(np.sqrt(len(past)) / 2.0)))
+
+    @property
+    def _threshold(self) -> tuple[float, float]:
+        """Threshold and sum of the excesses over it."""
+        u = self.past[-self.k - 1]
+        return float(u), float((self.past[-self.k :] - u).sum())
+
+    def probability(self, value: float) -> float:
+        """Return the probability of more than a value."""
+        u, s = self._threshold
+        m, k = len(self.past), self.k
+        if value > u:
+            return (k + 1) / (m + 1) * (1.0 + (value - u) / s) ** -k if s > 0 else 0.5
+        above = m - np.searchsorted(self.past, value, side="right")
+        return float((above + 0.5) / (m + 1))
+
+    def quantile(self, tail: float) -> float:
+        """Return the value that is exceeded with such a small probability."""
+        u, s = self._threshold
+        ratio = float(tail * (len(self.past) + 1) / (self.k + 1))
+        return float(u + s * (ratio ** (-1.0 / self.k) - 1.0))
 
 
 def _mean_charts(
     series: Series, level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Shifts, sums, their limit, and whether they have passed it."""
+    """Return shifts, sums, their limit, and whether they have passed it."""
     g, c, d = series.mean.shape
     high = float(-ndtri(level / (2.0 * c * d * len(MEMORIES))))
     shift, worst = np.full((g, c, d), np.nan), np.zeros((g, c, d))
@@ -211,7 +267,7 @@ def _mean_charts(
     N, mean, squares = np.zeros((c, d)), np.zeros((c, d)), np.zeros((c, d))
     age, usual = np.zeros((c, d)), np.zeros((c, d))
     memory = MEMORIES[:, None, None]
-    top, bottom = np.zeros((len(MEMORIES), c, d)), np.zeros((len(MEMORIES), c, d))
+    top, bottom, own, own_df = np.zeros((4, len(MEMORIES), c, d))
     scatter = series.variances() * series.n[..., None]
     for b in range(g):
         n = series.n[b][:, None]
@@ -222,21 +278,27 @@ def _mean_charts(
         varies = there & (variance > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shift[b] = np.where(varies, delta / np.sqrt(variance), np.nan)
-            t = shift[b] / np.sqrt(1.0 / n + 1.0 / N)
-        z = np.where(varies, normal(np.nan_to_num(t), df), 0.0)
-        rms = np.sqrt(usual / np.maximum(age, 1.0))
-        z = z / np.maximum(rms, 1.0)
-        top = np.where(there, memory * top + np.sqrt(n) * z, top)
-        bottom = np.where(there, memory**2 * bottom + n, bottom)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            Z = np.nan_to_num(top / np.sqrt(bottom))
+            u = np.where(there, delta / np.sqrt(1.0 / n + 1.0 / N), 0.0)
+            # A bucket of one row has no scatter of its own: its difference takes the place of it.
+            inside = np.where(n < 2.0, u**2, scatter[b])
+            top = np.where(there, memory * top + np.sqrt(n) * u, top)
+            bottom = np.where(there, memory**2 * bottom + n, bottom)
+            own = np.where(there, memory * own + inside, own)
+            own_df = np.where(there, memory * own_df + np.maximum(n - 1.0, 1.0), own_df)
+            Z = normal(top / np.sqrt(variance * bottom), df)
+            Z = smaller(Z, normal(top / np.sqrt(own / own_df * bottom), own_df))
+            past = np.maximum(age - 1.0, 1.0)  # buckets that have been compared
+            Z = smaller(Z, normal(Z / np.sqrt(usual / past), past))
+            Z = np.where(varies, Z, 0.0)
+            z = np.where(varies, normal(u / np.sqrt(variance), df), 0.0)
         worst[b] = np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0)[0]
         alarm[b] = (np.abs(worst[b]) > high) & (age >= WARMUP) & there
         gone = alarm[b]
-        usual = np.where(gone, 0.0, usual + np.where(there, (z * np.maximum(rms, 1.0)) ** 2, 0.0))
+        usual = np.where(gone, 0.0, usual + z**2)
         for array in (N, mean, squares, age):
             array[gone] = 0.0
-        top[:, gone], bottom[:, gone] = 0.0, 0.0
+        for array in (top, bottom, own, own_df):
+            array[:, gone] = 0.0
         delta = np.where(n > 0, series.mean[b] - mean, 0.0)
         total = N + n
         share = np.divide(n, total, out=np.zeros_like(total), where=total > 0)

@@ -7,7 +7,7 @@ cells, which are added to those in the file or taken away from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Labels, Rows, Vector
+from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector
 from counterpoise.encoding import cells as reading
 from counterpoise.encoding.clock import times
 from counterpoise.errors import DataError, Remedy
@@ -24,7 +24,10 @@ from counterpoise.exact.limits import require_light
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import too_few_digits
 from counterpoise.exact.strangers import RemovalError
+from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import CHUNK_ROWS
+from counterpoise.jobs.store import Record
+from counterpoise.jobs.where import Where
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.cells import Key, Row, as_row, read_cell
@@ -56,10 +59,16 @@ class Pending:
 class Filler:
     """Puts rows of one ledger into its cells, within a transaction of whoever calls."""
 
-    def __init__(self, file: File | None, book: Book) -> None:
+    def __init__(
+        self,
+        file: File | None,
+        book: Book,
+        guards: Guards | None = None,
+        others: Sequence[Record] = (),
+    ) -> None:
         self._file, self.book = file, book
         self.encoding = book.encoding
-        self.notes: dict[str, str] = {}
+        self._guards, self._others = guards, others
         self._segments = {segment: i for i, segment in enumerate(book.segments)}
         self._labels = {label: i for i, label in enumerate(book.labels)}
         self._pending = Pending()
@@ -74,15 +83,22 @@ class Filler:
 
     # Reading
 
-    def chunks(self, source: Source, after: Mark, until: int | None = None) -> Iterator[Chunk]:
-        """Chunks of an input after a mark."""
+    def chunks(
+        self, source: Source, after: Mark, until: int | None = None, where: Where | None = None
+    ) -> Iterator[Chunk]:
+        """Return the chunks of an input after a mark, with the columns of a condition."""
         columns, settings = self.book.encoding.columns, self.book.settings
         text = dict.fromkeys(settings.by, "text") | {settings.time: "time"}
         self._kinds = columns.read({**columns.told, **text, **self.encoding.kinds})
-        return source.chunks(CHUNK_ROWS, after, self._kinds, columns.wanted, until)
 
-    def add(self, chunk: Chunk, learning: bool = True) -> int:
-        """Read the rows of a chunk; return how many are left out."""
+        def wanted(name: str) -> bool:
+            return columns.wanted(name) or (where is not None and name in where.values)
+
+        kinds = self._kinds if where is None else where.kinds(self._kinds)
+        return source.chunks(CHUNK_ROWS, after, kinds, wanted, until)
+
+    def add(self, chunk: Chunk, learning: bool = True) -> Flags:
+        """Read the rows of a chunk; return which of them are kept."""
         settings, before = self.book.settings, self.encoding
         named = {settings.time: "the time"} | dict.fromkeys(settings.by, "a segment")
         for name, what in named.items():
@@ -93,6 +109,8 @@ class Filler:
                 )
         self._require_few_values(chunk)
         lacking = before.lacking(chunk)
+        if self._guards is not None:
+            self._guards.require_whole(chunk, lacking)
         encoded, self.encoding = before.learn(chunk, ROOM, lenient=True)
         if not learning and (
             len(self.encoding.features) > len(before.features) or before.labels is None
@@ -100,8 +118,8 @@ class Filler:
             strange = self.encoding.features[-1].name
             raise DataError(f"{chunk.source}: feature {strange!r} was never learned; correct it")
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
-        for name in lacking:
-            self.notes.setdefault(name, f"{chunk.source} has no column {name!r}: 0 in its rows")
+        if self._guards is not None:
+            self._guards.notice_columns(chunk, lacking, before, self.encoding, self._others)
         kept, pending = encoded.kept, self._pending
         start, stop = self._buckets(chunk, encoded.kept)
         X = encoded.X
@@ -114,7 +132,15 @@ class Filler:
         pending.y.append(encoded.y)
         pending.weight.append(encoded.weight)
         pending.rows += X.shape[0]
-        return int((~kept).sum())
+        return kept
+
+    def dropped(self, chunk: Chunk, rows: Flags) -> Flags:
+        """Return which of some rows of a chunk are from a time of which everything was dropped."""
+        result = np.zeros(chunk.rows, dtype=bool)
+        if self.book.dropped is not None and rows.any():
+            name, form = self.book.settings.time, self.book.encoding.columns.time_format
+            result[rows] = times(chunk, name, rows, form) < self.book.dropped
+        return result
 
     @property
     def full(self) -> bool:
@@ -243,7 +269,8 @@ class Filler:
 
     def _known(self, first: int, last: int) -> dict[Key, Row]:
         """Cells of the file whose buckets begin between two times."""
-        return {row.key: row for row in self.file.cells("start BETWEEN ? AND ?", (first, last))}
+        heads = self.file.heads(first, last).cells
+        return {row.key: row for row in self.file.block("cells", heads).rows()}
 
     def flush(self) -> None:
         """Add what was read to its cells."""
@@ -260,29 +287,26 @@ class Filler:
                 written.append(as_row(key, stop, rows, cell))
         self.file.put_cells(written)
 
-    def remove(self) -> int:
-        """Take what was read away from its cells; return how many rows."""
-        written, gone, total = [], [], 0
+    def remove(self) -> None:
+        """Subtract what was read from its cells."""
+        written, gone = [], []
         names = [feature.name for feature in self.encoding.features]
         with one_thread():
             for key, (_, rows, less, known) in self.grouped().items():
                 if known is None or known.rows < rows:
                     there = 0 if known is None else known.rows
                     raise DataError(
-                        f"cannot forget {rows:,} rows of class {less.labels[0].item()!r} in the "
+                        f"cannot unlearn {rows:,} rows of class {less.labels[0].item()!r} in the "
                         f"bucket of {buckets.text(key.start)}: {there:,} were learned. Nothing was "
-                        "forgotten"
+                        "unlearned"
                     )
                 left = removed(self._cell(known), less, names)
-                total += rows
                 if left.n[0] > 0 and known.rows > rows:
                     written.append(as_row(key, known.stop, known.rows - rows, left))
                 else:
                     gone.append(key)
         self.file.put_cells(written)
-        for key in gone:
-            self.file.remove_cells("start = ? AND segment = ? AND label = ?", key)
-        return total
+        self.file.remove_cells(gone)
 
     def _cell(self, row: Row) -> Moments:
         label = _array(self._labels)[row.label : row.label + 1]
@@ -301,7 +325,7 @@ def removed(cell: Moments, less: Moments, names: list[str]) -> Moments:
         return cell.without(less)
     except RemovalError as error:
         if error.feature is None:
-            raise DataError(f"{error}. Nothing was forgotten") from None
+            raise DataError(f"{error}. Nothing was unlearned") from None
         raise DataError(too_few_digits(names[error.feature])) from None
 
 

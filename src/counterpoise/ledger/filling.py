@@ -1,4 +1,4 @@
-"""Inputs into a ledger, each row exactly once; and inputs taken back.
+"""Inputs into a ledger, each row exactly once, and rows of inputs unlearned.
 
 Cells, columns and the record of an input are written in one transaction: whoever is killed goes on
 at the end of a batch, and ends with the bits of a run that was not killed.
@@ -6,14 +6,18 @@ at the end of a batch, and ends with the bits of a run that was not killed.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from counterpoise.errors import DataError
+import numpy as np
+
+from counterpoise.errors import DataError, Message
+from counterpoise.jobs import gone
+from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.known import recognised, require_unknown
 from counterpoise.jobs.store import Record
+from counterpoise.jobs.where import Where
 from counterpoise.ledger.book import Book
 from counterpoise.ledger.filler import Filler
 from counterpoise.ledger.storage import File
@@ -32,13 +36,14 @@ def learn(
     stop: Callable[[], bool] = lambda: False,
     watch: Watch = lambda source, rows: None,
     allow_overlap: bool = False,
-) -> tuple[dict[str, int], list[str]]:
-    """Learn what is new in several inputs; return the new rows of each, and what to say.
+    new_columns: bool = False,
+) -> tuple[dict[str, int], list[Message]]:
+    """Learn what is new in several inputs; return the new rows of each, and what to report.
 
     ``every`` so many rows everything is written. After an error what was written before stays.
     """
     new: dict[str, int] = {}
-    notes: dict[str, str] = {}
+    guards = Guards(file.path, new_columns=new_columns)
     present = {key: source for source, key in inputs}
     for source, key in inputs:
         if stop():
@@ -46,7 +51,8 @@ def learn(
         new[key] = 0
         if not (allow_overlap or key.startswith("-")):
             _identify(book, file.path, source, key, present)
-        filler = Filler(file, book)
+        others = [record for name, record in book.records.items() if name != key]
+        filler = Filler(file, book, guards, others)
         record = book.records.get(key, Record())
         chunks = ahead(filler.chunks(source, record.mark), stop=stop)
         over = False
@@ -57,8 +63,7 @@ def learn(
                 if rows:
                     book.write(file)
             new[key] += rows
-        notes |= filler.notes
-    return new, list(notes.values())
+    return new, list(guards.notes.values())
 
 
 def _fill(
@@ -80,7 +85,7 @@ def _fill(
             if not allow_overlap:
                 require_unknown(chunk, book.records)
             record = Record(starts=chunk.starts)
-        dropped += filler.add(chunk)
+        dropped += int((~filler.add(chunk)).sum())
         watch(source, chunk.rows)
         waiting += chunk.rows
         record = replace(record, mark=chunk.mark)
@@ -99,42 +104,61 @@ def _fill(
     return True, rows
 
 
-def forget(
+def unlearn(
     file: File,
     book: Book,
     inputs: list[tuple[Source, str]],
+    where: Where | None = None,
     watch: Watch = lambda source, rows: None,
-) -> int:
-    """Take the rows of inputs back, all of them or none; return how many.
+) -> dict[str, int]:
+    """Subtract rows of inputs, all of them or none; return the number for each input.
 
-    A file must have been learned, and its record goes with its rows; a frame need not be one that
-    was learned.
+    A file must have been learned; a frame need not be one that was learned. Without ``where`` all
+    rows are subtracted, and the record goes with them. With ``where`` those that meet the condition
+    are subtracted, and the record remembers which. Rows that were unlearned or dropped before do
+    not count.
     """
-    total, filler = 0, Filler(file, book)
+    removed: dict[str, int] = {}
+    filler = Filler(file, book)
     with file.writing():
         for source, key in inputs:
-            known = _identify(book, file.path, source, key, None)
-            lasting = os.path.isfile(source.path)
-            if lasting and not known:
+            is_known = _identify(book, file.path, source, key, None)
+            if os.path.isfile(source.path) and not is_known:
                 raise DataError(
                     f"{source.name} was never learned, under this or any other name; the learned "
                     f"inputs are {', '.join(book.records) or 'none'}"
                 )
-            left: float = book.records[key].mark.rows if known else math.inf
-            if known:
-                source.verify(book.records[key].mark, book.encoding.columns.wanted)
-            for chunk in filler.chunks(source, Mark(), None if left == math.inf else int(left)):
-                chunk = chunk if left == math.inf else chunk.head(int(left))
-                filler.add(chunk, learning=False)
-                watch(source, chunk.rows)
-                left -= chunk.rows
-                if left <= 0:
-                    break
-            if known:
+            record = book.records[key] if is_known else None
+            if record is not None:
+                source.verify(record.mark, book.encoding.columns.wanted)
+            rows = _subtract(filler, source, record, where, watch)
+            removed[key] = len(rows)
+            if record is not None and where is not None:
+                book.records[key] = replace(record, gone=gone.with_more(record.gone, rows))
+            elif record is not None:
                 del book.records[key]
-        total = filler.remove()
+        filler.remove()
         book.write(file)
-    return total
+    return removed
+
+
+def _subtract(
+    filler: Filler, source: Source, record: Record | None, where: Where | None, watch: Watch
+) -> list[int]:
+    """Read the rows of one input that are to be subtracted; return their indices."""
+    found: list[int] = []
+    until = None if record is None else record.mark.rows
+    for chunk in filler.chunks(source, Mark(), until, where):
+        rows = np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
+        meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
+        if record is not None:
+            meant &= (rows < record.mark.rows) & ~gone.among(record.gone, rows)
+        meant &= ~filler.dropped(chunk, meant)
+        watch(source, chunk.rows)
+        if meant.any():
+            kept = filler.add(chunk.only(meant), learning=False)
+            found += rows[meant][kept].tolist()
+    return found
 
 
 def _identify(

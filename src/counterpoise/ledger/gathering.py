@@ -50,11 +50,11 @@ class Gatherer(Filler):
     def __init__(self, book: Book) -> None:
         super().__init__(None, replace(book, records={}))
         self.cells: dict[Place, Gathered] = {}
-        self.dropped = 0
+        self.left_out = 0
 
     def gather(self, chunk: Chunk) -> None:
         """Read the rows of a chunk."""
-        self.dropped += self.add(chunk)
+        self.left_out += int((~self.add(chunk)).sum())
         if self.full:
             self.collect()
 

@@ -8,16 +8,18 @@ do, and so this tells more about tomorrow than an error computed from independen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix, Vector
+from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.errors import DataError, Setting
 from counterpoise.ledger.judging import judged
 from counterpoise.ledger.series import Series
-from counterpoise.ledger.solving import Rule, solved
+from counterpoise.ledger.solving import Lines, Rule, solved
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +79,7 @@ def jackknifed(
     series: Series, weight: Vector, names: list[str], rule: Rule, X: Matrix | None
 ) -> Uncertainty:
     """Errors of the model of a series whose buckets have these weights."""
-    if len(series) < 3:
-        raise DataError(f"there are {len(series)} buckets, and standard errors need 3 or more")
-    W = np.vstack([weight, np.tile(weight, (len(weight), 1)) * (1.0 - np.eye(len(weight)))])
-    sums = series.summed(W)
+    sums = series.summed(left_out(weight))
     lines = solved(sums, rule)
     verdict = judged(lines, sums)
     if not lines.known.all():
@@ -92,6 +91,32 @@ def jackknifed(
     return Uncertainty(
         names, lines.coef[0], spread(lines.coef[1:]), scores, error,
         float(verdict.g_mean[0]), float(spread(verdict.g_mean[1:])), len(series),
+    )  # fmt: skip
+
+
+def left_out(weight: Vector) -> Matrix:
+    """Return weights of all buckets, and then without each one, of shape (1 + g, g)."""
+    if len(weight) < 3:
+        raise DataError(f"there are {len(weight)} buckets, and standard errors need 3 or more")
+    return np.vstack([weight, np.tile(weight, (len(weight), 1)) * (1.0 - np.eye(len(weight)))])
+
+
+def of_models(
+    models: Sequence[BalancedRidgeClassifier], sums: Series, names: list[str], X: Any
+) -> Uncertainty:
+    """Return errors of the first of several models, given those without each bucket."""
+    coef = np.array([one.coef_ for one in models])
+    offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
+    lines = Lines(coef, offset, np.ones(len(models), dtype=bool))
+    g_mean = judged(lines, sums).g_mean
+    scores = error = None
+    if X is not None:
+        f = np.array([one.decision_function(X) for one in models])
+        f = f.reshape(*f.shape[:2], -1)
+        scores, error = f[0], spread(f[1:])
+    return Uncertainty(
+        names, coef[0], spread(coef[1:]), scores, error,
+        float(g_mean[0]), float(spread(g_mean[1:])), len(models) - 1,
     )  # fmt: skip
 
 

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterpoise import validate
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Labels, Vector
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import DataError, Remedy, Setting
+from counterpoise.errors import DataError, Message, Remedy, Setting
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.shapes import only
 from counterpoise.exact.state import Plan, State
 from counterpoise.jobs.store import Record
-from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading
+from counterpoise.jobs.where import Where
+from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading, totals
 from counterpoise.ledger.backtesting import Backtest, backtested
 from counterpoise.ledger.book import Book
+from counterpoise.ledger.cells import Heads, Index, by_bucket
 from counterpoise.ledger.comparing import Comparison, compared
 from counterpoise.ledger.drifting import Drift, drifted
 from counterpoise.ledger.filler import Filler
 from counterpoise.ledger.gathering import Gathered, Place, hash_of
-from counterpoise.ledger.jackknife import Uncertainty, Weights, jackknifed, over_time
+from counterpoise.ledger.jackknife import (
+    Uncertainty,
+    Weights,
+    jackknifed,
+    left_out,
+    of_models,
+    over_time,
+)
+from counterpoise.ledger.packing import size_of
 from counterpoise.ledger.selection import Selection, selected
 from counterpoise.ledger.series import Series, series_of, series_of_sets
 from counterpoise.ledger.solving import Rule
@@ -50,6 +62,20 @@ REFUSED = {
 }
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def one_state(method: Method) -> Method:
+    """Let a query read one state of the file, in one transaction."""
+
+    @wraps(method)
+    def wrapped(self: Ledger, *args: Any, **options: Any) -> Any:
+        with self._snapshot():
+            return method(self, *args, **options)
+
+    return cast(Method, wrapped)
+
+
 class Ledger:
     """Exact moments in cells of time and segment, in one file.
 
@@ -69,7 +95,7 @@ class Ledger:
     ----------
     path : str
         The file.
-    notes : list of str
+    notes : list of Message
         What the last :meth:`learn` has noticed.
 
     Examples
@@ -90,10 +116,12 @@ class Ledger:
 
     def __init__(self, file: File, book: Book, given: Mapping[str, Any]) -> None:
         self.path = file.path
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self._file, self._book, self._given = file, book, dict(given)
-        self._cached: tuple[int, Stack] | None = None
-        self._read = (-1, 0)  # cells that were read for single questions, as of which change
+        self._state: str | None = None  # digest of the file of which book and index are
+        self._index: Index | None = None
+        self._cached: Stack | None = None
+        self._cells_read = 0  # for single queries
         self._wait = WAIT
 
     @classmethod
@@ -157,8 +185,12 @@ class Ledger:
             except (OSError, DataError):
                 if before == identity(os.fspath(path)):  # else who had begun it has removed it
                     raise
-        book = Book.begun(given, file.path) if new else _read(file, given)
-        result = cls(file, book, given)
+        if new:
+            result = cls(file, Book.begun(given, file.path), given)
+        else:
+            loaded = _loaded(file, given)
+            result = cls(file, loaded[1], given)
+            result._state, _, result._index = loaded
         result._wait = wait
         return result
 
@@ -174,7 +206,13 @@ class Ledger:
 
     # Changing
 
-    def learn(self, data: Any, name: str | None = None, allow_overlap: bool = False) -> int:
+    def learn(
+        self,
+        data: Any,
+        name: str | None = None,
+        allow_overlap: bool = False,
+        new_columns: bool = False,
+    ) -> int:
         """Learn rows that were not learned yet.
 
         An input is known by its content: learning it again learns what is new at its end. A frame
@@ -190,6 +228,8 @@ class Ledger:
             rows at its end; one without is known by all of its rows.
         allow_overlap : bool, default=False
             Learn an input that begins like another one.
+        new_columns : bool, default=False
+            Learn a table with more or fewer columns than earlier ones, 0 where absent.
 
         Returns
         -------
@@ -197,7 +237,8 @@ class Ledger:
             The number of new rows.
         """
         found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-        return sum(self.learn_from(found, allow_overlap=allow_overlap).values())
+        new = self.learn_from(found, allow_overlap=allow_overlap, new_columns=new_columns)
+        return sum(new.values())
 
     def learn_from(
         self,
@@ -205,6 +246,7 @@ class Ledger:
         stop: Callable[[], bool] = lambda: False,
         watch: filling.Watch = lambda source, rows: None,
         allow_overlap: bool = False,
+        new_columns: bool = False,
     ) -> dict[str, int]:
         """Learn what is new in inputs, each with its name in the records.
 
@@ -216,7 +258,7 @@ class Ledger:
             Asked whether to end; what is whole by then is kept.
         watch : callable
             Told of the rows of each chunk.
-        allow_overlap : bool, default=False
+        allow_overlap, new_columns : bool, default=False
             As of :meth:`learn`.
 
         Returns
@@ -228,7 +270,7 @@ class Ledger:
         every = np.inf if frames else filling.EVERY
         with self._alone():
             new, self.notes = filling.learn(
-                self._file, self._book, found, every, stop, watch, allow_overlap
+                self._file, self._book, found, every, stop, watch, allow_overlap, new_columns
             )
         return new
 
@@ -285,24 +327,55 @@ class Ledger:
             self._book.write(self._file)
         return rows
 
-    def forget(self, data: Any, name: str | None = None) -> int:
-        """Take rows back, as if they had never been learned.
+    def unlearn(
+        self, data: Any, where: Mapping[str, Any] | None = None, name: str | None = None
+    ) -> int:
+        """Subtract rows exactly from their cells.
 
         Parameters
         ----------
         data : path, reader or data frame
-            As :meth:`learn` takes it. The record of an input that was learned goes with its rows.
+            As :meth:`learn` takes it. A file must have been learned, and must begin as it did.
+        where : dict, optional
+            Columns and the value that each must have, such as ``{"customer": 123}``; a column need
+            not be a feature. By default all rows are subtracted, and the record of the input goes
+            with them. With a condition the record stays, and each row is subtracted once.
         name : str, optional
-            What a frame was called.
+            Name of a frame when it was learned.
 
         Returns
         -------
         int
             The number of rows.
         """
+        found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        meant = Where({key: (str(value),) for key, value in where.items()}) if where else None
+        return sum(self.unlearn_from(found, meant).values())
+
+    def unlearn_from(
+        self,
+        found: list[tuple[Source, str]],
+        where: Where | None = None,
+        watch: filling.Watch = lambda source, rows: None,
+    ) -> dict[str, int]:
+        """Subtract rows of inputs, all of them or none.
+
+        Parameters
+        ----------
+        found : list of (Source, str)
+            The inputs, each with its name in the records.
+        where : Where, optional
+            Condition that rows must meet.
+        watch : callable
+            Called with the rows of each chunk.
+
+        Returns
+        -------
+        dict of str to int
+            The number of rows of each input.
+        """
         with self._alone():
-            found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-            return filling.forget(self._file, self._book, found)
+            return filling.unlearn(self._file, self._book, found, where, watch)
 
     def rollup(self, until: Any, every: str = "month") -> int:
         """Merge old buckets into coarser ones; sums stay what they are.
@@ -343,6 +416,7 @@ class Ledger:
 
     # Models
 
+    @one_state
     def model(
         self,
         since: Any = None,
@@ -374,10 +448,10 @@ class Ledger:
             Its ``names_`` are the features, those that are not 0 in every row; ``selection_`` is
             the selection. :meth:`encode` makes rows for it.
         """
-        self._refresh()
         chosen = selected(self._book, since, until, where, without, half_life)
         return self._model(chosen, options)
 
+    @one_state
     def models(
         self,
         by: str | Sequence[str],
@@ -411,7 +485,6 @@ class Ledger:
         """
         if isinstance(pool, bool) or not isinstance(pool, (int, float)) or not 0 <= pool < np.inf:
             raise DataError((Setting("pool"), f" is {pool!r}, and must be a number from 0"))
-        self._refresh()
         whole = selected(self._book, since, until, where, without, half_life)
         names = (by,) if isinstance(by, str) else tuple(by)
         at = [self._column(name) for name in names]
@@ -487,6 +560,7 @@ class Ledger:
             X = X[:, [names[name] for name in model.names_]]
         return X, y
 
+    @one_state
     def summary(self) -> dict[str, Any]:
         """What is in the ledger.
 
@@ -496,35 +570,58 @@ class Ledger:
             Settings, times, weights of the classes, segments, cells and their size, features, and
             the rows of each input.
         """
-        self._refresh()
-        if self._file.new:
-            raise DataError(f"{self.path} has learned nothing yet")
-        book = self._book
-        with self._file.reading():
-            cells, (count, size) = self._file.counted(), self._file.sizes()
-        weight = dict.fromkeys(map(str, book.labels), 0.0)
-        for row in cells:
-            weight[str(book.labels[row[3]])] += row[5]
-        times = [row[0] for row in cells], [row[1] for row in cells]
+        assert self._index is not None
+        book, cells = self._book, self._index.cells
+        weight = np.bincount(cells["label"], cells["n"], len(book.labels)).tolist()
+        size = int(size_of(cells["d"], cells["removed"]).sum())
         return {
             "label": book.encoding.columns.label,
             "time": book.settings.time,
             "every": book.settings.every,
             "by": list(book.settings.by),
-            "since": buckets.text(min(times[0])) if cells else None,
-            "until": buckets.text(max(times[1])) if cells else None,
-            "buckets": len(set(times[0])),
-            "segments": len({row[2] for row in cells}),
-            "cells": count,
+            "since": buckets.text(cells["start"].min()) if len(cells) else None,
+            "until": buckets.text(cells["stop"].max()) if len(cells) else None,
+            "buckets": len(np.unique(cells["start"])),
+            "segments": len(np.unique(cells["segment"])),
+            "cells": len(cells),
             "bytes": size,
             "features": book.names,
-            "classes": weight,
-            "rows": sum(row[4] for row in cells),
+            "classes": dict(zip(map(str, book.labels), weight, strict=True)),
+            "rows": int(cells["rows"].sum()),
             "coarse": [f"{every}s until {buckets.text(until)}" for until, every in book.coarse],
             "dropped": None if book.dropped is None else buckets.text(book.dropped),
             "inputs": {name: record.mark.rows for name, record in book.records.items()},
         }
 
+    @one_state
+    def check(self) -> int:
+        """Verify every cell and total against checksums, digest and each other.
+
+        Returns
+        -------
+        int
+            The number of cells.
+
+        Raises
+        ------
+        DataError
+            If the file is not as it was written.
+        """
+        file, book, index = self._file, self._book, self._index
+        assert index is not None
+        file.check()
+        labels = book.label_array()
+        sums = by_bucket(index.totals)
+        for start, cells in by_bucket(index.cells).items():
+            block = file.block("cells", cells)
+            if book.settings.by:
+                stored = file.block("totals", sums.pop(start, index.totals[:0]))
+                totals.require_same(file, block, stored, labels)
+        if sums:
+            raise file.damaged("a total has no cells")
+        return len(index.cells)
+
+    @one_state
     def weights(
         self,
         size: int = 30,
@@ -551,7 +648,7 @@ class Ledger:
             For features of standard deviation 1.
         """
         series = self._series(since, until, where, without)
-        return over_time(series, self._book.names, _rule(options), size)
+        return over_time(series, self._names, _rule(options), size)
 
     @property
     def features(self) -> list[str]:
@@ -567,6 +664,7 @@ class Ledger:
 
     # Questions
 
+    @one_state
     def compare(self, a: Mapping[str, Any], b: Mapping[str, Any], **options: Any) -> Comparison:
         """Compare two selections.
 
@@ -585,7 +683,6 @@ class Ledger:
             Counts, shifts of features with their tests, weights, and the exact loss and the
             estimated G-mean of both models on both selections.
         """
-        self._refresh()
         rule = _rule(options)
         pair, words = [], []
         for name, given in (("a", a), ("b", b)):
@@ -604,8 +701,9 @@ class Ledger:
                 "a selection has rows of one class, and two are needed to compare models: "
                 f"{' and '.join(words)}"
             )
-        return compared(both, self._book.names, words[0], words[1], rule)
+        return compared(both, self._names, words[0], words[1], rule)
 
+    @one_state
     def backtest(
         self,
         train: int | Sequence[int | None] | None = 30,
@@ -648,9 +746,10 @@ class Ledger:
         """
         series = self._series(since, until, where, without)
         rule = _rule(options)
-        names = self._book.names
+        names = self._names
         return backtested(series, names, rule, train, test, half_life, ridge, features)
 
+    @one_state
     def drift(
         self,
         train: int = 30,
@@ -668,7 +767,7 @@ class Ledger:
         train : int, default=30
             Buckets that the model of the loss has learned.
         level : float, default=0.01
-            Probability of an alarm in a bucket, if nothing changes.
+            Largest probability of an alarm in a bucket, if nothing changes.
         since, until, where, without
             As of :meth:`model`.
         **options : object
@@ -680,8 +779,9 @@ class Ledger:
             Loss and its limits, and the shift of each feature and class, for each bucket.
         """
         series = self._series(since, until, where, without)
-        return drifted(series, self._book.names, _rule(options), train, level)
+        return drifted(series, self._names, _rule(options), train, level)
 
+    @one_state
     def uncertainty(
         self, model: BalancedRidgeClassifier, X: ArrayLike | None = None
     ) -> Uncertainty:
@@ -697,39 +797,86 @@ class Ledger:
         Returns
         -------
         Uncertainty
-            Standard errors of weights, of scores, and of the estimated G-mean. Three or more
-            classes are taken each against the rest.
+            Standard errors of the coefficients of this model, of its scores, and of the estimated
+            G-mean.
         """
         chosen = getattr(model, "selection_", None)
         if not isinstance(chosen, Selection):
             raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
-        self._refresh()
-        names = {name: j for j, name in enumerate(self._book.names)}
+        if model.pooling is not None:
+            raise DataError(
+                (Setting("pooling"), " makes scores quadratic: they have no coefficients"),
+                Remedy("leave it out"),
+            )
+        names = {name: j for j, name in enumerate(self._names)}
+        lost = [name for name in model.names_ if name not in names]
+        if lost:
+            raise DataError(
+                f"feature {lost[0]!r} of the model is not in the ledger any more",
+                Remedy("use Ledger.model again"),
+            )
         at = np.array([names[name] for name in model.names_], dtype=np.intp)
         whole = replace(chosen, half_life=None)
         stack = self._stack(whole)
         inside = [w > 0 for w in self._weights(stack, whole)]
         series = series_of(stack, inside).only(at)
         weight = chosen.fading(series.start, int(series.start.max()))
-        options = {name: getattr(model, name) for name in RULE}
+        fill = Fill.of(*self._book.encoding.only(at).fill)
+        options = model.get_params(deep=False)
         if model.ridge == "gcv":
             options["ridge"] = model.ridge_
-        rows = None if X is None else validate.rows(model, X)
-        return jackknifed(series, weight, model.names_, _rule(options), rows)
+        if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
+            rule = _rule({name: options[name] for name in RULE})
+            rows = None if X is None else validate.rows(model, X)
+            return jackknifed(series, weight, model.names_, rule, rows)
+        W, found = left_out(weight), []
+        for w in W:
+            by_start = dict(zip(series.start.tolist(), w.tolist(), strict=True))
+            own = [
+                flags * np.array([by_start.get(start, 0.0) for start in part.start.tolist()])
+                for part, flags in zip(stack.parts, inside, strict=True)
+            ]
+            moments = only(stack.moments(own), at)
+            if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
+                raise DataError("without one of its buckets, the selection has no rows of a class")
+            state = State(Plan(), moments, moments.labels[:0]).filling(fill)
+            found.append(BalancedRidgeClassifier.with_state(state, **options))
+        return of_models(found, series.summed(W), model.names_, X)
 
     # Inside
 
     def _alone(self) -> Any:
         return _Alone(self)
 
+    @contextmanager
+    def _snapshot(self) -> Iterator[Index]:
+        """Answer one query from one state of the file."""
+        nothing = DataError(f"{self.path} has learned nothing yet")
+        if self._file.new:
+            raise nothing
+        with self._file.reading():
+            self._refresh()
+            if self._index is None:
+                raise nothing
+            yield self._index
+
     def _refresh(self) -> None:
-        """Read the book again if somebody has written since."""
+        """Read everything except cells again if the file has changed."""
         if self._file.new:
             return
         with self._file.reading():
-            change = self._file.get("change")
-        if change is not None and change != self._book.change:
-            self._book = _read(self._file, self._given)
+            state = self._file.digest_text()
+            if state is None or state == self._state:
+                return
+            self._state = self._index = self._cached = None
+            self._cells_read = 0
+            self._state, self._book, self._index = _loaded(self._file, self._given)
+
+    @property
+    def _names(self) -> list[str]:
+        """Names of the features that cells have."""
+        assert self._index is not None
+        return self._book.names[: self._index.d]
 
     def _column(self, name: str) -> int:
         if name not in self._book.settings.by:
@@ -741,33 +888,27 @@ class Ledger:
         return self._book.settings.by.index(name)
 
     def _stack(self, chosen: Selection, apart: bool = False) -> Stack:
-        """Cells of a selection: totals if all segments are in it and need not be told apart.
+        """Cells of a selection: totals if all segments are in it and need not be separate.
 
         When many were read, all are read and stay in memory.
         """
-        if self._file.new:
-            raise DataError(f"{self.path} has learned nothing yet")
-        book, file = self._book, self._file
-        if self._cached is not None and self._cached[0] == book.change:
-            return self._cached[1]
-        labels, d, inside = book.label_array(), book.width, chosen.segments(book)
-        with file.reading():
-            if book.settings.by and inside.all() and not apart:
-                table, where, values = reading.totals(book, chosen)
-                return Stack.of(file.cells(where, values, table), labels, d)
-            table, where, values = reading.cells(book, chosen, inside)
-            if self._read[0] != book.change:
-                self._read = book.change, 0
-            self._read = book.change, self._read[1] + file.number(where, values)
-            if self._read[1] >= WORTH * file.number() and file.size() <= CACHE:
-                self._cached = book.change, Stack.of(file.cells(), labels, d)
-                return self._cached[1]
-            rows = file.cells(where, values, table)
-            return Stack.of([row for row in rows if inside[row.segment]], labels, d)
+        if self._cached is not None:
+            return self._cached
+        book, file, index = self._book, self._file, self._index
+        assert index is not None
+        labels, d, inside = book.label_array(), index.d, chosen.segments(book)
+        if book.settings.by and inside.all() and not apart:
+            heads = reading.in_span(index.totals, book, chosen)
+            return _stacked(file, "totals", heads, labels, d)
+        heads = reading.in_span(index.cells, book, chosen, inside)
+        self._cells_read += len(heads)
+        if self._cells_read >= WORTH * len(index.cells) and file.size() <= CACHE:
+            self._cached = _stacked(file, "cells", index.cells, labels, d)
+            return self._cached
+        return _stacked(file, "cells", heads, labels, d)
 
     def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
         """Buckets of a selection, one after the other."""
-        self._refresh()
         chosen = selected(self._book, since, until, where, without)
         stack = self._stack(chosen)
         return series_of(stack, [w > 0 for w in self._weights(stack, chosen)])
@@ -806,13 +947,10 @@ class Ledger:
 
     def _moments(self, chosen: Selection) -> Moments:
         """Moments of a selection, from memory if all cells are there."""
-        if self._cached is None or self._cached[0] != self._book.change:
-            if self._file.new:
-                raise DataError(f"{self.path} has learned nothing yet")
-            with self._file.reading():
-                return reading.moments(self._file, self._book, chosen)
-        stack = self._cached[1]
-        return stack.moments(self._weights(stack, chosen))
+        if self._cached is None:
+            assert self._index is not None
+            return reading.moments(self._file, self._book, self._index, chosen)
+        return self._cached.moments(self._weights(self._cached, chosen))
 
     def _made(
         self, moments: Moments, chosen: Selection, options: Mapping[str, Any]
@@ -880,7 +1018,8 @@ class _Alone:
                     file.remove()
                     ledger._book = Book.begun(given, file.path)
                 else:
-                    ledger._book = _read(file, given)
+                    ledger._state = None
+                    ledger._refresh()
             elif not ledger._file.new:
                 ledger._file.settle()
         finally:
@@ -898,16 +1037,25 @@ class _Gathering(_Alone):
 def _unsettled(file: File) -> bool:
     """Whether a file was made, and nothing was ever written into it."""
     with file.reading():
-        return file.get("settings") is None
+        return file.digest_text() is None
 
 
-def _read(file: File, given: Mapping[str, Any]) -> Book:
-    """What is in a file besides the cells."""
-    try:
-        with file.reading():
-            return Book.read(file, given)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{file.path} is not a ledger, or is damaged ({error})",
-            Remedy("restore it from a copy, or learn the files anew"),
-        ) from None
+def _loaded(file: File, given: Mapping[str, Any]) -> tuple[str, Book, Index]:
+    """Return the digest of a file, everything except the cells, and the heads of all cells."""
+    with file.reading():
+        state = file.digest_text()
+        book, index = Book.read(file, given), file.index()
+        counts = len(book.labels), len(book.segments), book.width
+        problem = index.problem(*counts, has_totals=bool(book.settings.by))
+        if state is None or problem is not None:
+            raise file.damaged(problem or "it has no digest")
+        return state, book, index
+
+
+def _stacked(file: File, table: str, heads: Heads, labels: Labels, d: int) -> Stack:
+    """Return cells in memory, whose numbers are finite."""
+    stack = Stack.of(file.block(table, heads), labels, d)
+    for part in stack.parts:
+        if not (np.isfinite(part.mean).all() and np.isfinite(part.tri).all()):
+            raise file.damaged("a cell has values that are not finite")
+    return stack

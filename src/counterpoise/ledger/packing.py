@@ -8,6 +8,7 @@ rows were ever removed; else they follow from the scatter.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ from counterpoise.exact.moments import Moments
 WORD = 8  # bytes of a number
 
 
-def triangle(d: int) -> int:
-    """Numbers in the triangle of d features."""
+def triangle(d: Any) -> Any:
+    """Return how many numbers the triangle of d features has."""
     return d * (d + 1) // 2
 
 
@@ -56,10 +57,9 @@ def layout(d: int, removed: bool) -> dict[str, slice]:
     return result
 
 
-def size_of(d: int, removed: bool) -> int:
-    """Bytes of a cell."""
-    numbers = 2 * d + triangle(d) + 2 * d + 2 * (1 + d) + (3 * d if removed else 0)
-    return WORD * numbers
+def size_of(d: Any, removed: Any) -> Any:
+    """Return the bytes of a cell, or of each of several."""
+    return WORD * (2 * d + triangle(d) + 2 * d + 2 * (1 + d) + 3 * d * removed)
 
 
 def packed(cell: Moments) -> tuple[bytes, bool]:

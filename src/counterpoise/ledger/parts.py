@@ -60,12 +60,13 @@ class Part:
     @classmethod
     def of(cls, block: Block, anchor: Vector) -> Part:
         """Cells as they lie in the file, widened to the features of the anchor."""
-        m, d = len(block.n), len(anchor)
-        whole = block.start, block.stop, block.segment, block.rows
-        start, stop, segment, rows = (np.array(one, dtype=np.int64) for one in whole)
-        n, lightest = (np.array(one, dtype=np.float64) for one in (block.n, block.lightest))
-        head = start, stop, segment, rows, n, lightest
-        if m and block.alike and block.d[0] == d:  # as they are
+        heads = block.heads
+        m, d = len(heads), len(anchor)
+        head = (
+            heads["start"], heads["stop"], heads["segment"], heads["rows"], heads["n"],
+            heads["lightest"],
+        )  # fmt: skip
+        if block.is_uniform and heads["d"][0] == d:  # as they are
             where = layout(d, False)
             every = np.frombuffer(b"".join(block.data)).reshape(m, -1)
             mean = (every[:, where["anchor"]] - anchor) + every[:, where["mean"]]
@@ -80,7 +81,7 @@ class Part:
         )  # fmt: skip
         part.away[:, 1] = part.n[:, None]
         kinds: dict[tuple[int, int], list[int]] = {}
-        for i, kind in enumerate(zip(block.d, block.removed, strict=True)):
+        for i, kind in enumerate(heads[["d", "removed"]].tolist()):
             kinds.setdefault(kind, []).append(i)
         for (wide, removed), at in kinds.items():
             where = layout(wide, bool(removed))
@@ -144,10 +145,10 @@ class Sum:
 
     def take(self, block: Block, anchor: Vector, w: Vector) -> None:
         """Add cells with such weights as they lie in the file, about an anchor."""
-        if not block.alike or block.d[0] != len(anchor):
+        if not block.is_uniform or block.heads["d"][0] != len(anchor):
             self.add(Part.of(block, anchor), w)
             return
-        n, lightest = (np.array(one, dtype=np.float64) for one in (block.n, block.lightest))
+        n, lightest = block.heads["n"], block.heads["lightest"]
         mean, there = np.empty((len(n), len(anchor))), w > 0
         self._plain = self._plain and bool((w[there] == 1.0).all())
         if there.any():

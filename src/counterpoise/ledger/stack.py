@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.exact.moments import Moments
-from counterpoise.ledger.cells import Block, Row
+from counterpoise.ledger.cells import Block, Heads
 from counterpoise.ledger.parts import Part, Sum
 
 
@@ -32,16 +33,15 @@ class Stack:
     parts: list[Part]
 
     @classmethod
-    def of(cls, rows: list[Row], labels: Labels, d: int) -> Stack:
-        """Cells as they lie in the file, by class and then by time, widened to d features."""
-        found = {label: list(group) for label, group in groupby(rows, lambda row: row.label)}
-        every = [row for group in found.values() for row in group]
-        anchor = anchor_of(every, d)
-        return cls(
-            labels,
-            anchor,
-            [Part.of(Block.of(found.get(k, [])), anchor) for k in range(len(labels))],
-        )
+    def of(cls, block: Block, labels: Labels, d: int) -> Stack:
+        """Return cells in the order of the index, widened to d features."""
+        slot, at = block.heads["label"], np.arange(len(labels) + 1)
+        ends = np.searchsorted(slot, at).tolist()
+        anchor = anchor_of(block, d)
+        parts = [
+            Part.of(Block(block.heads[i:j], block.data[i:j]), anchor) for i, j in pairwise(ends)
+        ]
+        return cls(labels, anchor, parts)
 
     def moments(self, weights: list[Vector]) -> Moments:
         """Moments of the cells of each class with these weights, each of shape (m,)."""
@@ -55,15 +55,18 @@ class Stack:
         return result
 
 
-def anchor_of(rows: list[Row], d: int) -> Vector:
-    """One point for all cells: for each feature, where the heaviest cell that knows it has its."""
+def anchor_of(block: Block, d: int) -> Vector:
+    """Return one anchor for all cells: for each feature that of the heaviest cell that has it."""
     anchor, best = np.zeros(d), np.full(d, -1.0)
-    heaviest: dict[int, Row] = {}
-    for row in rows:
-        if row.d not in heaviest or row.n > heaviest[row.d].n:
-            heaviest[row.d] = row
-    for row in heaviest.values():
-        better = np.flatnonzero(best[: row.d] < row.n)
-        anchor[better] = np.frombuffer(row.data, count=row.d)[better]
-        best[better] = row.n
+    for i in heaviest(block.heads).tolist():
+        wide, n = int(block.heads["d"][i]), float(block.heads["n"][i])
+        better = np.flatnonzero(best[:wide] < n)
+        anchor[better] = np.frombuffer(block.data[i], count=wide)[better]
+        best[better] = n
     return anchor
+
+
+def heaviest(heads: Heads) -> NDArray[np.intp]:
+    """Return the indices of the heaviest cell of each number of features."""
+    order = np.lexsort((-heads["n"], heads["d"]))
+    return order[np.unique(heads["d"][order], return_index=True)[1]]

@@ -1,11 +1,13 @@
 """The file: cells, their columns, and what was learned from where, in one SQLite database.
 
-Everything that belongs together is written in one transaction, so that whoever is killed leaves the
-file before it or after it. Each cell has a checksum. One process writes at a time; it says so in
-the file, for those who wait.
+Everything that belongs together is written in one transaction: a killed process leaves the file as
+it was before the transaction or after it. One process writes at a time; its name is in the file.
 
-Two tables have the same columns: the cells, and their totals over all segments of a bucket, which
-have the segment ALL.
+``cells`` has the data of each cell, and ``totals`` their sums over all segments of a bucket, with
+the segment ALL. ``heads`` has the heads of both, bucket by bucket. Three checks detect a change of
+the file: the checksum of a cell covers head and data, the digest has the sum of the hashes of all
+heads, and a hash of everything else. Every query reads all heads and compares them with the digest,
+so that deleted, added and exchanged cells are detected as well.
 """
 
 from __future__ import annotations
@@ -16,41 +18,43 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
+from itertools import groupby
+from operator import lt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from counterpoise.errors import DataError, Remedy
 from counterpoise.jobs.lock import BusyError, locked, require_file
-from counterpoise.ledger.cells import Block, Key, Row
+from counterpoise.ledger.cells import ALL, HEAD, Block, Heads, Index, Key, Row, heads_of, pick
+from counterpoise.ledger.digest import SUMS, Contents, Digest, hash_heads
 
 MARK = 0x43504C47  # by which SQLite's header knows a ledger
-VERSION = 2
+VERSION = 3
 MAPPED = 1 << 30  # bytes of the file that are read without being copied first
 SCHEMA = (
-    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE labels (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE segments (id INTEGER PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE inputs (name TEXT PRIMARY KEY, place INTEGER NOT NULL, value TEXT NOT NULL)",
+    "CREATE TABLE inputs (name TEXT PRIMARY KEY, place INTEGER NOT NULL, value TEXT NOT NULL) "
+    "WITHOUT ROWID",
+    "CREATE TABLE heads (start INTEGER PRIMARY KEY, data BLOB NOT NULL)",
     *(
-        f"CREATE TABLE {table} (start INTEGER NOT NULL, stop INTEGER NOT NULL, "
-        "segment INTEGER NOT NULL, label INTEGER NOT NULL, rows INTEGER NOT NULL, n REAL NOT NULL, "
-        "rest REAL NOT NULL, lightest REAL NOT NULL, d INTEGER NOT NULL, "
-        "removed INTEGER NOT NULL, digest BLOB NOT NULL, data BLOB NOT NULL, "
-        "PRIMARY KEY (start, segment, label))"
-        for table in ("cells", "totals")
-    ),
-    *(
-        f"CREATE INDEX {table}_heads ON {table} (label, start, segment, stop, rows, d, n)"
+        f"CREATE TABLE {table} (label INTEGER NOT NULL, start INTEGER NOT NULL, "
+        "segment INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (label, start, segment))"
         for table in ("cells", "totals")
     ),
 )
 BLOCK = 128  # cells that are read at a time: more would not stay in the cache
-FIELDS = "start, stop, segment, label, rows, n, rest, lightest, d, removed, digest, data"
-SUMMED = "start, n, lightest, d, removed, digest, data"
-DAMAGED = ("malformed", "not a database", "file is encrypted", "corrupt")
+TIMEOUT = 60  # seconds to wait for another connection
+MAX_LISTED_SEGMENTS = 10_000  # segments that a condition of SQL lists
+DIGEST = "digest"  # name of the digest in the table meta
+UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
 
 
 class File:
@@ -61,6 +65,8 @@ class File:
         require_file(path)
         self.new = _size(path) == 0
         self.touched: set[int] = set()  # where buckets begin whose cells a transaction has written
+        self._digest = Digest()  # as of the transaction that writes
+        self._is_sealed = True
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, ...] = ()
         if not self.new:
@@ -114,8 +120,11 @@ class File:
             base = self._base()
             base.execute("BEGIN IMMEDIATE")
             self.touched.clear()
+            self._is_sealed = True
             try:
+                self._digest = self.digest() or Digest()
                 yield
+                assert self._is_sealed, "cells were written without a digest"
                 base.execute("COMMIT")
             except BaseException:
                 if base.in_transaction:
@@ -140,123 +149,240 @@ class File:
 
     # What is in it
 
-    def get(self, name: str) -> Any:
-        """A value of the ledger as a whole; None if it has none."""
-        found = self._base().execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
+    def digest_text(self) -> str | None:
+        """Return the digest as it is stored, which changes with everything; None if there is none.
+
+        It identifies a state of the ledger.
+        """
+        found = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
+        if found is not None and not isinstance(found[0], str):
+            raise self.damaged("its digest is not text")
+        return None if found is None else found[0]
+
+    def digest(self) -> Digest | None:
+        """Return the digest of the whole; None of an empty file."""
+        text = self.digest_text()
+        if text is None:
+            return None
+        try:
+            return Digest.read(text)
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise self.damaged("its digest cannot be read") from None
+
+    def contents(self) -> Contents:
+        """Return everything except the cells, if it agrees with the digest."""
+        digest = self.digest()
+        if digest is None:
+            raise self.damaged("it has no digest")
+        labels, segments, inputs = digest.counts
+        meta = {
+            name: value
+            for name, value in self._listed("SELECT name, value FROM meta ORDER BY name", 100)
+            if name not in UNSEALED
+        }
+        numbered = []
+        for table, count in (("labels", labels), ("segments", segments)):
+            rows = self._listed(f"SELECT id, value FROM {table} ORDER BY id", count)
+            if [number for number, _ in rows] != list(range(count)):
+                raise self.damaged(f"its {table} are not complete")
+            numbered.append([value for _, value in rows])
+        rows = self._listed("SELECT name, value FROM inputs ORDER BY place", inputs)
+        try:
+            result = Contents(
+                {name: json.loads(text) for name, text in meta.items()},
+                [json.loads(text) for text in numbered[0]],
+                [json.loads(text) for text in numbered[1]],
+                {name: json.loads(text) for name, text in rows},
+            )
+            is_same = result.hash == digest.contents and len(result.inputs) == inputs
+        except (ValueError, TypeError, RecursionError):
+            is_same = False
+        if not is_same:
+            raise self.damaged("its settings, columns, labels, segments or inputs have changed")
+        return result
 
     def put(self, name: str, value: Any) -> None:
         """Write a value of the ledger as a whole."""
         text = json.dumps(value)
         self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, text))
 
-    def values(self, table: str) -> list[Any]:
-        """All labels, or all segments, in the order of their numbers."""
-        rows = self._base().execute(f"SELECT id, value FROM {table} ORDER BY id").fetchall()
-        if [number for number, _ in rows] != list(range(len(rows))):
-            raise self._damaged(f"its {table} are not numbered")
-        return [json.loads(value) for _, value in rows]
+    def put_contents(self, contents: Contents, labels: int, segments: int) -> None:
+        """Write everything except the cells, and the digest; so many labels and segments are old.
 
-    def append(self, table: str, first: int, values: Sequence[Any]) -> None:
-        """Write more labels or segments."""
-        rows = [(first + i, json.dumps(value)) for i, value in enumerate(values)]
-        self._base().executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+        This is the last step of a transaction that writes.
+        """
+        for name, value in contents.meta.items():
+            self.put(name, value)
+        self._append("labels", labels, contents.labels[labels:])
+        self._append("segments", segments, contents.segments[segments:])
+        self.put_inputs(contents.inputs)
+        counts = len(contents.labels), len(contents.segments), len(contents.inputs)
+        digest = Digest(self._digest.buckets, self._digest.heads, counts, contents.hash)
+        self._base().execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (DIGEST, digest.text))
+        self._digest, self._is_sealed = digest, True
 
-    def inputs(self) -> dict[str, Any]:
-        """What was learned from where."""
-        found = self._base().execute("SELECT name, value FROM inputs ORDER BY place").fetchall()
-        return {name: json.loads(value) for name, value in found}
-
-    def put_inputs(self, inputs: dict[str, Any]) -> None:
+    def put_inputs(self, inputs: Mapping[str, Any]) -> None:
         """Write what was learned from where."""
         base = self._base()
         base.execute("DELETE FROM inputs")
         rows = [(name, i, json.dumps(value)) for i, (name, value) in enumerate(inputs.items())]
         base.executemany("INSERT INTO inputs VALUES (?, ?, ?)", rows)
 
-    def cells(
-        self, where: str = "1", values: Sequence[Any] = (), table: str = "cells"
-    ) -> list[Row]:
-        """Cells, by class and then by time. SQLite would sort them with all their bytes."""
-        query = f"SELECT {FIELDS} FROM {table} WHERE {where}"
-        rows = [Row._make(found) for found in self._base().execute(query, values)]
-        self._require_as_written(Block.of(rows))
-        rows.sort(key=lambda row: (row.label, row.start, row.segment))
+    def _append(self, table: str, first: int, values: Sequence[Any]) -> None:
+        rows = [(first + i, json.dumps(value)) for i, value in enumerate(values)]
+        self._base().executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+
+    def _listed(self, query: str, count: int) -> list[Any]:
+        """Return all rows of a query; raise if there are more than ``count`` of them."""
+        rows = self._base().execute(query).fetchmany(count + 1)
+        if len(rows) > count:
+            raise self.damaged("a table has more rows than were written")
         return rows
 
-    def cell(self, key: Key, table: str = "cells") -> Row | None:
-        """One cell, if it is there."""
-        where = "start = ? AND segment = ? AND label = ?"
-        return next(iter(self.cells(where, key, table)), None)
+    # Cells
 
-    def blocks(self, table: str, where: str, values: Sequence[Any]) -> Iterator[Block]:
-        """Cells by time, some at a time; what no sum asks for is 0."""
-        query = f"SELECT {SUMMED} FROM {table} WHERE {where} ORDER BY start, segment"
-        found = self._base().execute(query, values)
-        while rows := found.fetchmany(BLOCK):
-            start, n, lightest, d, removed, digest, data = zip(*rows, strict=True)
-            no = (0,) * len(rows)
-            block = Block(start, no, no, no, no, n, no, lightest, d, removed, digest, data)
-            self._require_as_written(block)
-            yield block
+    def index(self) -> Index:
+        """Return the heads of all cells and totals, if they agree with the digest."""
+        digest = self.digest() or Digest()
+        rows = self._listed("SELECT start, data FROM heads ORDER BY start", digest.buckets)
+        heads = self._joined(rows)
+        if len(rows) != digest.buckets or sum(map(hash_heads, rows)) % SUMS != digest.heads:
+            raise self.damaged("the heads of its cells have changed")
+        return Index.of(heads)
 
-    def heads(
-        self, what: str, table: str, where: str, values: Sequence[Any], by: str = ""
-    ) -> list[Any]:
-        """What is asked of cells, without their moments."""
-        query = f"SELECT {what} FROM {table} INDEXED BY {table}_heads WHERE {where} {by}"
-        return self._base().execute(query, values).fetchall()
+    def heads(self, first: int, last: int) -> Index:
+        """Return the heads of buckets that begin between two times.
 
-    def _require_as_written(self, block: Block) -> None:
-        if not block.as_written:
-            raise self._damaged("a cell is not as it was written")
+        They are not compared with the digest, unlike in :meth:`index`.
+        """
+        query = "SELECT start, data FROM heads WHERE start BETWEEN ? AND ?"
+        return Index.of(self._joined(self._base().execute(query, (first, last)).fetchall()))
 
-    def sizes(self) -> tuple[int, int]:
-        """How many cells there are, and their bytes."""
-        count, size = (
-            self._base().execute("SELECT COUNT(*), SUM(LENGTH(data)) FROM cells").fetchone()
-        )
-        return int(count), int(size or 0)
+    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> Heads:
+        """Return the heads of several buckets as one array."""
+        for start, data in rows:
+            if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
+                raise self.damaged("the heads of a bucket are incomplete")
+        heads = np.frombuffer(b"".join(data for _, data in rows), dtype=HEAD)
+        sizes = [len(data) // HEAD.itemsize for _, data in rows]
+        if not np.array_equal(heads["start"], np.repeat([start for start, _ in rows], sizes)):
+            raise self.damaged("a cell is in another bucket")
+        return heads
+
+    def blocks(self, table: str, heads: Heads) -> Iterator[Block]:
+        """Yield cells of one class, by time and segment, some at a time; each is verified."""
+        keys = list(zip(heads["start"].tolist(), heads["segment"].tolist(), strict=True))
+        if not keys:
+            return
+        where = "label = ? AND start BETWEEN ? AND ?"
+        segments = np.unique(heads["segment"]).tolist()
+        if len(segments) <= MAX_LISTED_SEGMENTS:
+            where += f" AND segment IN ({', '.join(map(str, segments))})"
+        query = f"SELECT start, segment, data FROM {table} WHERE {where} ORDER BY start, segment"
+        found = self._base().execute(query, (int(heads["label"][0]), keys[0][0], keys[-1][0]))
+        i, before = 0, (-np.inf, -np.inf)
+        while i < len(keys):
+            rows = found.fetchmany(BLOCK)
+            mine = [(start, segment) for start, segment, _ in rows]
+            data = [value for _, _, value in rows]
+            try:
+                is_sorted = all(map(lt, [before, *mine], mine))
+            except TypeError:
+                is_sorted = False
+            if not (rows and is_sorted):
+                raise self.damaged("a cell is missing")
+            before = mine[-1]
+            if mine != keys[i : i + len(mine)]:  # others lie between them
+                wanted = set(keys[i : i + len(mine)])
+                data = [value for key, value in zip(mine, data, strict=True) if key in wanted]
+                mine = [key for key in mine if key in wanted]
+                if mine != keys[i : i + len(mine)]:
+                    raise self.damaged("a cell is missing")
+            if mine:
+                yield self._verified(Block(heads[i : i + len(mine)], data))
+                i += len(mine)
+
+    def block(self, table: str, heads: Heads) -> Block:
+        """Return cells in the order of the index; each is verified."""
+        parts = []
+        for label in np.unique(heads["label"]).tolist():
+            parts += list(self.blocks(table, pick(heads, heads["label"] == label)))
+        whole = np.concatenate([part.heads for part in parts]) if parts else heads
+        return Block(whole, [data for part in parts for data in part.data])
+
+    def cell(self, key: Key) -> Row | None:
+        """Return one cell, if it exists."""
+        heads = self.heads(key.start, key.start).cells
+        mine = heads[(heads["segment"] == key.segment) & (heads["label"] == key.label)]
+        return next(iter(self.block("cells", mine).rows()), None)
+
+    def _verified(self, block: Block) -> Block:
+        if set(map(type, block.data)) != {bytes} or not block.is_intact:
+            raise self.damaged("a cell is not as it was written")
+        return block
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Return the bytes of the file."""
         base = self._base()
         pages, size = (base.execute(f"PRAGMA page_{x}").fetchone()[0] for x in ("count", "size"))
         return int(pages * size)
-
-    def number(self, where: str = "1", values: Sequence[Any] = ()) -> int:
-        """How many cells there are under a condition."""
-        query = f"SELECT COUNT(*) FROM cells WHERE {where}"
-        return int(self._base().execute(query, values).fetchone()[0])
-
-    def counted(self) -> list[tuple[int, int, int, int, int, float]]:
-        """Start, end, segment, class, rows and weight of every cell, by class and by time."""
-        query = (
-            "SELECT start, stop, segment, label, rows, n FROM cells ORDER BY label, start, segment"
-        )
-        return self._base().execute(query).fetchall()
 
     def put_cells(self, rows: Sequence[Row]) -> None:
         """Write cells."""
         self.touched.update(row.start for row in rows)
         self._put("cells", rows)
 
-    def remove_cells(self, where: str, values: Sequence[Any]) -> int:
-        """Remove cells, and return how many."""
-        base = self._base()
-        query = f"SELECT DISTINCT start FROM cells WHERE {where}"
-        self.touched.update(start for (start,) in base.execute(query, values))
-        return base.execute(f"DELETE FROM cells WHERE {where}", values).rowcount
+    def remove_cells(self, keys: Sequence[Key]) -> None:
+        """Remove cells."""
+        self.touched.update(key.start for key in keys)
+        self._put("cells", (), keys)
 
     def put_totals(self, start: int, rows: Sequence[Row]) -> None:
         """Write the totals of a bucket, in place of those that it has."""
-        self._base().execute("DELETE FROM totals WHERE start = ?", (start,))
-        self._put("totals", rows)
+        old = self.heads(start, start).totals
+        keys = [Key(start, ALL, label) for label in old["label"].tolist()]
+        self._put("totals", rows, keys)
 
-    def _put(self, table: str, rows: Sequence[Row]) -> None:
-        marks = ", ".join("?" * len(Row._fields))
-        query = f"INSERT OR REPLACE INTO {table} ({FIELDS}) VALUES ({marks})"
-        self._base().executemany(query, rows)
+    def _put(self, table: str, rows: Sequence[Row], gone: Sequence[Key] = ()) -> None:
+        """Remove cells, and then write others, each with its head."""
+        base = self._base()
+        query = f"DELETE FROM {table} WHERE label = ? AND start = ? AND segment = ?"
+        base.executemany(query, [(key.label, key.start, key.segment) for key in gone])
+        query = f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?)"
+        base.executemany(query, [(row.label, row.start, row.segment, row.data) for row in rows])
+        changes: list[tuple[int, int, int, Row | None]] = [(*key, None) for key in gone]
+        changes += [(*row.key, row) for row in rows]
+        changes.sort(key=lambda change: change[0])  # what is removed stays before what is written
+        for start, mine in groupby(changes, key=lambda change: change[0]):
+            self._put_heads(start, {change[1:3]: change[3] for change in mine})
+
+    def _put_heads(self, start: int, changes: Mapping[tuple[int, int], Row | None]) -> None:
+        """Change the heads of a bucket, by segment and class, and the digest with them."""
+        base, digest = self._base(), self._digest
+        old = base.execute("SELECT start, data FROM heads WHERE start = ?", (start,)).fetchall()
+        known: dict[tuple[int, int], Any] = {
+            (head[2], head[3]): head for head in self._joined(old).tolist()
+        }
+        known.update(changes)
+        heads = heads_of([known[key] for key in sorted(known) if known[key] is not None])
+        new = [(start, heads.tobytes())] if len(heads) else []
+        base.execute("DELETE FROM heads WHERE start = ?", (start,))
+        base.executemany("INSERT INTO heads VALUES (?, ?)", new)
+        total = digest.heads - sum(map(hash_heads, old)) + sum(map(hash_heads, new))
+        buckets = digest.buckets - len(old) + len(new)
+        self._digest = Digest(buckets, total % SUMS, digest.counts, digest.contents)
+        self._is_sealed = False
+
+    def check(self) -> None:
+        """Raise unless SQLite finds every page, table and index in order, and no other cell."""
+        found = self._base().execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self.damaged(str(found))
+        index = self.index()
+        for table, heads in (("cells", index.cells), ("totals", index.totals)):
+            count = self._base().execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+            if count != len(heads):
+                raise self.damaged(f"its {table} have {count:,} rows; their heads {len(heads):,}")
 
     def shrink(self) -> None:
         """Give room that is free back to the disk."""
@@ -264,9 +390,12 @@ class File:
             self._base().execute("VACUUM")
 
     def settle(self) -> None:
-        """Move what was written from the log beside the file into the file, if nobody reads."""
+        """Move what was written from the log into the file, unless a query reads."""
         with self._told():
-            self._base().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            base = self._base()
+            base.execute("PRAGMA busy_timeout = 0")
+            base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            base.execute(f"PRAGMA busy_timeout = {1000 * TIMEOUT}")
 
     # Inside
 
@@ -276,10 +405,12 @@ class File:
             self._identity = identity(self.path)
             where = f"{Path(self.path).absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
             self._connection = sqlite3.connect(
-                where, timeout=60.0, isolation_level=None, check_same_thread=False, uri=True
+                where, timeout=TIMEOUT, isolation_level=None, check_same_thread=False, uri=True
             )
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(f"PRAGMA mmap_size = {MAPPED}")
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._connection.execute("PRAGMA cell_size_check = ON")
             if new:
                 self._identity = identity(self.path)
         return self._connection
@@ -306,12 +437,12 @@ class File:
             self.new = False
 
     def _require_ours(self) -> None:
-        with self.reading():  # at once, for somebody may be making it
+        with self.reading():  # in one transaction: another process may be creating it
             base = self._base()
             mark = base.execute("PRAGMA application_id").fetchone()[0]
             version = base.execute("PRAGMA user_version").fetchone()[0]
-            tables = base.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
-        if mark != MARK and not tables:  # killed while it was made
+            schema = base.execute(OBJECTS).fetchmany(len(_schema()) + 1)
+        if mark != MARK and not schema:  # killed while it was made
             self.new = True
         elif mark != MARK:
             raise DataError(f"{self.path} is not a ledger; name another file")
@@ -320,39 +451,61 @@ class File:
                 f"{self.path} is a ledger of version {version}; this program reads version "
                 f"{VERSION}; use the program that wrote it"
             )
+        elif schema != _schema():
+            raise self.damaged("its tables are not those of a ledger")
 
     def _writer(self) -> str:
+        query = "SELECT value FROM meta WHERE name = 'writer'"
         try:
             with self.reading():
-                found = self.get("writer")
-        except (sqlite3.Error, ValueError):
-            found = None
-        return f"{found['who']} since {found['since']}" if found else "another process"
+                found = json.loads(self._base().execute(query).fetchone()[0])
+            return f"{found['who']} since {found['since']}"
+        except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, RecursionError):
+            return "another process"
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What SQLite has to say, in our words."""
+        """Raise errors of SQLite as errors of this package."""
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            said = str(error)
-            if any(word in said for word in DAMAGED):
-                raise self._damaged(said) from None
-            if "full" in said:
+        except sqlite3.Error as error:
+            name, text = getattr(error, "sqlite_errorname", ""), str(error)
+            if name.startswith("SQLITE_FULL"):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path) from None
-            if "readonly" in said:
+            if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN")):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), self.path) from None
-            if "locked" in said:
+            if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 raise BusyError(
                     f"{self.path} is being written by {self._writer()}; try again when it has ended"
                 ) from None
-            raise OSError(errno.EIO, said, self.path) from None
+            if name.startswith("SQLITE_NOMEM"):
+                raise MemoryError from None
+            if name.startswith("SQLITE_IOERR"):
+                raise OSError(errno.EIO, text, self.path) from None
+            raise self.damaged(text) from None
+        except UnicodeDecodeError:  # in a message of SQLite, which quotes the file
+            raise self.damaged("a name in it is not text") from None
 
-    def _damaged(self, why: str) -> DataError:
+    def damaged(self, why: str) -> DataError:
+        """Return the error of a file that is not as it was written."""
         return DataError(
             f"{self.path} is not a ledger, or is damaged ({why})",
-            Remedy("restore it from a copy, or learn the files anew"),
+            Remedy("restore it from a copy, or learn the files again"),
         )
+
+
+OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+
+
+@cache
+def _schema() -> list[tuple[str, str, str, str | None]]:
+    """Return the objects that a ledger has, as SQLite lists them."""
+    base = sqlite3.connect(":memory:")
+    for table in SCHEMA:
+        base.execute(table)
+    found = base.execute(OBJECTS).fetchall()
+    base.close()
+    return found
 
 
 def _size(path: str) -> int:

@@ -9,39 +9,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+import numpy as np
+
 from counterpoise.arrays import Labels
 from counterpoise.exact.blas import one_thread
-from counterpoise.ledger.cells import ALL, Key, Row, as_row
+from counterpoise.ledger.cells import ALL, Block, Key, Row, as_row, moved, read_cell
 from counterpoise.ledger.stack import Stack
 from counterpoise.ledger.storage import File
 
-BLOCK = 100  # buckets whose cells are read at a time
+ROUNDING = 1e-9  # relative difference between a total and the sum of its cells on another machine
 
 
 def renew(file: File, labels: Labels, d: int) -> None:
     """Sum the cells of the buckets that were written; within a transaction of whoever calls."""
-    starts = sorted(file.touched)
     with one_thread():
-        for i in range(0, len(starts), BLOCK):
-            mine = starts[i : i + BLOCK]
-            found = file.cells(f"start IN ({', '.join('?' * len(mine))})", mine)
-            found.sort(key=lambda row: row.start)  # and by class and segment, as they were
-            for start in set(mine).difference(row.start for row in found):
-                file.put_totals(start, [])
-            for start, cells in groupby(found, key=lambda row: row.start):
-                file.put_totals(start, list(_totals(list(cells), labels, d)))
+        for start in sorted(file.touched):
+            block = file.block("cells", file.heads(start, start).cells)
+            file.put_totals(start, list(of_bucket(block, labels, d)))
     file.touched.clear()
 
 
-def _totals(cells: list[Row], labels: Labels, d: int) -> Iterator[Row]:
-    """The totals of one bucket, from its cells by class."""
-    for k, group in groupby(cells, key=lambda row: row.label):
+def of_bucket(block: Block, labels: Labels, d: int) -> Iterator[Row]:
+    """Yield the totals of one bucket, from its cells by class and segment."""
+    for k, group in groupby(block.rows(), key=lambda row: row.label):
         mine = list(group)
         if len(mine) == 1:
-            yield mine[0]._replace(segment=ALL)
+            yield moved(mine[0], ALL)
             continue
-        one = [row._replace(label=0) for row in mine]
+        one = Block.of([row._replace(label=0) for row in mine])
         stack = Stack.of(one, labels[k : k + 1], d)
-        total = stack.moments([part.n * 0.0 + 1.0 for part in stack.parts])
+        total = stack.moments([np.ones(len(mine))])
         key = Key(mine[0].start, ALL, k)
         yield as_row(key, mine[0].stop, sum(row.rows for row in mine), total)
+
+
+def require_same(file: File, cells: Block, stored: Block, labels: Labels) -> None:
+    """Raise unless the stored totals of a bucket are the sums of its cells, up to rounding."""
+    d = int(stored.heads["d"].max(initial=0))
+    is_same = cells.heads["d"].max(initial=0) <= d
+    if is_same:
+        with one_thread():
+            rows = list(of_bucket(cells, labels, d))
+        is_same = [row[:5] for row in rows] == [row[:5] for row in stored.rows()]
+        for one, two in zip(rows, stored.rows(), strict=False):
+            a, b = (read_cell(row, labels[:1], d) for row in (one, two))
+            center, other = a.anchor + a.mean[0], b.anchor + b.mean[0]
+            size = np.sqrt(np.maximum(a.C[0].diagonal(), 0.0) + a.n[0] * center**2)
+            scatters = np.abs(a.C[0] - b.C[0]) <= ROUNDING * np.outer(size, size)
+            means = np.abs(center - other) * np.sqrt(a.n[0]) <= ROUNDING * size
+            is_same &= bool(scatters.all() and means.all())
+            is_same &= abs(one.n - two.n) <= ROUNDING * one.n
+    if not is_same:
+        raise file.damaged("a total is not the sum of its cells")

@@ -106,7 +106,7 @@ def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
         except ValueError as error:
             yield batch_of(CELL, [(part, words_of(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
             return
-        found = [(part, "", mine.dropped, 0, NOWHERE, NOWHERE, b"")] if mine.dropped else []
+        found = [(part, "", mine.left_out, 0, NOWHERE, NOWHERE, b"")] if mine.left_out else []
         for at, cell in mine.cells.items():
             place = at.start, json.dumps(at.segment), json.dumps(at.label)
             found.append((part, "", 0, *place, pickle.dumps(cell, protocol=5)))

@@ -1,0 +1,133 @@
+"""A changed ledger is refused in one line, and a query reads one state of the file.
+
+benchmarks/mutations.py changes ledgers in many more ways.
+"""
+
+import json
+import random
+import shutil
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from beside import a_year
+from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
+
+from counterpoise import Ledger
+from counterpoise.errors import DataError
+
+KEYS = {"label": "fraud", "time": "at", "by": "country"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A ledger of 14 days in which rows were removed, and what it answers."""
+    folder = tmp_path_factory.mktemp("made")
+    (table,), _ = a_year(days=14, rows=25)
+    with Ledger.open(folder / "l", **KEYS) as ledger:
+        ledger.learn(table)
+        ledger.learn(table.slice(0, 30), name="twice", allow_overlap=True)
+        ledger.unlearn(table.slice(0, 30), name="twice")
+    return folder / "l", ledger_answers(folder / "l")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_a_changed_byte_is_refused_or_has_no_effect(made, tmp_path, seed):
+    path, answers = made
+    bad = tmp_path / "l"
+    bad.write_bytes(mutate_bytes(path.read_bytes(), random.Random(seed)))
+    for name, found in ledger_answers(bad).items():
+        assert found == answers[name] or isinstance(found, DataError), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_field_row_or_table_is_refused_or_not_read(made, tmp_path, name):
+    path, answers = made
+    bad = tmp_path / "l"
+    shutil.copy(path, bad)
+    change_ledger(bad, name, random.Random(name))
+    found = ledger_answers(bad)
+    assert "is not a ledger, or is damaged" in str(found["check"])
+    for query, answer in found.items():
+        assert answer == answers[query] or isinstance(answer, DataError), query
+        assert "\n" not in str(answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEALED)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_changed_ledger_with_a_right_digest_ends_in_no_other_error(made, tmp_path, name, seed):
+    bad = tmp_path / "l"
+    shutil.copy(made[0], bad)
+    change_ledger(bad, name, random.Random(seed))
+    reseal(bad)
+    ledger_answers(bad)  # raises all other errors
+
+
+def test_a_sound_ledger_passes_its_check(made, run):
+    path, _ = made
+    with Ledger.open(path) as ledger:
+        cells = ledger.summary()["cells"]
+        assert ledger.check() == cells
+    assert f"{cells} cells are as they were written" in run("ledger", "check", path).err
+
+
+def test_a_damaged_ledger_fails_its_check(made, run, tmp_path):
+    bad = tmp_path / "bad"
+    shutil.copy(made[0], bad)
+    base = sqlite3.connect(bad)
+    base.execute("DELETE FROM totals WHERE start = (SELECT MAX(start) FROM totals)")
+    base.commit()
+    base.close()
+    done = run("ledger", "check", "bad", code=2)
+    assert "bad is not a ledger, or is damaged" in done.err
+
+
+def test_totals_that_are_no_sums_fail_the_check_even_with_right_checksums(made, tmp_path):
+    bad = tmp_path / "l"
+    shutil.copy(made[0], bad)
+    with Ledger.open(bad) as ledger:
+        file, index = ledger._file, ledger._index
+        cells = index.cells
+        one = cells[(cells["label"] == 1) & (cells["segment"] == 0)][:1]
+        (row,) = file.block("cells", one).rows()
+        with file.writing():
+            file._put("totals", [row._replace(segment=-1)._replace(checksum=0)])
+            heads = file.heads(row.start, row.start).totals
+            assert len(heads)
+            file._is_sealed = True
+            raise_digest(file)
+        with pytest.raises(DataError, match=r"damaged \(a (cell|total) is not"):
+            ledger.check()
+
+
+def raise_digest(file):
+    """Write the digest that belongs to the heads, as an attacker would."""
+    base = file._base()
+    (text,) = base.execute("SELECT value FROM meta WHERE name = 'digest'").fetchone()
+    old = json.loads(text)
+    old[0], old[1] = file._digest.buckets, f"{file._digest.heads:032x}"
+    base.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (json.dumps(old),))
+
+
+def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypatch):
+    (table,), _ = a_year(days=20, rows=30)
+    with Ledger.open(tmp_path / "l", **KEYS) as writer:
+        writer.learn(table.slice(0, 100))
+    more = table.slice(100).append_column("late", pa.array(np.ones(len(table) - 100)))
+    with Ledger.open(tmp_path / "l") as reader, Ledger.open(tmp_path / "l") as writer:
+        read = reader._stack
+
+        def meanwhile(*given, **options):
+            monkeypatch.undo()
+            writer.learn(more, new_columns=True)  # with more features, between metadata and cells
+            return read(*given, **options)
+
+        monkeypatch.setattr(reader, "_stack", meanwhile)
+        models = reader.models(by="country", pool=0.1)
+        assert all(model.class_count_.sum() < 110 for model in models.values())
+        assert all("late" not in model.names_ for model in models.values())
+        assert "late" in reader.features
