@@ -8,9 +8,9 @@ import pytest
 from late_labels import OPTIONS, of_day, write_days
 from samples import assert_close
 
+from counterpoise.jobs.event_store import EventStore, pending_path
 from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.gone import among, with_more
-from counterpoise.jobs.event_store import EventStore, pending_path
 
 HEAD = "customer,payment,amount,country,fraud"
 LEARN = ["--label", "fraud", "--drop", "customer,payment"]

@@ -217,9 +217,9 @@ def learn(
                 watch.before_save,
             )
         for source, key in inputs:
-            if key in new and key == PENDING:
-                words.say(f"{counted(new[key], 'event')} learned")
-            elif key in new:
+            if key == PENDING and (labels or new.get(key)):
+                words.say(f"{counted(new.get(key, 0), 'event')} learned")
+            elif key in new and key != PENDING:
                 before = learner.formerly.get(key)
                 words.say(_told(source.name, new[key], learner.records.get(key), before))
                 if source.left:

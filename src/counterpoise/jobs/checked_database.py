@@ -140,8 +140,12 @@ class CheckedDatabase:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        for pragma in ("secure_delete = ON", "synchronous = FULL", "trusted_schema = OFF"):
-            base.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("secure_delete = ON", "synchronous = FULL", "trusted_schema = OFF"):
+                base.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            base.close()
+            raise
         return base
 
     def _make(self, state: Mapping[str, Any]) -> None:

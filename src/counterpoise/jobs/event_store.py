@@ -61,7 +61,7 @@ BEGINNING: dict[str, Any] = {
 
 def pending_path(model: str) -> str:
     """Return the path of the store of a model: next to it."""
-    return os.path.realpath(model) + SUFFIX
+    return (os.path.realpath(model) if os.path.islink(model) else model) + SUFFIX
 
 
 def has_store(model: str) -> bool:
@@ -329,10 +329,11 @@ class EventStore:
         learned = self._base.select("learned", ids)
         stored = self._base.select(kind, ids)
         for one in ids:
-            if one in learned and kind == LABELS:
+            if kind == LABELS and (one in learned or one in stored):
+                origin = f" in {self._origins([stored[one]])[0]}" if one in stored else ""
                 raise chunk.error(
                     first[one],
-                    f"{self.id} {one!r} has its label already",
+                    f"{self.id} {one!r} has its label already{origin}",
                     Remedy("leave the row out"),
                     Remedy("change a label with counterpoise relabel"),
                 )
