@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from late_labels import spoil_store
+from nightly_job import NightlyJob
 from samples import assert_close
 
 from counterpoise.jobs.event_store import EventStore, pending_path
@@ -337,7 +338,7 @@ def test_damaged_stores_are_refused(run, tmp_path):
     shutil.copy("m.pending.good", "m.pending")
     good = (tmp_path / "m.pending.good").read_bytes()
     refused = 0
-    for case in range(80):
+    for case in range(24):
         spoil_store(tmp_path / "m.pending", good, random.Random(case))
         try:
             told = run(*command, code=2).err
@@ -350,4 +351,17 @@ def test_damaged_stores_are_refused(run, tmp_path):
             assert lines[0].startswith("counterpoise: m.pending "), told
             assert Path("m").read_bytes() == before, case
         shutil.copy("m.good", "m")
-    assert refused > 50, refused
+    assert refused > 10, refused
+
+
+@pytest.mark.slow
+def test_a_nightly_job_of_ten_days(run, tmp_path, monkeypatch):
+    """A short version of benchmarks/nightly.py."""
+    job = NightlyJob(tmp_path, lambda *given: run(*given).err, days=10, events=60)
+    monkeypatch.chdir(job.job)
+    for day in range(10):
+        job.run_day(day)
+    job.check(
+        lambda path, model: run("learn", path, "--label", "fraud", "--ridge", "2", "-m", model)
+    )
+    assert all(job.counts.values()), job.counts

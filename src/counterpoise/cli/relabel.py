@@ -54,7 +54,7 @@ def relabel(
 
     with changed(model) as (learner, progress), join.opened_store(model, None) as store:
         join.settle(learner, store)
-        known = {str(label): label for label in job.forgettable(learner).classes_.tolist()}
+        known = job.labels_by_text(learner)
         if to is not None and to not in known:
             raise opt.bad("--to", f"{to!r} is not one of {', '.join(known)}")
         id = id or (None if store is None else store.id)  # noqa: A001

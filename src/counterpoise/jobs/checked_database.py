@@ -184,8 +184,9 @@ class CheckedDatabase:
             number, total = 0, 0
             listed = [name for name in columns if name != "data"]
             for row in self._base.execute(f"SELECT {', '.join(listed)}, checksum FROM {table}"):
-                # Bytes are verified when they are read.
-                if len(listed) == len(columns) and row[-1] != _checksum(table, row[:-1]):
+                is_small = len(listed) == len(columns)  # bytes are verified when they are read
+                right = _checksum(table, row[:-1]) if is_small else row[-1]
+                if type(row[-1]) is not int or row[-1] != right:
                     raise self.damaged(f"a row of the table {table!r} does not match its checksum")
                 number, total = number + 1, (total + row[-1]) % MODULUS
             if [number, total] != self.state["tables"][table]:

@@ -343,6 +343,14 @@ def forgettable(learner: Learner) -> BalancedRidgeClassifier:
     return learner.model
 
 
+def labels_by_text(learner: Learner) -> dict[str, Any]:
+    """Return the labels that rows may have, by their text: those learned and those declared."""
+    encoding = learner.encoding
+    kind = int if encoding.labels == "int" else str
+    declared = {label: kind(label) for label in encoding.columns.classes}
+    return {str(label): label for label in forgettable(learner).classes_.tolist()} | declared
+
+
 def read_again(
     learner: Learner,
     source: Source,
