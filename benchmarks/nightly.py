@@ -74,9 +74,9 @@ def main():
         f"{options.days} days of {options.events:,} payments as CSV, Parquet and JSON lines. "
         "Labels come 0 to 20 days late, a few before their event, 3% never, and one per day for a "
         "payment that never comes. A column is new on one day. One day is logged twice, another "
-        "one in cents and corrected days later. Some pending payments come again in a file with labels. "
-        f"{len(job.erased)} customers are erased. The job is {commands} commands: `learn --id "
-        "--labels`, `learn`, `relabel --labels` and `forget --where`.",
+        "one in cents and corrected days later. Some pending payments come again in a "
+        f"file with labels. {len(job.erased)} customers are erased. The job is {commands} "
+        "commands: `learn --id --labels`, `learn`, `relabel --labels` and `forget --where`.",
         report.table(
             ["what", "number"],
             [

@@ -12,6 +12,29 @@ OPTIONS = ["--label", "fraud", "--id", "payment", "--model", "m"]
 PLAIN = ["--label", "fraud", "--drop", "payment", "--model", "joined"]
 
 
+# Dies at one call of a function through which events and labels go, before or after it has worked.
+DYING = """
+import os, sys
+where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
+from counterpoise import atomic
+from counterpoise.jobs.event_store import EventStore
+owner = os if where in ("replace", "fsync") else EventStore
+real = getattr(owner, where)
+def dying(*arguments, **options):
+    global count
+    count -= 1
+    if count == 0 and when == "before":
+        os.kill(os.getpid(), 9)
+    result = real(*arguments, **options)
+    if count == 0:
+        os.kill(os.getpid(), 9)
+    return result
+setattr(owner, where, dying)
+from counterpoise.cli import main
+main()
+"""
+
+
 def write_days(folder, days=20, events=500, latest=9, seed=0):
     """Files of events and of labels of each day, and the rows of these labels joined.
 

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import signal
 import stat
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from late_labels import spoil_store
+from late_labels import DYING, spoil_store
 from nightly_job import NightlyJob
 from samples import assert_close
 
@@ -253,6 +254,39 @@ def test_revisions_of_delayed_labels(run, tmp_path):
     told = run("learn", "corrected.csv", "--labels", "new2.csv", "--id", "id", "-m", "m").err
     assert "60 events learned" in told
     assert_learned(run, frame)
+
+
+@pytest.mark.slow
+def test_killed_while_unlearning_nothing_is_lost_or_doubled(run, forks, tmp_path):
+    """The same command again ends as one that was not disturbed."""
+    frame = payments(0)
+    run("learn", events(frame, "e.csv"), *LEARN)
+    run("learn", "--labels", labels(frame.iloc[:50], "l.csv"), "--model", "m")
+    frame["y"] = "yes"
+    labels(frame.iloc[10:30], "new.csv")
+    write(frame.iloc[50:55], "joined.csv")
+    for name in ("m", "m.pending"):
+        shutil.copy(name, f"{name}.good")
+    for command in (
+        ["forget", "m", "e.csv", "--where", "customer=customer-0"],
+        ["relabel", "m", "e.csv", "--labels", "new.csv"],
+        ["learn", "joined.csv", "--model", "m"],
+    ):
+        for name in ("m", "m.pending"):
+            shutil.copy(f"{name}.good", name)
+        run(*command)
+        model, store = Path("m").read_bytes(), contents()
+        for point in (
+            ("plan", "before", 1), ("plan", "after", 1), ("replace", "before", 1),
+            ("replace", "after", 1), ("_carry_out", "after", 1), ("compact", "before", 2),
+        ):  # fmt: skip
+            for name in ("m", "m.pending"):
+                shutil.copy(f"{name}.good", name)
+            process = forks.start(["-c", DYING, *point, *command], cwd=tmp_path)
+            assert process.wait() == -signal.SIGKILL, (command, point)
+            run(*command)
+            assert Path("m").read_bytes() == model, (command, point)
+            assert contents() == store, (command, point)
 
 
 @pytest.mark.slow

@@ -6,32 +6,11 @@ import signal
 
 import pandas as pd
 import pytest
-from late_labels import OPTIONS, PLAIN, learned, of_day, write_days
+from late_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
 
 from counterpoise.jobs.event_store import EventStore, pending_path
 
 DAYS = 5
-# Dies at one call of a function through which events and labels go, before or after it has worked.
-DYING = """
-import os, sys
-where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
-from counterpoise import atomic
-from counterpoise.jobs.event_store import EventStore, pending_path
-owner = os if where in ("replace", "fsync") else EventStore
-real = getattr(owner, where)
-def dying(*arguments, **options):
-    global count
-    count -= 1
-    if count == 0 and when == "before":
-        os.kill(os.getpid(), 9)
-    result = real(*arguments, **options)
-    if count == 0:
-        os.kill(os.getpid(), 9)
-    return result
-setattr(owner, where, dying)
-from counterpoise.cli import main
-main()
-"""
 POINTS = [
     ("_add_batch", "after", 1), ("_add_batch", "before", 4), ("plan", "before", 2),
     ("plan", "after", 2), ("replace", "before", 2), ("replace", "after", 2),

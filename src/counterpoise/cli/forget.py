@@ -58,9 +58,10 @@ def forget(
         if not paths and store is None:
             raise streams.DataError(f"{model} has no pending events; name files too")
         join.settle(learner, store)
-        change, told = job.StoreChange(store), []
+        change, told, keys = job.StoreChange(store), [], list[str]()
         for path in paths:
             source, key, events = input_of(learner, store, path, reading)
+            keys.append(key)
             if path == "-":
                 rows = job.forget_pipe(learner, source, meant, progress.chunk, change)
             elif events is not None:
@@ -81,8 +82,18 @@ def forget(
         join.settle(learner, store, is_finished=True)
         if store is not None:
             told.append(f"{counted(before - len(store), 'pending event')} erased")
+        left = [] if meant is None else _not_examined(learner, store, keys)
+        if left:
+            inputs = counted(len(left), "learned input")
+            told.append(f"not examined: {inputs} that were not named, such as {left[0]}")
         for line in told:
             words.say(line)
+
+
+def _not_examined(learner: Any, store: Any, keys: list[str]) -> list[str]:
+    """Return the learned files that were not named, so that a person may still be in them."""
+    known = [*learner.records, *(() if store is None else store.event_inputs)]
+    return [key for key in known if key not in keys and not key.startswith("-")]
 
 
 def _erase_pending(model: str, meant: Any) -> None:
@@ -153,7 +164,7 @@ def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tu
         raise streams.DataError(
             f"{source.name} contains labels of events; name the files of these events instead"
         )
-    return source, name, LearnedEvents(source, store, record, learner.encoding.labels)
+    return source, name, LearnedEvents(source, store, record)
 
 
 def where_of(where: list[str] | None) -> Any:

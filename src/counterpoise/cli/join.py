@@ -103,7 +103,15 @@ def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
     if store is not None:
         store.label = learner.encoding.columns.label
         store.settle(learner.store_mark, is_finished)
+        _compact(store)
+
+
+def _compact(store: Any) -> None:
+    """Rewrite a store without deleted rows; the next command does it if there is no space now."""
+    try:
         store.compact()
+    except ValueError as error:
+        words.say(f"warning: deleted rows may still be readable: {error}")
 
 
 def settings(
@@ -113,7 +121,7 @@ def settings(
 
     Parameters
     ----------
-    store : EventStore
+    store : EventStore or None
         The store.
     columns, options, more : dict
         As given: those of columns, those of the classifier, and others that the model keeps.
@@ -125,6 +133,9 @@ def settings(
     dict
         Of the three.
     """
+    more = {name: value for name, value in more.items() if value is not None}
+    if store is None:
+        return {"columns": columns, "options": options, "more": more}
     from counterpoise.jobs.delayed_labels import merge_settings
     from counterpoise.jobs.file import stored_model
 
@@ -174,6 +185,25 @@ def add(
     return [(PendingRows(store), PENDING)]
 
 
+def labeled(store: Any, inputs: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Return inputs of labeled rows whose ids are compared with those of a store.
+
+    Parameters
+    ----------
+    store : EventStore
+        The store.
+    inputs : list of (Source, str)
+        Inputs, and their names in the records.
+
+    Returns
+    -------
+    list of (Source, str)
+    """
+    from counterpoise.jobs.delayed_labels import LabeledRows
+
+    return [(LabeledRows(source, store, key), key) for source, key in inputs]
+
+
 def report(source: Any, new: int, what: str) -> None:
     """Print how many rows were new in an input.
 
@@ -192,14 +222,18 @@ def report(source: Any, new: int, what: str) -> None:
         words.say(f"{source.name}: the last line has no line end and is left for the next run")
 
 
-def close(store: Any) -> None:
+def close(learner: Any, store: Any) -> None:
     """Delete what has expired, and print what is left.
 
     Parameters
     ----------
+    learner : Learner
+        The model.
     store : EventStore
         The store.
     """
+    if learner.model is not None:  # it has the options now
+        store.set_options(None, store.expire_after)
     if store.expire_after is not None:
         events, labels = store.expire(time.time() - store.expire_after)
         if events or labels:
@@ -207,7 +241,7 @@ def close(store: Any) -> None:
                 f"expired: {counted(events, 'event')} without a label, "
                 f"{counted(labels, 'label')} without an event"
             )
-        store.compact()
+        _compact(store)
     words.say(f"pending events: {len(store):,}")
     if store.waiting_labels:
         words.say(f"labels that wait for their events: {store.waiting_labels:,}")

@@ -168,7 +168,6 @@ def learn(
     expire_after = join.seconds(expire)
 
     from counterpoise import streams
-    from counterpoise.jobs.delayed_labels import LabeledRows
     from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
     from counterpoise.jobs.lock import locked
@@ -178,10 +177,7 @@ def learn(
     columns = streams.with_label(columns, paths, format)
     with asked() as stopped, locked(model), join.opened_store(model, id) as store:
         more = {"chunk_rows": chunk_rows, "positive": positive}
-        more = {name: value for name, value in more.items() if value is not None}
-        given = {"columns": columns, "options": parameters, "more": more}
-        if store is not None:
-            given = join.settings(store, columns, parameters, more, model)
+        given = join.settings(store, columns, parameters, more, model)
         learner = Learner(
             model,
             given["columns"],
@@ -200,12 +196,11 @@ def learn(
 
         inputs = [opened(path) for path in paths]
         if store is not None and is_delayed:
-            settings = None if learner.model is not None else given
-            store.set_options(settings, expire_after or store.expire_after)
+            store.set_options(None if learner.model else given, expire_after or store.expire_after)
             named = [opened(path) for path in streams.expanded(labels or [])]
             inputs = join.add(learner, store, inputs, named, lambda: bool(stopped))
         elif store is not None:
-            inputs = [(LabeledRows(source, store, key), key) for source, key in inputs]
+            inputs = join.labeled(store, inputs)
         with _Watch(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
                 learner,
@@ -233,9 +228,7 @@ def learn(
             words.say(line)
         join.settle(learner, store, is_finished=not stopped)
         if store is not None and is_delayed:
-            if learner.model is not None:
-                store.set_options(None, store.expire_after)
-            join.close(store)
+            join.close(learner, store)
         elif learner.model is None and not stopped:
             raise streams.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:

@@ -50,6 +50,7 @@ def relabel(
         raise opt.bad("FILES", "relabel needs files that can be read again")
 
     from counterpoise import streams
+    from counterpoise.jobs import delayed_labels
     from counterpoise.jobs import forget as job
 
     with changed(model) as (learner, progress), join.opened_store(model, None) as store:
@@ -58,12 +59,14 @@ def relabel(
         if to is not None and to not in known:
             raise opt.bad("--to", f"{to!r} is not one of {', '.join(known)}")
         id = id or (None if store is None else store.id)  # noqa: A001
-        new, rows_of = job.NewLabels(known.get(to or "")), dict[str, str]()
+        new, rows_of = delayed_labels.NewLabels(known.get(to or "")), dict[str, str]()
         if labels is not None:
             if id is None:
                 raise opt.bad("--labels", "name the column that joins rows and labels with --id")
             source = streams.source(labels, **reading)
-            new, rows_of = job.read_labels(source, id, learner.encoding.columns.label, known)
+            new, rows_of = delayed_labels.read_labels(
+                source, id, learner.encoding.columns.label, known
+            )
         change, told, total = job.StoreChange(store), [], 0
         for path in streams.expanded(files):
             source, key, events = input_of(learner, store, path, reading)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from counterpoise.arrays import Flags
 from counterpoise.encoding import cells
 from counterpoise.encoding.columns import Columns
 from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.begin import ANEW, shown
-from counterpoise.jobs.event_store import EventStore, JoinedChunk
-from counterpoise.jobs.ids import ids_of
-from counterpoise.jobs.learn import Learner
+from counterpoise.jobs.event_store import EventStore
+from counterpoise.jobs.ids import column_of, ids_of, twice
+from counterpoise.jobs.joined_chunk import JoinedChunk
+from counterpoise.jobs.learn import CHUNK_ROWS, Learner
 from counterpoise.jobs.store import Record
 from counterpoise.streams import Chunk, Mark, Source
 from counterpoise.streams.columnar import ColumnarSource
@@ -141,21 +143,11 @@ class LearnedEvents(_Wrapped):
         The store.
     record : Record
         Rows of the file that the store has read.
-    labels : str, optional
-        Type of the labels of the model, "int" or "text".
-
-    Attributes
-    ----------
-    elsewhere : dict of str to str
-        Ids that were learned from labeled inputs, with the names of these.
     """
 
-    def __init__(
-        self, source: Source, store: EventStore, record: Record, labels: str | None
-    ) -> None:
+    def __init__(self, source: Source, store: EventStore, record: Record) -> None:
         super().__init__(source, store)
-        self.record, self.labels = record, labels
-        self.elsewhere: dict[str, str] = {}
+        self.record = record
 
     def chunks(
         self,
@@ -174,10 +166,7 @@ class LearnedEvents(_Wrapped):
             ids = ids_of(chunk, name)
             found = self.store.learned(ids)
             texts = [found[one].label if one in found else None for one in ids]
-            type_ = pa.int64() if self.labels == "int" else pa.string()
             column = pa.array(texts, pa.string())
-            if self.labels == "int":
-                column = column.cast(pa.float64()).cast(type_)
             here = np.array([one in found and not found[one].input for one in ids], dtype=bool)
             yield JoinedChunk(
                 **{f.name: getattr(chunk, f.name) for f in fields(Chunk)}
@@ -191,6 +180,59 @@ class LearnedEvents(_Wrapped):
                 learned=tuple(here.tolist()),
                 inputs=tuple(found[one].input if one in found else "" for one in ids),
             )
+
+
+@dataclass(frozen=True)
+class NewLabels:
+    """New labels of rows: one label for all, or one for each id.
+
+    Attributes
+    ----------
+    label : label, optional
+        The label of all rows.
+    by_id : mapping of str to label, optional
+        Labels by id instead; other rows stay as they are.
+    id : str, optional
+        Column of the ids.
+    """
+
+    label: Any = None
+    by_id: Mapping[str, Any] | None = None
+    id: str | None = None
+
+    def of(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
+        """Return which rows get a label, (rows,), and the labels."""
+        if self.by_id is None:
+            return np.ones(chunk.rows, dtype=bool), [self.label] * chunk.rows
+        labels = [self.by_id.get(one) for one in ids_of(chunk, self.id or "")]
+        return np.array([label is not None for label in labels], dtype=bool), labels
+
+
+def read_labels(
+    source: Source,
+    id: str,  # noqa: A002
+    label: str,
+    known: Mapping[str, Any],
+) -> tuple[NewLabels, dict[str, str]]:
+    """Read new labels by id, which must be labels that are known, by their text.
+
+    Return them, and the row of each id.
+    """
+    labels, rows = dict[str, Any](), dict[str, str]()
+    for chunk in source.chunks(CHUNK_ROWS, Mark(), {}, lambda name: name in (id, label)):
+        column_of(chunk, label, "label")
+        texts = cells.texts(chunk, label).to_pylist()
+        for row, (one, text) in enumerate(zip(ids_of(chunk, id), texts, strict=True)):
+            if one in labels:
+                raise twice(chunk, row, id, one, rows[one])
+            if text not in known:
+                raise chunk.error(
+                    row,
+                    f"label {text!r} is not one of {', '.join(known)}",
+                    Remedy("correct it"),
+                )
+            labels[one], rows[one] = known[text], f"{chunk.source}, row {chunk.first + row}"
+    return NewLabels(by_id=labels, id=id), rows
 
 
 def merge_settings(
@@ -208,19 +250,18 @@ def merge_settings(
     before = store.settings
     if before is None:
         return given
-    default = {f.name: f.default for f in fields(Columns)}
+    default = asdict(Columns(label=""))
     result: dict[str, dict[str, Any]] = {}
     for group, values in given.items():
         known = {name: _tupled(value) for name, value in before[group].items()}
         for name, value in values.items():
-            then = known.get(name, default.get(name) if group == "columns" else None)
+            then = known.get(name, default.get(name))
             if name == "drop":
                 value = tuple(sorted({*(then or ()), *value}))
-            elif name != "classes" and name in {**known, **default} and value != then:
+            elif name not in ("classes", "positive") and value != then:
                 text = f" is {shown(value)}, but {store.path} was created with {shown(then)}"
-                raise DataError((Setting(name), text), Remedy("leave the option out"), ANEW)
-            elif name not in known and group != "columns":
-                text = f" is {shown(value)}, but {store.path} was created without it"
+                if then is None:
+                    text = f" is {shown(value)}, but {store.path} was created without it"
                 raise DataError((Setting(name), text), Remedy("leave the option out"), ANEW)
             known[name] = value
         result[group] = known

@@ -11,12 +11,11 @@ A row is deleted from the file when it is learned, erased or expired.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +25,10 @@ from xxhash import xxh3_128_hexdigest
 
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cells
-from counterpoise.errors import DataError, Remedy, Setting, Words
+from counterpoise.errors import DataError, Remedy, Setting
 from counterpoise.jobs.checked_database import CheckedDatabase
 from counterpoise.jobs.ids import column_of, ids_of, twice
+from counterpoise.jobs.joined_chunk import JoinedChunk, as_numbers, bare_chunk, bytes_of, whole
 from counterpoise.jobs.store import Record
 from counterpoise.streams import Chunk, Mark, Source
 
@@ -82,52 +82,6 @@ class Learned(NamedTuple):
 
     label: str
     input: str
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedChunk(Chunk):
-    """Events with their labels.
-
-    Attributes
-    ----------
-    ids : tuple of str
-        Id of each row.
-    positions : tuple of int
-        Position of each row in its input, counted from 0 at ``first``.
-    origins : tuple of str
-        Input and row of each event, where the positions are those of labels.
-    learned : tuple of bool
-        Whether the model has learned the row with its label by the store, where some were not.
-    inputs : tuple of str
-        Labeled input from which a row was learned instead, or empty.
-    """
-
-    ids: tuple[str, ...] = ()
-    positions: tuple[int, ...] = ()
-    origins: tuple[str, ...] = ()
-    learned: tuple[bool, ...] = ()
-    inputs: tuple[str, ...] = ()
-
-    def only(self, rows: Flags) -> JoinedChunk:
-        """Return the rows that are meant, with the same mark."""
-        at = np.flatnonzero(rows).tolist()
-        part = super().only(rows)
-        assert isinstance(part, JoinedChunk)
-        return replace(
-            part,
-            ids=_taken(self.ids, at),
-            positions=_taken(self.positions, at),
-            origins=_taken(self.origins, at),
-            learned=_taken(self.learned, at),
-            inputs=_taken(self.inputs, at),
-        )
-
-    def error(self, row: int, problem: Words, *remedies: Remedy) -> DataError:
-        """Return the error about a row, with the label and the event."""
-        where = f"{self.source}, row {self.first + self.positions[row]}"
-        where += f" ({self.origins[row]}): " if self.origins else ": "
-        parts = (problem,) if isinstance(problem, str) else problem
-        return DataError((where, *parts), *remedies)
 
 
 class EventStore:
@@ -214,6 +168,11 @@ class EventStore:
         value: float | None = self._base.state["expire"]
         return value
 
+    @property
+    def event_inputs(self) -> list[str]:
+        """Names of the inputs of events."""
+        return [key for key, kind, _ in self._base.select("inputs").values() if kind == EVENTS]
+
     def set_options(self, settings: Mapping[str, Any] | None, expire: float | None) -> None:
         """Store the options of a model that does not exist yet, and the time to expire."""
         state = self._base.state
@@ -232,10 +191,13 @@ class EventStore:
         inputs = self._base.select("inputs")
         if not os.path.isfile(source.path):
             return self._record(inputs[key]) if key in inputs else None
+        starts = {
+            kind: source.starts(self._wanted(kind)) for kind in {r[1] for r in inputs.values()}
+        }
         for name in sorted(inputs, key=lambda name: name != key):
             _, kind, record = self._record(inputs[name])
             wanted = self._wanted(kind)
-            if record.begins_like(source.starts(wanted)):
+            if record.begins_like(starts[kind]):
                 try:
                     source.verify(record.mark, wanted)
                 except DataError:
@@ -358,7 +320,7 @@ class EventStore:
             n, kind, chunk.source, chunk.first, json.dumps(form), time.time(), key, _packed(record),
         )  # fmt: skip
         self._base.insert("batches", [row])
-        self._base.insert("contents", [(n, _bytes_of(table))])
+        self._base.insert("contents", [(n, bytes_of(table))])
         self._base.insert(kind, [(one, n, position) for position, one in enumerate(ids)])
 
     def _set_input(self, key: str, kind: str, record: Record | None) -> None:
@@ -388,15 +350,15 @@ class EventStore:
             for at, one in enumerate(ids):
                 if one in events:
                     groups.setdefault(batches[events[one][1]][4], []).append(at)
-            texts = cells.texts(_bare_chunk(table["label"]), "label").to_pylist()
+            texts = cells.texts(bare_chunk(table["label"]), "label").to_pylist()
             for form, group in groups.items():
                 rows += len(group)
                 learn = {ids[at]: texts[at] for at in group}
                 digest = self.plan({"learn": learn, "input": ""}, n)
                 found = [events[ids[at]] for at in group]
-                labels = _whole(table["label"].take(pa.array(group, pa.int64())))
+                labels = whole(table["label"].take(pa.array(group, pa.int64())))
                 if json.loads(batch[4])["cells"] and not json.loads(form)["cells"]:
-                    labels = _as_numbers(labels)
+                    labels = as_numbers(labels)
                 yield self._joined_chunk(
                     batch, json.loads(form), found, {label: labels}, wanted,
                     Mark(rows, 0, digest), tuple(table[POSITION].take(group).to_pylist()),
@@ -421,7 +383,7 @@ class EventStore:
         order = pa.array([index[row[1], row[2]] for row in events], pa.int64())
         table = pa.concat_tables(tables).take(order)
         names = [name for name in table.column_names if not name.startswith("\x00")]
-        columns = {name: _whole(table[name]) for name in names if wanted(name)}
+        columns = {name: whole(table[name]) for name in names if wanted(name)}
         absent = {
             name: np.asarray(table[ABSENT + name].to_numpy(), dtype=bool)
             for name in columns
@@ -601,7 +563,7 @@ class EventStore:
             index = table.column_names.index("label")
             table = table.set_column(index, "label", pa.array(values, column.type))
             self._base.delete("contents", [n])
-            self._base.insert("contents", [(n, _bytes_of(table))])
+            self._base.insert("contents", [(n, bytes_of(table))])
 
     # Deleting
 
@@ -649,7 +611,7 @@ class EventStore:
             left = table.filter(~np.isin(table[POSITION].to_numpy(), positions))
             base.delete("contents", [n])
             if left.num_rows:
-                base.insert("contents", [(n, _bytes_of(left))])
+                base.insert("contents", [(n, bytes_of(left))])
             else:
                 base.delete("batches", [n])
 
@@ -677,40 +639,9 @@ class EventStore:
         _, n, position = row
         table = self._read(n)[1]
         at = table[POSITION].to_pylist().index(position)
-        text: str = cells.texts(_bare_chunk(table["label"]), "label")[at].as_py()
+        text: str = cells.texts(bare_chunk(table["label"]), "label")[at].as_py()
         return text
-
-
-def _taken(values: tuple[Any, ...], at: list[int]) -> tuple[Any, ...]:
-    return tuple(values[i] for i in at) if values else ()
 
 
 def _packed(record: Record) -> str:
     return json.dumps({"mark": asdict(record.mark), "starts": record.starts})
-
-
-def _bytes_of(table: pa.Table) -> bytes:
-    """Return a table as the bytes of an Arrow stream."""
-    out = io.BytesIO()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
-        writer.write_table(table.combine_chunks())
-    return out.getvalue()
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _bare_chunk(column: pa.ChunkedArray) -> Chunk:
-    """Return a chunk of labels alone."""
-    return Chunk("", 1, len(column), {"label": _whole(column)}, Mark(), cells=True)
-
-
-def _as_numbers(labels: pa.Array) -> pa.Array:
-    """Return labels of a text file as integers, if they are, for events that are not text."""
-    chunk = Chunk("", 1, len(labels), {"label": labels}, Mark(), cells=True)
-    try:
-        return labels.cast(pa.int64()) if cells.kind_of(chunk, "label") == "number" else labels
-    except pa.ArrowInvalid:
-        return labels

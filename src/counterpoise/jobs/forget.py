@@ -11,17 +11,16 @@ import numpy as np
 
 from counterpoise.arrays import Counts, Flags
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoded, Encoding
-from counterpoise.errors import Remedy
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.jobs import gone
-from counterpoise.jobs.delayed_labels import LearnedEvents
-from counterpoise.jobs.event_store import EventStore, JoinedChunk
-from counterpoise.jobs.ids import column_of, ids_of, twice
-from counterpoise.jobs.learn import CHUNK_ROWS, Learner
+from counterpoise.jobs.delayed_labels import LearnedEvents, NewLabels
+from counterpoise.jobs.event_store import EventStore
+from counterpoise.jobs.ids import ids_of
+from counterpoise.jobs.joined_chunk import JoinedChunk
+from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.store import Apart, Record, undecided
 from counterpoise.jobs.where import Where
 from counterpoise.streams import Chunk, DataError, Mark, Source
@@ -76,59 +75,6 @@ class Taken:
     elsewhere: dict[str, str] = field(default_factory=dict)
     mark: Mark = field(default_factory=Mark)
     problem: DataError | None = None
-
-
-@dataclass(frozen=True)
-class NewLabels:
-    """New labels of rows: one label for all, or one for each id.
-
-    Attributes
-    ----------
-    label : label, optional
-        The label of all rows.
-    by_id : mapping of str to label, optional
-        Labels by id instead; other rows stay as they are.
-    id : str, optional
-        Column of the ids.
-    """
-
-    label: Any = None
-    by_id: Mapping[str, Any] | None = None
-    id: str | None = None
-
-    def of(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
-        """Return which rows get a label, (rows,), and the labels."""
-        if self.by_id is None:
-            return np.ones(chunk.rows, dtype=bool), [self.label] * chunk.rows
-        labels = [self.by_id.get(one) for one in ids_of(chunk, self.id or "")]
-        return np.array([label is not None for label in labels], dtype=bool), labels
-
-
-def read_labels(
-    source: Source,
-    id: str,  # noqa: A002
-    label: str,
-    known: Mapping[str, Any],
-) -> tuple[NewLabels, dict[str, str]]:
-    """Read new labels by id, which must be labels that are known, by their text.
-
-    Return them, and the row of each id.
-    """
-    labels, rows = dict[str, Any](), dict[str, str]()
-    for chunk in source.chunks(CHUNK_ROWS, Mark(), {}, lambda name: name in (id, label)):
-        column_of(chunk, label, "label")
-        texts = cells.texts(chunk, label).to_pylist()
-        for row, (one, text) in enumerate(zip(ids_of(chunk, id), texts, strict=True)):
-            if one in labels:
-                raise twice(chunk, row, id, one, rows[one])
-            if text not in known:
-                raise chunk.error(
-                    row,
-                    f"label {text!r} is not one of {', '.join(known)}",
-                    Remedy("correct it"),
-                )
-            labels[one], rows[one] = known[text], f"{chunk.source}, row {chunk.first + row}"
-    return NewLabels(by_id=labels, id=id), rows
 
 
 class StoreChange:
