@@ -86,7 +86,7 @@ asv: $(VENV)/installed-asv
 	cd benchmarks && $(BIN)/asv compare HEAD~1 HEAD
 
 prove: $(VENV)/installed-test
-	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) tables.py && $(PY) missing.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) choosing.py --fit && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_models.py && $(PY) ledger_gmean.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py && $(PY) repeated.py
+	cd benchmarks && $(PY) ridge.py && $(PY) probability.py && $(PY) costs.py && $(PY) events.py && $(PY) events_proof.py && $(PY) drift.py && $(PY) noisy.py && $(PY) crash.py && $(PY) late.py && $(PY) nightly.py && $(PY) pending_mutations.py && $(PY) tables.py && $(PY) missing.py && $(PY) interrupts.py && $(PY) mutations.py && $(PY) spark_proof.py && $(PY) nonlinear.py && $(PY) choosing.py --fit && $(PY) several.py && $(PY) export.py && $(PY) journeys.py && $(PY) ledger_models.py && $(PY) ledger_gmean.py && $(PY) ledger_crash.py && $(PY) ledger_drift.py && $(PY) repeated.py
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))

@@ -209,6 +209,9 @@ def _stream(
     require(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    kind = int if plain["labels"] == "int" else str
+    types = {type(label) for record in records.values() for label, _ in record.relabeled}
+    require(types <= {kind}, "labels of another type")
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
     require(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
@@ -287,8 +290,6 @@ def _record(plain: dict[str, Any]) -> Record:
     every = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
     apart = all(one[1] <= two[0] for one, two in pairwise(every))
     require(apart, "rows that were relabeled twice")
-    types = {type(label) for label, _ in relabeled}
-    require(types <= {int} or types <= {str}, "labels of another type")
     starts = tuple(map(_text, starts))
     return Record(mark, starts, plain["dropped"], plain["times"], gone, relabeled)
 
