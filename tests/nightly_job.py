@@ -49,6 +49,7 @@ class NightlyJob:
         self.files, self.erased, self.counts = {}, [], dict.fromkeys(
             ("events", "labels", "revised", "erased", "unknown"), 0
         )  # fmt: skip
+        self.erased_ids = set()
         self.largest = 0.0
         self.next_day = self._events(0)
 
@@ -178,11 +179,10 @@ class NightlyJob:
         pairs += [(one, "yes") for one in waiting]
         labels = self._write_labels(pairs, f"revised{day:02d}")
         files = [name for name, has in self.files.items() if set(has) & set(ids)]
-        if files:
-            self.run("relabel", "m", *files, "--labels", labels)
-            for one, label in pairs:
-                (self.labels if one in waiting else self.learned)[one] = label
-            self.counts["revised"] += len(pairs)
+        self.run("relabel", "m", *files, "--labels", labels)
+        for one, label in pairs:
+            (self.labels if one in waiting else self.learned)[one] = label
+        self.counts["revised"] += len(pairs)
 
     def _erase(self):
         """Erase a customer with learned rows."""
@@ -191,6 +191,7 @@ class NightlyJob:
         gone = {one for one, row in self.rows.items() if row["customer"] == customer}
         self.erased.append(customer)
         self.counts["erased"] += len(gone & (self.pending | set(self.learned)))
+        self.erased_ids |= gone
         self.pending -= gone
         self.learned = {one: label for one, label in self.learned.items() if one not in gone}
         self.rows = {one: row for one, row in self.rows.items() if one not in gone}
@@ -249,5 +250,6 @@ class NightlyJob:
             text += "".join(repr(base.select(name)) for name in (*ids, "inputs", "steps"))
         for name in sorted(os.listdir(self.job)):
             text += (self.job / name).read_bytes().decode("latin-1")
-        for customer in self.erased:
-            assert customer not in text, customer
+        gone = self.erased_ids - set(self.labels)  # a label that comes later waits
+        for one in (*self.erased, *sorted(gone)):
+            assert one not in text, one

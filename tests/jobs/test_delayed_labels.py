@@ -196,12 +196,29 @@ def test_labels_wait_for_their_events(run, tmp_path):
     late.loc[late.id == "p0-041", "y"] = "yes"
     again = run("learn", "--labels", labels(late, "again.csv"), "--model", "m", code=2).err
     assert "'p0-040' has its label already in l.csv, row 41; leave the row out, or change" in again
-    told = run("relabel", "m", "e.csv", "--labels", labels(late, "new.csv")).err
+    told = run("relabel", "m", "--labels", labels(late, "new.csv")).err
     assert "20 labels that waited for events replaced" in told
     told = run("learn", events(late, "late.csv"), "--id", "id", "--model", "m").err
     assert "20 events learned" in told
     assert "wait" not in told
     assert_learned(run, pd.concat([frame.iloc[:40], late]))
+
+
+@pytest.mark.slow
+def test_a_wrong_label_does_not_wait(run, tmp_path):
+    """A label is refused when it comes, not when its event comes."""
+    frame = payments(0)
+    run("learn", events(frame, "e.csv"), *LEARN, "--classes", "no,yes")
+    run("learn", "--labels", labels(frame, "l.csv"), "--model", "m")
+    bad = pd.DataFrame({"id": ["a", "b"], "y": ["no", "maybe"]})
+    told = run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m", code=2).err
+    assert "bad.csv, row 2: label 'maybe'" in told
+    with EventStore(pending_path("m")) as store:
+        assert store.waiting_labels == 0
+    bad["y"] = "no"
+    run("learn", "--labels", labels(bad, "bad.csv"), "--model", "m")
+    with EventStore(pending_path("m")) as store:
+        assert store.waiting_labels == 2
 
 
 @pytest.mark.slow

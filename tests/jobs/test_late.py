@@ -14,7 +14,7 @@ DAYS = 5
 POINTS = [
     ("_add_batch", "after", 1), ("_add_batch", "before", 4), ("plan", "before", 2),
     ("plan", "after", 2), ("replace", "before", 2), ("replace", "after", 2),
-    ("settle", "before", 2), ("settle", "after", 2), ("_carry_out", "after", 2),
+    ("settle", "before", 2), ("settle", "after", 2), ("_carry_out", "after", 1),
     ("_commit", "before", 1), ("compact", "before", 1), ("fsync", "after", 3),
 ]  # fmt: skip
 CHUNKS = ["--chunk-rows", "64", "--checkpoint-every", "64"]

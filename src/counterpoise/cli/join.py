@@ -181,7 +181,9 @@ def add(
         check = checker(learner, store)
         report(source, store.add_events(source, key, learner.chunk_rows, stop, check), "event")
     for source, key in labels:
-        report(source, store.add_labels(source, key, learner.chunk_rows, stop), "label")
+        check_labels = learner.check_labels
+        new = store.add_labels(source, key, learner.chunk_rows, stop, check_labels)
+        report(source, new, "label")
     return [(PendingRows(store), PENDING)]
 
 

@@ -14,7 +14,7 @@ from counterpoise.cli.words import counted
 
 def relabel(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
-    files: opt.Files,
+    files: opt.SomeFiles = None,
     to: Annotated[
         str | None, typer.Option("--to", help="The right label.", metavar="LABEL")
     ] = None,
@@ -46,7 +46,9 @@ def relabel(
         raise opt.bad("--where", "say which rows have the wrong label")
     if (labels is None) == (to is None):
         raise opt.bad("--to", "give the right label, or a file of right labels with --labels")
-    if "-" in files:
+    if not files and labels is None:
+        raise opt.bad("FILES", "name the files whose rows have the wrong label")
+    if "-" in (files or []):
         raise opt.bad("FILES", "relabel needs files that can be read again")
 
     from counterpoise import streams
@@ -68,7 +70,7 @@ def relabel(
                 source, id, learner.encoding.columns.label, known
             )
         change, told, total = job.StoreChange(store), [], 0
-        for path in streams.expanded(files):
+        for path in streams.expanded(files or []):
             source, key, events = input_of(learner, store, path, reading)
             if events is not None:
                 taken = job.forget_events(learner, events, meant, progress.chunk, change, new)

@@ -100,6 +100,29 @@ class EventStore:
         Column of the ids.
     label : str, optional
         Column of the labels, once the caller has set it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise.jobs.event_store import EventStore
+    >>> from counterpoise.streams import source
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "monday.csv").write_text("payment,amount\\n1,12.5\\n2,980\\n")
+    >>> _ = (folder / "labels.csv").write_text("payment,fraud\\n2,yes\\n3,no\\n")
+    >>> store = EventStore(str(folder / "model.pending"), id="payment")
+    >>> store.label, never = "fraud", lambda: False
+    >>> monday, labels = (source(str(folder / f"{name}.csv")) for name in ("monday", "labels"))
+    >>> store.add_events(monday, "monday", 8192, never, lambda chunk: {})
+    2
+    >>> store.add_labels(labels, "labels", 8192, never, lambda chunk: None)
+    2
+    >>> for chunk in store.joined(lambda name: True):  # learn it, and save the model with its mark
+    ...     print(chunk.ids, chunk.columns["fraud"].to_pylist())
+    ('2',) ['yes']
+    >>> store.settle(chunk.mark, is_finished=True)
+    >>> len(store), store.waiting_labels, store.learned(["2"])
+    (1, 1, {'2': Learned(label='yes', input='')})
+    >>> store.close()
     """
 
     def __init__(self, path: str, id: str | None = None) -> None:  # noqa: A002
@@ -239,10 +262,18 @@ class EventStore:
             new += chunk.rows
         return new
 
-    def add_labels(self, source: Source, key: str, rows: int, stop: Callable[[], bool]) -> int:
+    def add_labels(
+        self,
+        source: Source,
+        key: str,
+        rows: int,
+        stop: Callable[[], bool],
+        check: Callable[[Chunk], None],
+    ) -> int:
         """Add the new labels of an input in chunks of ``rows`` rows; return their number.
 
-        They count once the model has learned one of them or a later one, or the run has ended.
+        ``check`` raises if labels of a chunk cannot be learned. Labels count once the model has
+        learned one of them or a later one, or the run has ended.
         """
         label = self.label or ""
         key, record = self._resumed(source, key, LABELS)
@@ -258,6 +289,7 @@ class EventStore:
                 raise chunk.error(
                     row, f"no label in column {label!r}", Remedy("fill it in or drop the row")
                 )
+            check(chunk)
             record = replace(record, mark=chunk.mark, starts=record.starts or chunk.starts)
             columns = {"id": pa.array(ids, pa.string()), "label": column}
             with self._base.transaction():
@@ -505,8 +537,7 @@ class EventStore:
                 self._commit(max([base.state["committed"], *(batch for batch, _ in done)]))
                 if is_finished:
                     self._commit(base.state["batch"])
-                for _, text in done:
-                    self._carry_out(json.loads(text))
+                self._carry_out([json.loads(text) for _, text in done])
                 base.delete("steps", [row[0] for row in steps])
                 lost = self._uncommitted()
                 self._remove(LABELS, [o for o, r in base.select(LABELS).items() if r[1] in lost])
@@ -534,20 +565,25 @@ class EventStore:
             self._set_input(row[6], LABELS, record)
         self._base.state["committed"] = last
 
-    def _carry_out(self, change: Mapping[str, Any]) -> None:
-        """Change the ids as the model has changed."""
-        learn, relabel, erase = (change.get(name, {}) for name in ("learn", "relabel", "erase"))
-        gone = [*learn, *erase]
+    def _carry_out(self, changes: list[Mapping[str, Any]]) -> None:
+        """Change the ids as the model has changed, inside a transaction."""
+        learned: dict[str, tuple[str, str, str]] = {}
+        gone: dict[str, None] = {}
+        for change in changes:
+            key = change.get("input", "")
+            learned |= {o: (o, label, key) for o, label in change.get("learn", {}).items()}
+            learned |= {o: (o, label, "") for o, label in change.get("relabel", {}).items()}
+            gone |= dict.fromkeys([*change.get("learn", ()), *change.get("erase", ())])
+            for one in change.get("erase", ()):
+                learned.pop(one, None)
+            for one, label in change.get("revise", {}).items():
+                self._revise(one, label)
+            for name in change.get("drop", ()):
+                self._set_input(name, EVENTS, None)
         self._remove(EVENTS, gone)
         self._remove(LABELS, gone)
-        self._base.delete("learned", [*gone, *relabel])
-        key = change.get("input", "")
-        rows = [(one, label, key) for one, label in learn.items()]
-        self._base.insert("learned", rows + [(one, label, "") for one, label in relabel.items()])
-        for one, label in change.get("revise", {}).items():
-            self._revise(one, label)
-        for name in change.get("drop", ()):
-            self._set_input(name, EVENTS, None)
+        self._base.delete("learned", {**gone, **learned})
+        self._base.insert("learned", list(learned.values()))
 
     def _revise(self, one: str, label: str) -> None:
         """Replace a label that waits for its event, inside a transaction."""

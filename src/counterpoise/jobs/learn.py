@@ -21,7 +21,8 @@ from counterpoise.arrays import Counts, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
-from counterpoise.encoding.limits import MOST
+from counterpoise.encoding.limits import MOST, require_declared
+from counterpoise.encoding.reading import labels
 from counterpoise.errors import Message, Remedy
 from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
@@ -295,6 +296,18 @@ class Learner:
         self._guards.require_past(chunk, encoded, encoding.columns.clock)
         self._guards.notice_columns(chunk, lacking, before, after, has_earlier)
         return replace(after, labels=encoding.labels)
+
+    def check_labels(self, chunk: Chunk) -> None:
+        """Raise if labels that come without their events cannot be learned."""
+        columns, kept = self.encoding.columns, np.ones(chunk.rows, dtype=bool)
+        _, y, _ = labels(columns, chunk, self.encoding.labels)
+        require_declared(columns, chunk, y, kept)
+        fitted = self.model is not None and self.model.__sklearn_is_fitted__()
+        known = self.model.classes_.tolist() if self.model is not None and fitted else []
+        encoded = Encoded(np.empty((chunk.rows, 0)), y, None, kept, {})
+        self._guards.require_labels(
+            chunk, encoded, known, self._all_options(), columns.classes, self.settled
+        )
 
     def finish(self) -> bool:
         """Close a run that was not cut short: what was learned until now is no longer new.
