@@ -85,7 +85,7 @@ class Learned(NamedTuple):
 
 
 class EventStore:
-    """Pending events by id, labels that wait for their events, and learned ids.
+    r"""Pending events by id, labels that wait for their events, and learned ids.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class EventStore:
     >>> from counterpoise.jobs.event_store import EventStore
     >>> from counterpoise.streams import source
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "monday.csv").write_text("payment,amount\\n1,12.5\\n2,980\\n")
-    >>> _ = (folder / "labels.csv").write_text("payment,fraud\\n2,yes\\n3,no\\n")
+    >>> _ = (folder / "monday.csv").write_text("payment,amount\n1,12.5\n2,980\n")
+    >>> _ = (folder / "labels.csv").write_text("payment,fraud\n2,yes\n3,no\n")
     >>> store = EventStore(str(folder / "model.pending"), id="payment")
     >>> store.label, never = "fraud", lambda: False
     >>> monday, labels = (source(str(folder / f"{name}.csv")) for name in ("monday", "labels"))
@@ -255,6 +255,7 @@ class EventStore:
             columns |= {f"{ABSENT}{name}": pa.array(flags) for name, flags in chunk.absent.items()}
             with self._base.transaction():
                 form = {name: getattr(chunk, name) for name in ("cells", "table", "offered")}
+                form["categorical"] = sorted(chunk.categorical)
                 form["types"] = [f"{name}: {column.type}" for name, column in columns.items()]
                 self._add_batch(EVENTS, chunk, columns, form, key, record, ids)
                 self._set_input(key, EVENTS, record)
@@ -434,6 +435,7 @@ class EventStore:
             offered=(*offered, column) if form["table"] else (),
             absent=absent,
             names=() if form["table"] else (*names, column),
+            categorical=frozenset(form["categorical"]),
             kinds=self.kinds,
             is_checked=True,
             ids=tuple(row[0] for row in events),
