@@ -11,6 +11,7 @@ import numpy as np
 
 from counterpoise.arrays import Counts, Flags
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.filling import Fill
@@ -18,7 +19,6 @@ from counterpoise.exact.moments import Moments
 from counterpoise.jobs import gone
 from counterpoise.jobs.delayed_labels import LearnedEvents, NewLabels
 from counterpoise.jobs.event_store import EventStore
-from counterpoise.jobs.ids import ids_of
 from counterpoise.jobs.joined_chunk import JoinedChunk
 from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.store import Apart, Record, undecided
@@ -390,7 +390,8 @@ def _note_ids(taken: Taken, chunk: Chunk, meant: Flags, id: str | None) -> None:
             if chunk.inputs[i]:
                 taken.elsewhere[chunk.ids[i]] = chunk.inputs[i]
     elif id in chunk.columns and meant.any():
-        taken.named += ids_of(chunk.only(meant), str(id))
+        texts = cells.texts(chunk.only(meant), str(id)).to_pylist()
+        taken.named += [text for text in texts if text]
 
 
 def _present(y: Any, places: Any, record: Record | None) -> list[Any]:
