@@ -323,6 +323,9 @@ def test_merging_reports_pending_events(run, tmp_path):
     told = run("merge", "m", "n", "--output", "both").err
     assert "warning: 20 pending events and 0 labels stay in m.pending" in told
     assert stored_model("both").model.class_count_.sum() == 100
+    shutil.copy("m", "copy")
+    assert "was learned by m and by copy" in run("merge", "m", "copy", "-o", "b", code=2).err
+    assert "was learned by both and by m" in run("merge", "both", "m", "-o", "b", code=2).err
     shutil.copy("m.pending", "both.pending")
     assert "both.pending has events" in run("merge", "m", "n", "-o", "both", code=2).err
     os.unlink("both.pending")

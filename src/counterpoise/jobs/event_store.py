@@ -435,6 +435,7 @@ class EventStore:
             offered=(*offered, column) if form["table"] else (),
             absent=absent,
             names=() if form["table"] else (*names, column),
+            starts=(mark.hash,),
             categorical=frozenset(form["categorical"]),
             kinds=self.kinds,
             is_checked=True,

@@ -261,7 +261,8 @@ class Learner:
 
     def set_store_mark(self, mark: Mark) -> None:
         """Record the mark of the store of pending events."""
-        self.records[PENDING] = replace(self.records.get(PENDING, Record()), mark=mark)
+        known = self.records.get(PENDING, Record(starts=(mark.hash,)))
+        self.records[PENDING] = replace(known, mark=mark)
 
     def check_events(self, encoding: Encoding, chunk: Chunk, has_earlier: bool) -> Encoding:
         """Raise if events cannot be learned with any label; return the encoding after them.

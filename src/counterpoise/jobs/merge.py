@@ -125,22 +125,11 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
     folder = os.path.dirname(os.path.realpath(old))
 
     def place(key: str) -> str:
+        if key == PENDING and os.path.realpath(old) != os.path.realpath(new):
+            return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
         return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
 
-    records = {place(k): record for k, record in stored.records.items()}
-    if PENDING not in records or os.path.realpath(old) == os.path.realpath(new):
-        return replace(stored, records=records)
-    # The store stays with its own model; here these rows have no input.
-    known = records.pop(PENDING)
-    apart = replace(stored.apart, rows=stored.apart.rows + known.mark.rows - known.dropped)
-    forgotten = stored.forgotten + known.mark.rows
-    return replace(
-        stored,
-        records=records,
-        apart=apart,
-        forgotten=forgotten,
-        settled=min(stored.settled, sum(record.mark.rows for record in records.values())),
-    )
+    return replace(stored, records={place(k): record for k, record in stored.records.items()})
 
 
 def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
