@@ -1,4 +1,4 @@
-"""Late labels, killed on the way: the model is that of the rows in the order of their labels."""
+"""Delayed labels, killed on the way: the model is that of the rows in the order of their labels."""
 
 import argparse
 import signal
@@ -27,8 +27,8 @@ def run(folder, *arguments):
 
 
 def state(folder):
-    """When the model and the events that wait were last changed."""
-    files = [folder / "m", folder / "m.waiting"]
+    """When the model and the pending events were last changed."""
+    files = [folder / "m", folder / "m.pending"]
     return [file.stat().st_mtime_ns if file.exists() else 0 for file in files]
 
 
@@ -79,31 +79,31 @@ def main():
         whole = (folder / "m").read_bytes()
         assert learned(folder / "m") == learned(folder / "joined"), "not the joined rows"
         (folder / "m").unlink()
-        (folder / "m.waiting").unlink()
+        (folder / "m.pending").unlink()
         kills = disturbed(folder, options.days, options.kills, np.random.default_rng(0))
         assert kills >= options.kills
         assert (folder / "m").read_bytes() == whole, "the bytes differ"
-        size = (folder / "m.waiting").stat().st_size
+        size = (folder / "m.pending").stat().st_size
         left = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".csv"))
-        assert left == ["joined", "m", "m.waiting"], left
+        assert left == ["joined", "m", "m.pending"], left
         learned_rows = sum(
             len((folder / f"labels{day:02d}.csv").read_text().splitlines()) - 1
             for day in range(options.days)
         )
     report.write(
         "late",
-        "Late labels, killed on the way",
+        "Delayed labels, killed on the way",
         report.machine("numpy", "pyarrow", "safetensors"),
         f"{options.days} daily files of {options.events:,} events each. Their labels come 1 to 9 "
-        "days late, in any order, and 3 % never. `learn day.csv --labels labels.csv --id payment` "
+        "days late, in any order, and 3% never. `learn day.csv --labels labels.csv --id payment` "
         f"ran once a day, saving every 512 rows, and was killed by SIGKILL at {kills} random "
-        "moments, all of them after it had changed the model or the events that wait, each time to "
+        "moments, all of them after it had changed the model or the pending events, each time to "
         "be started again.",
         f"- {learned_rows:,} labels came, and as many rows were learned: moments, calibration, "
         "features and scores of late rows are bit-identical to those of a model that learned the "
         "joined rows in the order in which their labels came.\n"
-        "- The model file is, byte by byte, that of a run that nobody disturbed. The events that "
-        f"still wait take {size / 1e6:.1f} MB.",
+        "- The model file is, byte by byte, that of a run that was not disturbed. The pending "
+        f"events take {size / 1e6:.1f} MB.",
     )
 
 

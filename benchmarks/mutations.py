@@ -399,7 +399,7 @@ def main():
         os.execve(
             sys.executable, [sys.executable, *sys.argv], os.environ | dict.fromkeys(THREADS, "1")
         )
-    _warm()
+    warm()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     kinds, start = options.only or KINDS, time.monotonic()
     counts = {kind: collections.Counter() for kind in KINDS}
@@ -425,7 +425,7 @@ def main():
     sys.exit(1 if any(c[bad] for c in counts.values() for bad in BAD) else 0)
 
 
-def _warm():
+def warm():
     """Import all that a command needs, and see that there is no thread, which a fork would lose."""
     for name in counterpoise.cli.app.COMMANDS:
         with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""Some rows forgotten or relabelled, from files and pipes, and files checked without learning."""
+"""Some rows forgotten or relabeled, from files and pipes, and files checked without learning."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ import pytest
 from late_labels import OPTIONS, of_day, write_days
 from samples import assert_close
 
+from counterpoise.jobs.event_store import EventStore, pending_path
 from counterpoise.jobs.file import stored_model
 from counterpoise.jobs.gone import among, with_more
-from counterpoise.jobs.waiting import Waiting
 
 HEAD = "customer,payment,amount,country,fraud"
 LEARN = ["--label", "fraud", "--drop", "customer,payment"]
@@ -112,11 +112,11 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     told = [
         run("relabel", "m", "t.csv", "--where", f"payment={k}", "--to", "1").err for k in (8, 9)
     ]
-    assert sum("1 row relabelled" in text for text in told) == wrong > 0
+    assert sum("1 row relabeled" in text for text in told) == wrong > 0
     assert_alike("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert (
-        "0 rows relabelled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
+        "0 rows relabeled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
     )
     assert (tmp_path / "m").read_bytes() == before
     assert (
@@ -124,9 +124,46 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
         in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "7", code=2).err
     )
     assert "--where" in run("relabel", "m", "t.csv", "--to", "1", code=2).err
-    # What was relabelled stays when the file goes.
+    # Every version of a row is found: it can be relabeled again, and goes with its customer.
+    back = run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "0").err
+    assert "1 row relabeled" in back
+    assert (
+        "1 row relabeled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
+    )
+    assert_alike("m", "right")
+    write(tmp_path / "others.csv", [line for line in right if not line.startswith("1,")])
+    run("learn", "others.csv", *LEARN, "--model", "never")
+    assert "43 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=1").err
+    assert_alike("m", "never")
     run("forget", "m", "t.csv")
-    assert stored_model("m").model.class_count_.sum() == wrong
+    assert not stored_model("m").model.__sklearn_is_fitted__()
+
+
+@pytest.mark.slow
+def test_many_rows_get_the_labels_of_a_file(run, rows, tmp_path):
+    fields = [line.split(",") for line in rows]
+    new = {f[1]: "1" if f[-1] == "0" else "0" for f in fields[::9]}
+    right = [",".join([*f[:-1], new.get(f[1], f[-1])]) for f in fields]
+    write(tmp_path / "right.csv", right)
+    run("learn", "right.csv", *LEARN, "--model", "right")
+    run("learn", "t.csv", *LEARN, "--model", "m")
+    lines = ["payment,fraud", *(f"{one},{label}" for one, label in new.items())]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    command = ["relabel", "m", "t.csv", "--labels", "new.csv"]
+    assert "with --id" in run(*command, code=2).err
+    command += ["--id", "payment"]
+    assert f"{len(new)} rows relabeled" in run(*command).err
+    assert_alike("m", "right")
+    before = (tmp_path / "m").read_bytes()
+    assert "0 rows relabeled" in run(*command).err
+    for line, message in (
+        ("9999,1", "new.csv, row 35: no learned row of the named files has payment '9999'"),
+        ("1,7", "new.csv, row 35: label '7' is not one of 0, 1"),
+        ("0,1", "new.csv, row 35: payment '0' is also that of new.csv, row 1"),
+    ):
+        (tmp_path / "new.csv").write_text("\n".join([*lines, line]) + "\n")
+        assert message in run(*command, code=2).err
+    assert (tmp_path / "m").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -136,29 +173,26 @@ def test_one_person_among_late_labels(run, tmp_path):
     for day in range(4):
         run(*of_day(day))
     shutil.copy("m", "before")
-    with Waiting("m") as waiting:
-        waited = len(waiting)
+    with EventStore(pending_path("m")) as store:
+        waited = len(store)
     days = [f"day{day:02d}.csv" for day in range(4)]
-    labels = [part for day in range(1, 4) for part in ("--labels", f"labels{day:02d}.csv")]
-    assert "holds labels" in run("forget", "m", "labels01.csv", code=2).err
-    assert "holds events" in run("forget", "m", "day01.csv", code=2).err
-    told = run("forget", "m", "--where", "country=X", *days, *labels).err
+    assert "contains labels" in run("forget", "m", "labels01.csv", code=2).err
+    told = run("forget", "m", "--where", "country=X", *days).err
     texts = [(tmp_path / f"joined{day:02d}.csv").read_text() for day in range(1, 4)]
     joined = [line for text in texts for line in text.splitlines()[1:]]
     events = [line for name in days for line in (tmp_path / name).read_text().splitlines()[1:]]
     mine = sum(",X," in line for line in joined)
-    assert f"{sum(',X,' in line for line in events) - mine:,} events that waited" in told
+    assert f"{sum(',X,' in line for line in events) - mine:,} pending events erased" in told
     rest = [line for line in joined if ",X," not in line]
     (tmp_path / "rest.csv").write_text(
         "\n".join(["payment,amount,country,hour,fraud", *rest]) + "\n"
     )
     run("learn", "rest.csv", "--label", "fraud", "--drop", "payment", "--model", "never")
     assert_alike("m", "never")
-    with Waiting("m") as waiting:
-        assert len(waiting) == waited - (sum(",X," in line for line in events) - mine)
-    assert b",X," not in (tmp_path / "m.waiting").read_bytes()
+    with EventStore(pending_path("m")) as store:
+        assert len(store) == waited - (sum(",X," in line for line in events) - mine)
     before = (tmp_path / "m").read_bytes()
-    run("forget", "m", "--where", "country=X", *days, *labels)
+    run("forget", "m", "--where", "country=X", *days)
     assert (tmp_path / "m").read_bytes() == before
     run("learn", "--labels", "labels03.csv", *OPTIONS)  # it goes on
 
@@ -171,7 +205,7 @@ def test_bad_conditions(run, rows):
     )
     assert "not COLUMN=VALUE" in run("forget", "m", "t.csv", "--where", "client", code=2).err
     assert "name the files" in run("forget", "m", code=2).err
-    assert "no events wait" in run("forget", "m", "--where", "customer=3", code=2).err
+    assert "no pending events" in run("forget", "m", "--where", "customer=3", code=2).err
 
 
 def test_rows_that_are_gone_are_ranges():

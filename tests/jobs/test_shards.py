@@ -13,7 +13,7 @@ from samples import data_set, stream
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.choosing.params import CANDIDATES
 from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.forget import forget
+from counterpoise.jobs.forget import StoreChange, forget
 from counterpoise.jobs.learn import Learner
 from counterpoise.streams import source
 
@@ -581,7 +581,8 @@ def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
     try:
         learner = Learner("m.st", {}, {})
         tracemalloc.reset_peak()
-        assert forget(learner, source("two.csv"), learner.key("two.csv"), lambda *_: None) == 100
+        key, change = learner.key("two.csv"), StoreChange(None)
+        assert forget(learner, source("two.csv"), key, lambda *_: None, change) == 100
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
-from counterpoise.cli import words
 from counterpoise.cli.words import counted
 
 WhereOption = Annotated[
@@ -24,8 +24,6 @@ def forget(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.SomeFiles = None,
     where: WhereOption = None,
-    labels: opt.Labels = None,
-    id: opt.Id = None,  # noqa: A002
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -34,8 +32,8 @@ def forget(
 
     Categories, columns and classes that no other row has go with them. The files must be as they
     were when they were learned; rows added since do not matter. With - the rows come from a pipe,
-    with their labels. With --where only some rows are taken back, each one once, and events that
-    wait for their labels are dropped too.
+    with their labels. With --where only some rows are taken back, each one once, and pending events
+    are erased too. Events with delayed labels need no file of labels.
 
     Example: counterpoise forget fraud.safetensors february.csv
 
@@ -43,29 +41,130 @@ def forget(
     """
     reading = opt.reading(format, delimiter, no_header)
     meant = where_of(where)
-    if not files and (labels or meant is None):
+    if not files and meant is None:
         raise opt.bad("FILES", "name the files whose rows are to be forgotten")
+
+    import os
 
     from counterpoise import streams
     from counterpoise.jobs import forget as job
+    from counterpoise.jobs.event_store import has_store
 
-    with changed(model) as (learner, progress):
-        told = []
-        for source, key in sources_of(learner, files, labels, id, meant, reading):
-            if source.path == "-":
-                rows = job.forget_pipe(learner, source, meant, progress.chunk)
+    if not files and not os.path.exists(model) and has_store(model):
+        _erase_pending(model, meant)
+        return
+    paths = streams.expanded(files or [])
+    with changed(model) as (learner, progress), join.opened_store(model, None) as store:
+        if not paths and store is None:
+            raise streams.DataError(f"{model} has no pending events; name files too")
+        join.settle(learner, store)
+        change, told, keys = job.StoreChange(store), [], list[str]()
+        for path in paths:
+            source, key, events = input_of(learner, store, path, reading)
+            keys.append(key)
+            if path == "-":
+                rows = job.forget_pipe(learner, source, meant, progress.chunk, change)
+            elif events is not None:
+                rows = job.forget_events(learner, events, meant, progress.chunk, change)
+                if meant is None:
+                    change.drop_input(key)
             elif meant is None:
-                rows = job.forget(learner, source, key, progress.chunk)
+                rows = job.forget(learner, source, key, progress.chunk, change)
             else:
-                rows = job.forget_where(learner, source, key, meant, progress.chunk)
+                rows = job.forget_where(learner, source, key, meant, progress.chunk, change)
             told.append(f"{source.name}: {counted(rows, 'row')} forgotten")
-        if meant is not None:
-            told += _drop_waiting(model, meant)
-        if not told:
-            raise streams.DataError(f"no events wait beside {model}; name files too")
+        if store is not None:
+            before = len(store)
+            if meant is not None:
+                change.erase(matching(store, meant))
+            change.plan(learner)
         learner.save()
+        join.settle(learner, store, is_finished=True)
+        if store is not None:
+            told.append(f"{counted(before - len(store), 'pending event')} erased")
+        left = [] if meant is None else _not_examined(learner, store, keys)
+        if left:
+            inputs = counted(len(left), "learned input")
+            told.append(f"not examined: {inputs} that were not named, such as {left[0]}")
         for line in told:
             words.say(line)
+
+
+def _not_examined(learner: Any, store: Any, keys: list[str]) -> list[str]:
+    """Return the learned files that were not named, so that a person may still be in them."""
+    known = [*learner.records, *(() if store is None else store.event_inputs)]
+    return [key for key in known if key not in keys and not key.startswith("-")]
+
+
+def _erase_pending(model: str, meant: Any) -> None:
+    """Erase pending events before there is a model."""
+    from counterpoise.jobs.lock import locked
+
+    with locked(model), join.opened_store(model, None) as store:
+        found = matching(store, meant)
+        store.erase_pending(found)
+        store.compact()
+    words.say(f"{counted(len(found), 'pending event')} erased")
+
+
+def matching(store: Any, meant: Any) -> list[str]:
+    """Return the ids of pending events that are meant.
+
+    Parameters
+    ----------
+    store : EventStore
+        The store.
+    meant : Where
+        Conditions.
+
+    Returns
+    -------
+    list of str
+    """
+    result: list[str] = store.find_pending(
+        lambda table: meant.among(
+            {name: table[name].combine_chunks() for name in table.column_names}, table.num_rows
+        )
+    )
+    return result
+
+
+def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tuple[Any, str, Any]:
+    """Return an input that was learned, its name in the records, and its events if it has some.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model.
+    store : EventStore or None
+        The store.
+    path : str
+        As given.
+    reading : dict
+        How files are read.
+
+    Returns
+    -------
+    source : Source
+        The input.
+    key : str
+        Its name in the records of the model or of the store.
+    events : LearnedEvents or None
+        Events with delayed labels.
+    """
+    from counterpoise import streams
+    from counterpoise.jobs.delayed_labels import LearnedEvents
+
+    source, key = streams.source(path, **reading), learner.key(path)
+    found = None if store is None or path == "-" else store.find_input(source, key)
+    if found is None or key in learner.records:
+        return source, key, None
+    name, kind, record = found
+    if kind == "labels":
+        raise streams.DataError(
+            f"{source.name} contains labels of events; name the files of these events instead"
+        )
+    return source, name, LearnedEvents(source, store, record)
 
 
 def where_of(where: list[str] | None) -> Any:
@@ -125,82 +224,3 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
             words.say(note)
     if learner.model is not None:
         words.say(f"{model}: {counts_of(learner.model) or 'nothing is left'}")
-
-
-def sources_of(
-    learner: Any,
-    files: list[str] | None,
-    labels: list[str] | None,
-    id: str | None,  # noqa: A002
-    meant: Any,
-    reading: dict[str, Any],
-) -> Iterator[tuple[Any, str]]:
-    """Inputs that were learned, or events joined with their labels, and their names.
-
-    Parameters
-    ----------
-    learner : Learner
-        The model.
-    files, labels : list of str, optional
-        As given.
-    id : str, optional
-        Column that joins them; None if it is known.
-    meant : Where, optional
-        Which rows are meant.
-    reading : dict
-        How files are read.
-
-    Yields
-    ------
-    source : Source
-        An input.
-    key : str
-        Its name in the records.
-    """
-    from counterpoise import streams
-    from counterpoise.jobs.joined_again import joined_again
-    from counterpoise.jobs.waiting import Waiting, waits_beside
-
-    sources = [streams.source(path, **reading) for path in streams.expanded(files or [])]
-    beside = waits_beside(learner.path)
-    if not labels:
-        if beside:
-            with Waiting(learner.path) as waiting:
-                for source in sources:
-                    key = learner.key(source.path)
-                    if waiting.joined(key) or key in waiting.records():
-                        kind = "labels" if waiting.joined(key) else "events"
-                        raise streams.DataError(
-                            f"{source.name} holds {kind} that were joined; name the files of the "
-                            "events, and those of their labels with --labels"
-                        )
-        for source in sources:
-            yield source, learner.key(source.path)
-        return
-    if id is None and not beside:
-        raise opt.bad("--labels", "name the column that joins rows and labels with --id")
-    if beside:
-        with Waiting(learner.path, id) as waiting:
-            id = waiting.id  # noqa: A001
-    named = [streams.source(path, **reading) for path in streams.expanded(labels)]
-    with joined_again(learner, sources, named, id or "", meant) as (joined, ids):
-        for source in joined:
-            yield source, source.key
-        if beside and meant is not None:
-            with Waiting(learner.path) as waiting:
-                waiting.erase(ids)
-
-
-def _drop_waiting(model: str, meant: Any) -> list[str]:
-    """Drop events that are meant and wait for their labels, and say so."""
-    from counterpoise.jobs.waiting import Waiting, waits_beside
-
-    if not waits_beside(model):
-        return []
-    with Waiting(model) as waiting:
-        gone = waiting.forget(
-            lambda table: meant.among(
-                {name: table[name] for name in table.column_names}, table.num_rows
-            )
-        )
-    return [f"{counted(gone, 'event')} that waited for labels dropped"]

@@ -1,8 +1,11 @@
-"""Late labels in a shell: events wait beside the model until their labels come."""
+"""Delayed labels in a shell: events are pending next to the model until their labels come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from counterpoise.cli import options as opt
@@ -11,7 +14,7 @@ from counterpoise.cli.words import counted
 
 
 def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
-    """Whether events and labels are to be joined, or raise if the options do not fit together.
+    """Return whether events and labels are to be joined; raise if the options do not fit together.
 
     Parameters
     ----------
@@ -30,127 +33,217 @@ def require(files: list[str] | None, labels: list[str] | None, id: str | None, m
         if not files:
             raise opt.bad("FILES", "name the files to learn")
         return False
-    from counterpoise.jobs.waiting import waits_beside
+    from counterpoise.jobs.event_store import has_store
 
-    if id is None and not waits_beside(model):
+    if id is None and not has_store(model):
         raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+    if "-" in (files or []) and "-" in (labels or []):
+        raise opt.bad("--labels", "standard input cannot be events and labels at once")
     return True
 
 
-def without_ids(columns: dict[str, Any], id: str | None, model: str) -> dict[str, Any]:  # noqa: A002
-    """Settings of columns, with the ids among those that are left out.
+def seconds(text: str | None) -> float | None:
+    """Return the value of --expire in seconds.
 
     Parameters
     ----------
-    columns : dict
+    text : str, optional
         As given.
+
+    Returns
+    -------
+    float or None
+    """
+    from counterpoise.exact import fading
+
+    if text is not None and fading.seconds(text) is None:
+        raise opt.bad("--expire", f"{text!r} is not a time such as 12h, 90d or 2w")
+    return None if text is None else fading.seconds(text)
+
+
+@contextmanager
+def opened_store(model: str, id: str | None) -> Iterator[Any]:  # noqa: A002
+    """Open the store of a model; one in which nothing was stored is deleted at the end.
+
+    Parameters
+    ----------
+    model : str
+        The model file.
     id : str, optional
-        Column of the ids; None if it is known.
+        Column of the ids, with which a store is created; None for one that may exist.
+
+    Yields
+    ------
+    store : EventStore or None
+    """
+    from counterpoise.jobs.event_store import EventStore, has_store, pending_path
+
+    if id is None and not has_store(model):
+        yield None
+        return
+    store = EventStore(pending_path(model), id)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
+    """Let a store follow its model, as it is saved.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model.
+    store : EventStore or None
+        The store.
+    is_finished : bool, default=False
+        Whether a run has ended, so that its labels count.
+    """
+    if store is not None:
+        store.label = learner.encoding.columns.label
+        store.settle(learner.store_mark, is_finished)
+        _compact(store)
+
+
+def _compact(store: Any) -> None:
+    """Rewrite a store without deleted rows; the next command does it if there is no space now."""
+    try:
+        store.compact()
+    except ValueError as error:
+        words.say(f"warning: deleted rows may still be readable: {error}")
+
+
+def settings(
+    store: Any, columns: dict[str, Any], options: dict[str, Any], more: dict[str, Any], model: str
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of a run: the ids are not a feature, and earlier options count.
+
+    Parameters
+    ----------
+    store : EventStore or None
+        The store.
+    columns, options, more : dict
+        As given: those of columns, those of the classifier, and others that the model keeps.
     model : str
         The model file.
 
     Returns
     -------
     dict
+        Of the three.
     """
-    import os
-
+    more = {name: value for name, value in more.items() if value is not None}
+    if store is None:
+        return {"columns": columns, "options": options, "more": more}
+    from counterpoise.jobs.delayed_labels import merge_settings
     from counterpoise.jobs.file import stored_model
-    from counterpoise.jobs.waiting import Waiting
 
-    if id is None:
-        with Waiting(model) as waiting:
-            id = waiting.id  # noqa: A001
     before = stored_model(model).encoding.columns if os.path.exists(model) else None
-    if "keep" in columns or (before is not None and before.keep):
-        return columns
-    if before is not None and "drop" not in columns:
-        if id in before.drop:
-            return columns
-        return {**columns, "drop": tuple(sorted({*before.drop, id}))}
-    return {**columns, "drop": tuple(sorted({*columns.get("drop", ()), id}))}
+    known = () if before is None else before.drop
+    keeps = "keep" in columns or (before is not None and before.keep)
+    if not keeps and not (store.id in known and "drop" not in columns):
+        drop = {*columns.get("drop", known), store.id}
+        columns = {**columns, "drop": tuple(sorted(drop))}
+    if before is not None:
+        return {"columns": columns, "options": options, "more": more}
+    return merge_settings(store, columns, options, more)
 
 
-def opened(
+def add(
     learner: Any,
-    files: list[str],
-    labels: list[str],
-    id: str | None,  # noqa: A002
-    open_source: Callable[[str], Any],
-    skip_unknown_ids: bool,
-    stdin_name: str | None,
+    store: Any,
+    events: list[tuple[Any, str]],
+    labels: list[tuple[Any, str]],
     stop: Callable[[], bool],
-) -> tuple[Any, list[tuple[Any, str]]]:
-    """Store what is new of the events, and return them with the sources of joined rows.
+) -> list[tuple[Any, str]]:
+    """Add new events and labels, and return the source of rows that are ready to be learned.
 
     Parameters
     ----------
     learner : Learner
         The model.
-    files, labels : list of str
-        Files of events and of labels.
-    id : str, optional
-        Column that joins them; None if it is known.
-    open_source : callable
-        Makes a source of a path.
-    skip_unknown_ids : bool
-        Leave out labels of unknown events.
-    stdin_name : str, optional
-        Name of standard input in the records.
+    store : EventStore
+        The store.
+    events, labels : list of (Source, str)
+        Inputs, and their names in the records.
     stop : callable
         Whether to end.
 
     Returns
     -------
-    waiting : Waiting
-        The events.
-    inputs : list of (Joined, str)
-        Joined rows, and their names in the records.
+    list of (Source, str)
     """
-    from counterpoise.jobs.joined import Joined, checking
-    from counterpoise.jobs.waiting import Waiting, events_key
+    from counterpoise.jobs.delayed_labels import PendingRows, checker
+    from counterpoise.jobs.store import PENDING
 
-    if "-" in files and "-" in labels:
-        raise opt.bad("--labels", "standard input cannot be events and labels at once")
-    waiting = Waiting(learner.path, id)
-    waiting.settle(learner.records, learner.ever)
-    check = checking(learner.encoding)
-    for path in files:
-        source = open_source(path)
-        key = events_key(path, learner.path, stdin_name)
-        new = waiting.take(source, key, learner.chunk_rows, stop, check)
-        words.say(
-            f"{source.name}: {counted(new, 'new event')}"
-            if new
-            else f"{source.name}: no new events"
-        )
-        if source.left:
-            words.say(f"{source.name}: the last line has no line end and is left for the next run")
-    label = learner.encoding.columns.label
-    inputs = []
-    for path in labels:
-        key = learner.key(path, stdin_name)
-        waiting.note_labels(key)
-        inputs.append((Joined(open_source(path), key, label, waiting, skip_unknown_ids), key))
-    return waiting, inputs
+    for source, key in events:
+        check = checker(learner, store)
+        report(source, store.add_events(source, key, learner.chunk_rows, stop, check), "event")
+    for source, key in labels:
+        check_labels = learner.check_labels
+        new = store.add_labels(source, key, learner.chunk_rows, stop, check_labels)
+        report(source, new, "label")
+    return [(PendingRows(store), PENDING)]
 
 
-def closed(learner: Any, waiting: Any, inputs: list[tuple[Any, str]]) -> None:
-    """Let go of what was learned, and say what waits.
+def labeled(store: Any, inputs: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Return inputs of labeled rows whose ids are compared with those of a store.
+
+    Parameters
+    ----------
+    store : EventStore
+        The store.
+    inputs : list of (Source, str)
+        Inputs, and their names in the records.
+
+    Returns
+    -------
+    list of (Source, str)
+    """
+    from counterpoise.jobs.delayed_labels import LabeledRows
+
+    return [(LabeledRows(source, store, key), key) for source, key in inputs]
+
+
+def report(source: Any, new: int, what: str) -> None:
+    """Print how many rows were new in an input.
+
+    Parameters
+    ----------
+    source : Source
+        The input.
+    new : int
+        Number of new rows.
+    what : str
+        One of them.
+    """
+    text = counted(new, f"new {what}") if new else f"no new {what}s"
+    words.say(f"{source.name}: {text}")
+    if source.left:
+        words.say(f"{source.name}: the last line has no line end and is left for the next run")
+
+
+def close(learner: Any, store: Any) -> None:
+    """Delete what has expired, and print what is left.
 
     Parameters
     ----------
     learner : Learner
-        The model, as it was saved.
-    waiting : Waiting
-        The events.
-    inputs : list of (Joined, str)
-        Joined rows.
+        The model.
+    store : EventStore
+        The store.
     """
-    skipped = sum(source.skipped for source, _ in inputs)
-    if skipped:
-        words.say(f"labels of unknown events that were left out: {skipped:,}")
-    if learner.model is not None:  # else nothing was saved
-        waiting.settle(learner.records, learner.ever)
-    words.say(f"events that wait for their labels: {len(waiting):,}")
-    waiting.close()
+    if learner.model is not None:  # it has the options now
+        store.set_options(None, store.expire_after)
+    if store.expire_after is not None:
+        events, labels = store.expire(time.time() - store.expire_after)
+        if events or labels:
+            words.say(
+                f"expired: {counted(events, 'event')} without a label, "
+                f"{counted(labels, 'label')} without an event"
+            )
+        _compact(store)
+    words.say(f"pending events: {len(store):,}")
+    if store.waiting_labels:
+        words.say(f"labels that wait for their events: {store.waiting_labels:,}")

@@ -11,6 +11,7 @@ import typer
 from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
 from counterpoise.cli.stopping import asked
+from counterpoise.cli.words import counted
 
 Names = list[str]
 MOST_ROWS = 10_000_000  # of a chunk
@@ -25,10 +26,13 @@ def learn(
     label: opt.Label = None,
     labels: opt.Labels = None,
     id: opt.Id = None,  # noqa: A002
-    skip_unknown_ids: Annotated[
-        bool,
-        typer.Option("--skip-unknown-ids", help="Leave out labels of events that never came."),
-    ] = False,
+    expire: Annotated[
+        str | None,
+        typer.Option(
+            help="Delete events without labels, and labels without events, after this time.",
+            metavar="90d",
+        ),
+    ] = None,
     weight: opt.Weight = None,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
@@ -153,34 +157,45 @@ def learn(
     if features is not None:
         parameters["features"] = opt.features(features)
 
-    late = join.require(files, labels, id, model)
-    if skip_unknown_ids and not labels:
-        raise opt.bad("--skip-unknown-ids", "is for --labels")
+    is_delayed = join.require(files, labels, id, model)
+    if expire is not None and not is_delayed:
+        raise opt.bad("--expire", "is for --id and --labels")
+    expire_after = join.seconds(expire)
 
     from counterpoise import streams
     from counterpoise.jobs.learn import Learner
     from counterpoise.jobs.learn import learn as learn_inputs
     from counterpoise.jobs.lock import locked
+    from counterpoise.jobs.store import PENDING
 
     paths = streams.expanded(files or [])
     columns = streams.with_label(columns, paths, format)
-    with asked() as stopped, locked(model):
-        if late:
-            columns = join.without_ids(columns, id, model)
+    with asked() as stopped, locked(model), join.opened_store(model, id) as store:
+        more = {"chunk_rows": chunk_rows, "positive": positive}
+        given = join.settings(store, columns, parameters, more, model)
         learner = Learner(
-            model, columns, parameters, chunk_rows, positive, new_class, new_columns, allow_future
+            model,
+            given["columns"],
+            given["options"],
+            given["more"].get("chunk_rows"),
+            given["more"].get("positive"),
+            new_class,
+            new_columns,
+            allow_future,
         )
+        join.settle(learner, store)
 
-        def opened(path: str) -> streams.Source:
-            return streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+        def opened(path: str) -> tuple[streams.Source, str]:
+            source = streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+            return source, learner.key(path, stdin_name)
 
-        waiting, inputs = None, [(opened(path), learner.key(path, stdin_name)) for path in paths]
-        if late:
-            named = streams.expanded(labels or [])
-            waiting, inputs = join.opened(
-                learner, paths, named, id, opened, skip_unknown_ids, stdin_name,
-                lambda: bool(stopped),
-            )  # fmt: skip
+        inputs = [opened(path) for path in paths]
+        if store is not None and is_delayed:
+            store.set_options(None if learner.model else given, expire_after or store.expire_after)
+            named = [opened(path) for path in streams.expanded(labels or [])]
+            inputs = join.add(learner, store, inputs, named, lambda: bool(stopped))
+        elif store is not None:
+            inputs = join.labeled(store, inputs)
         with _Watch(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
                 learner,
@@ -192,7 +207,9 @@ def learn(
                 watch.before_save,
             )
         for source, key in inputs:
-            if key in new and (new[key] or not getattr(source, "skipped", 0)):
+            if key == PENDING and (labels or new.get(key)):
+                words.say(f"{counted(new.get(key, 0), 'event')} learned")
+            elif key in new and key != PENDING:
                 before = learner.formerly.get(key)
                 words.say(_told(source.name, new[key], learner.records.get(key), before))
                 if source.left:
@@ -204,8 +221,9 @@ def learn(
             words.say(note)
         for line in learner.outlying.told():
             words.say(line)
-        if waiting is not None:
-            join.closed(learner, waiting, inputs)
+        join.settle(learner, store, is_finished=not stopped)
+        if store is not None and is_delayed:
+            join.close(learner, store)
         elif learner.model is None and not stopped:
             raise streams.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:

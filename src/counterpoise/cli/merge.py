@@ -32,10 +32,11 @@ def merge(
     from counterpoise.jobs.file import save, stored_model
     from counterpoise.jobs.learn import rarest
     from counterpoise.jobs.lock import locked
-    from counterpoise.jobs.merge import merged, moved
+    from counterpoise.jobs.merge import merged, moved, require_own_stores
     from counterpoise.streams import DataError
 
     with locked(output):
+        notes = require_own_stores(models, output)
         whole = moved(stored_model(models[0]), models[0], output)
         for path in models[1:]:
             other = moved(stored_model(path), path, output)
@@ -50,4 +51,6 @@ def merge(
         if whole.positive is None and len(counts) > 1:
             whole = replace(whole, positive=rarest(counts))
         save(output, whole)
+    for note in notes:
+        words.say(note)
     words.say(f"{output}: {counts_of(whole.model)}")

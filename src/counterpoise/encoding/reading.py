@@ -34,7 +34,8 @@ def decided(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[st
             continue
         kind = None
         if column.null_count < len(column):
-            kind = columns.told.get(name) or ("text" if name in chunk.categorical else None)
+            kind = columns.told.get(name) or chunk.kinds.get(name)
+            kind = kind or ("text" if name in chunk.categorical else None)
             kind = kind or cells.kind_of(chunk, name, columns.decimal)
         if kind == "time" and name not in columns.time:
             # A span of time has no place in a day.

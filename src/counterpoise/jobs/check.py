@@ -155,8 +155,8 @@ class Checker:
         lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))
-        others = [] if stored is None else list(stored.records.values())
-        guards.notice_columns(chunk, lacking, encoding, after, others)
+        earlier = stored is not None and any(r.mark.rows for r in stored.records.values())
+        guards.notice_columns(chunk, lacking, encoding, after, earlier)
         known: list[Any] = [] if stored is None else stored.model.classes_.tolist()
         settled = 0 if stored is None else stored.settled
         options: Any = {} if stored is None else stored.model.get_params(deep=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from counterpoise.choosing.file import chosen_of
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.exact.filling import Fill
+from counterpoise.jobs.gone import Ranges
 from counterpoise.jobs.store import (
     MOST_RECENT,
     TIMES,
@@ -57,6 +59,7 @@ def contents_of(stored: Stored) -> Contents:
             "dropped": record.dropped,
             "times": record.times,
             **({"gone": [list(one) for one in record.gone]} if record.gone else {}),
+            **({"relabeled": _plain_labels(record)} if record.relabeled else {}),
         }
         for key, record in stored.records.items()
     }
@@ -85,6 +88,11 @@ def contents_of(stored: Stored) -> Contents:
             [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
         ]
     return replace(stored.model.contents(), stream=stream, lists=lists)
+
+
+def _plain_labels(record: Record) -> list[Any]:
+    """Return the present labels of relabeled rows, as JSON can represent them."""
+    return [[label, [list(one) for one in ranges]] for label, ranges in record.relabeled]
 
 
 def stored_model(path: str) -> Stored:
@@ -201,6 +209,9 @@ def _stream(
     require(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
     require(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
     records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    kind = int if plain["labels"] == "int" else str
+    types = {type(label) for record in records.values() for label, _ in record.relabeled}
+    require(types <= {kind}, "labels of another type")
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
     require(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
@@ -261,7 +272,8 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
 
 def _record(plain: dict[str, Any]) -> Record:
     wanted = {f.name for f in fields(Mark)} | {"starts", "dropped", "times"}
-    require(set(plain) - {"gone"} == wanted, "an unexpected record of an input")
+    more = {"gone", "relabeled"}
+    require(set(plain) - more == wanted, "an unexpected record of an input")
     for name in ("rows", "size", "dropped", "times"):
         require(
             type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
@@ -271,11 +283,24 @@ def _record(plain: dict[str, Any]) -> Record:
     starts = plain["starts"]
     require(isinstance(starts, list) and len(starts) <= len(STARTS), "an invalid record")
     require(1 <= plain["times"] <= TIMES, "an input that was learned impossibly often")
-    gone = tuple((start, stop) for start, stop in plain.get("gone", ()))
-    ends = [end for one in gone for end in one]
+    gone = _ranges(plain.get("gone", []), mark.rows)
+    relabeled = tuple(
+        (label, _ranges(ranges, mark.rows)) for label, ranges in plain.get("relabeled", [])
+    )
+    every = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
+    apart = all(one[1] <= two[0] for one, two in pairwise(every))
+    require(apart, "rows that were relabeled twice")
+    starts = tuple(map(_text, starts))
+    return Record(mark, starts, plain["dropped"], plain["times"], gone, relabeled)
+
+
+def _ranges(plain: list[Any], rows: int) -> Ranges:
+    """Ranges of rows, checked."""
+    ranges = tuple((start, stop) for start, stop in plain)
+    ends = [end for one in ranges for end in one]
     require(all(type(end) is int for end in ends), "an invalid record")
-    require(ends == sorted(set(ends)) and all(0 <= e <= mark.rows for e in ends), "invalid rows")
-    return Record(mark, tuple(map(_text, starts)), plain["dropped"], plain["times"], gone)
+    require(ends == sorted(set(ends)) and all(0 <= e <= rows for e in ends), "invalid rows")
+    return ranges
 
 
 def _window(plain: dict[str, Any], rows: int) -> Window:

@@ -1,28 +1,32 @@
-"""Rows forgotten: they are read again and subtracted, whole inputs or those that are meant."""
+"""Rows unlearned or relabeled: they are read again, subtracted, and perhaps learned again."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Counts
+from counterpoise.arrays import Counts, Flags
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.jobs import gone
-from counterpoise.jobs.joined import Joined, JoinedChunk
+from counterpoise.jobs.delayed_labels import LearnedEvents, NewLabels
+from counterpoise.jobs.event_store import EventStore
+from counterpoise.jobs.joined_chunk import JoinedChunk
 from counterpoise.jobs.learn import Learner
 from counterpoise.jobs.store import Apart, Record, undecided
 from counterpoise.jobs.where import Where
 from counterpoise.streams import Chunk, DataError, Mark, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.chunk import changed
+from counterpoise.streams.columnar import ColumnarSource
 
 Watch = Callable[[Source, int], None]
 
@@ -34,45 +38,146 @@ class Taken:
     Attributes
     ----------
     moments : Moments, optional
-        Theirs; None of no row.
+        Their moments; None of no row.
     held : ndarray of shape (d,)
-        How many of them hold each feature.
+        Number of these rows that have a value for each feature.
     places : list of int
-        Their numbers within the input, from 0.
+        Their positions within the input, from 0.
+    given : list of label
+        Their labels in the input.
+    labels : list of label
+        Their new labels, if they are to be learned again.
     again : list of tuple
-        Rows, old labels and weights, if they are to be learned again.
+        Rows, new labels and weights, if they are to be learned again.
+    ids : list of str
+        Their ids, if there are any.
+    named : list of str
+        Ids of all rows that are meant, also of those that were not learned.
+    learned : list of str
+        Ids of all events that are meant and were learned with delayed labels.
+    elsewhere : dict of str to str
+        Ids that were learned from labeled inputs, with the names of these inputs.
     mark : Mark
-        How far the input was read.
+        Read position at the end.
     problem : DataError, optional
-        Why the rows of a pipe cannot be subtracted.
+        Reason why the rows of a pipe cannot be subtracted.
     """
 
     moments: Moments | None
     held: Counts
-    places: list[int]
-    again: list[tuple[Any, Any, Any]]
-    mark: Mark
+    places: list[int] = field(default_factory=list)
+    given: list[Any] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)
+    again: list[tuple[Any, Any, Any]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    mark: Mark = field(default_factory=Mark)
     problem: DataError | None = None
 
 
-def forget(learner: Learner, source: Source, key: str, watch: Watch) -> int:
+class StoreChange:
+    """Changes of the store of pending events that go with changes of the model.
+
+    Parameters
+    ----------
+    store : EventStore, optional
+        The store next to the model.
+    """
+
+    def __init__(self, store: EventStore | None) -> None:
+        self.store = store
+        self._erase: dict[str, None] = {}
+        self._relabel: dict[str, str] = {}
+        self._revise: dict[str, str] = {}
+        self._drop: list[str] = []
+        self._elsewhere: dict[str, str] = {}
+        self._from_files: set[str] = set()
+        self._from_events: set[str] = set()
+
+    @property
+    def found(self) -> set[str]:
+        """Ids of learned rows that were meant, as far as inputs have ids."""
+        return self._from_files | self._from_events
+
+    @property
+    def id(self) -> str | None:
+        """Column of the ids."""
+        return None if self.store is None else self.store.id
+
+    def erase(self, ids: Iterable[str]) -> None:
+        """Erase ids, their pending events and their labels."""
+        self._erase |= dict.fromkeys(ids)
+
+    def of_file(self, taken: Taken, is_erased: bool = True) -> None:
+        """Note the ids of labeled rows that were unlearned or relabeled."""
+        if is_erased:
+            self.erase(taken.named)
+        self._from_files |= set(taken.named)
+
+    def of_events(self, taken: Taken, is_erased: bool) -> None:
+        """Note the ids of rows that were unlearned or relabeled."""
+        self._elsewhere |= taken.elsewhere
+        self._from_events |= set(taken.learned)
+        if is_erased:
+            self.erase(one for one in taken.named if one not in taken.elsewhere)
+        else:
+            pairs = zip(taken.ids, taken.labels, strict=True)
+            self._relabel |= {one: str(label) for one, label in pairs}
+
+    def revise_waiting(self, new: NewLabels, rows: Mapping[str, str]) -> int:
+        """Replace labels that wait for their events where no learned row was found.
+
+        ``rows`` has the row of each new label. Raise if an id is unknown; return the number of
+        labels that were replaced.
+        """
+        left = [one for one in rows if one not in self.found]
+        waiting = [] if self.store is None else self.store.waiting(left)
+        for one in left:
+            if one not in waiting:
+                raise DataError(
+                    f"{rows[one]}: no learned row of the named files has {new.id} {one!r}; name "
+                    "the file of its event, or leave the label out"
+                )
+        self._revise |= {one: str((new.by_id or {})[one]) for one in waiting}
+        return len(waiting)
+
+    def drop_input(self, key: str) -> None:
+        """Let an input of events be unknown, so that it can be added again."""
+        self._drop.append(key)
+
+    def plan(self, learner: Learner) -> None:
+        """Record the changes in the store and in the model, which is not saved yet."""
+        for one, key in self._elsewhere.items():
+            if one not in self._from_files:
+                raise DataError(f"{self.id} {one!r} was learned from {key}; name this file too")
+        if self.store is None:
+            return
+        change = {
+            "erase": self.store.known(self._erase),
+            "relabel": self._relabel,
+            "revise": self._revise,
+            "drop": self._drop,
+        }
+        if any(change.values()):
+            digest = self.store.plan(change)
+            learner.set_store_mark(replace(learner.store_mark, hash=digest))
+
+
+def forget(learner: Learner, source: Source, key: str, watch: Watch, change: StoreChange) -> int:
     """Subtract the rows of an input, as if they had never been learned, and return their number.
 
     The input must still begin as it did. The learner is changed only if all goes well, and not
-    saved; ``watch`` is told of the rows of each chunk.
+    saved; ``watch`` gets the number of rows of each chunk.
     """
     record = _recorded(learner, source, key)
     model = forgettable(learner)
     learner.window = None  # it may be about these rows
-    taken = read_again(learner, source, record, None, watch)
-    rows = record.mark.rows - record.dropped - gone.count(record.gone)
-    if isinstance(source, Joined) and len(taken.places) < rows:
-        raise DataError(
-            f"{source.name}: {rows - len(taken.places):,} of its rows have no event in the files "
-            "that were given; give the files of all their events"
-        )
+    taken = read_again(learner, source, record, None, watch, id=change.id)
     known = model.classes_.tolist()
     _subtract(learner, model, taken, record.times)
+    change.of_file(taken)
     del learner.records[key]
     learner.forgotten += record.mark.rows
     _settle(learner, known)
@@ -84,47 +189,66 @@ def forget_where(
     learner: Learner,
     source: Source,
     key: str,
-    where: Where,
+    where: Where | None,
     watch: Watch,
-    to: Any = None,
+    change: StoreChange,
+    new: NewLabels | None = None,
 ) -> int:
     """Subtract the rows of an input that are meant, and return their number.
 
-    Those that were taken back before do not count again. With ``to``, a label, they are learned
-    again with this label instead of their own; rows that have it are left as they are.
+    Those that were taken back before do not count again. With ``new`` they are learned again with
+    these labels instead of their present ones; rows that have them are left as they are.
     """
     record = _recorded(learner, source, key)
     model = forgettable(learner)
-    taken = read_again(learner, source, record, where, watch, to)
-    if taken.moments is None:
-        return 0
-    learner.window = None
-    known = model.classes_.tolist()
-    _subtract(learner, model, taken, record.times)
-    learner.records[key] = replace(record, gone=gone.with_more(record.gone, taken.places))
-    if to is not None:
-        for X, _, weight in taken.again:
-            weight = np.ones(X.shape[0]) if weight is None else weight
-            model.learn_judged(
-                X, np.full(X.shape[0], to), record.times * weight, Calibration.empty()
-            )
-        if learner.held is not None:
-            learner.held = learner.held + record.times * taken.held
-        more = record.times * len(taken.places)
-        learner.apart = replace(learner.apart, rows=learner.apart.rows + more)
-    _settle(learner, known)
-    learner.finish()
+    ids = change.id if new is None or new.id is None else new.id
+    taken = read_again(learner, source, record, where, watch, new, ids)
+    change.of_file(taken, is_erased=new is None)
+    places = taken.places if new is None else []
+    learner.records[key] = replace(
+        record,
+        gone=gone.with_more(record.gone, places),
+        relabeled=_relabeled(record, taken),
+    )
+    _exchange(learner, model, taken, record.times)
     return len(taken.places)
 
 
-def forget_pipe(learner: Learner, source: Source, where: Where | None, watch: Watch) -> int:
+def forget_events(
+    learner: Learner,
+    source: LearnedEvents,
+    where: Where | None,
+    watch: Watch,
+    change: StoreChange,
+    new: NewLabels | None = None,
+) -> int:
+    """Subtract those events that are meant and were learned with delayed labels.
+
+    Pending ones are erased with them. With ``new`` they are learned again with these labels.
+    Return the number of rows that were subtracted.
+    """
+    model = forgettable(learner)
+    taken = read_again(learner, source, None, where, watch, new)
+    if taken.problem is not None:
+        raise taken.problem
+    change.of_events(taken, is_erased=new is None)
+    if new is None:
+        rows = learner.apart.rows - len(taken.places)
+        learner.apart = replace(learner.apart, rows=rows)
+    _exchange(learner, model, taken, 1)
+    return len(taken.places)
+
+
+def forget_pipe(
+    learner: Learner, source: Source, where: Where | None, watch: Watch, change: StoreChange
+) -> int:
     """Subtract rows that come from a pipe, with their labels, and return their number.
 
     If they are all that was learned from standard input under a name, its record goes too. Else
     their hash is kept, so that the same rows are not taken back twice.
     """
     model = forgettable(learner)
-    taken = read_again(learner, source, None, where, watch)
+    taken = read_again(learner, source, None, where, watch, id=change.id)
     digest = f"{taken.mark.hash} {'' if where is None else sorted(where.values.items())}".strip()
     if digest in learner.apart.hashes:
         raise DataError(f"{source.name}: these rows were forgotten before; nothing was changed")
@@ -144,6 +268,7 @@ def forget_pipe(learner: Learner, source: Source, where: Where | None, watch: Wa
         and not record.gone
     ]
     _subtract(learner, model, taken, 1)
+    change.of_file(taken)
     if whole:
         learner.forgotten += learner.records.pop(whole[0]).mark.rows
     else:
@@ -164,43 +289,64 @@ def forgettable(learner: Learner) -> BalancedRidgeClassifier:
     return learner.model
 
 
+def labels_by_text(learner: Learner) -> dict[str, Any]:
+    """Return the labels that rows may have, by their text: those learned and those declared."""
+    encoding = learner.encoding
+    kind = int if encoding.labels == "int" else str
+    declared = {label: kind(label) for label in encoding.columns.classes}
+    return {str(label): label for label in forgettable(learner).classes_.tolist()} | declared
+
+
 def read_again(
     learner: Learner,
     source: Source,
     record: Record | None,
     where: Where | None,
     watch: Watch,
-    keeps: Any = None,
+    new: NewLabels | None = None,
+    id: str | None = None,  # noqa: A002
 ) -> Taken:
-    """Read the rows of an input that are to be subtracted.
+    """Read the rows of an input that are to be subtracted, with their present labels.
 
-    ``record`` says how far the input was learned, and which rows were taken back; None of a pipe.
-    ``where`` says which rows are meant; None for all. Rows whose label is ``keeps`` stay.
+    ``record`` has the rows that were learned, and those that were taken back or relabeled; None of
+    a pipe and of events. ``where`` selects rows; None for all. Rows that have their label of
+    ``new`` stay. ``id`` is the column of the ids, if the input may have one.
     """
     model, encoding = learner.model, learner.encoding
     assert isinstance(model, BalancedRidgeClassifier)
     columns, d = encoding.columns, len(encoding.features)
     if record is not None:
         source.verify(record.mark, columns.wanted)
+    named = {id, None if new is None else new.id, *(() if where is None else where.values)}
 
     def wanted(name: str) -> bool:
-        return columns.wanted(name) or (where is not None and name in where.values)
+        return columns.wanted(name) or name in named
 
+    if isinstance(source, ColumnarSource):  # the hash is that of the learned columns
+        source.unhashed = frozenset(name for name in named if name and not columns.wanted(name))
     until = None if record is None else record.mark.rows
-    result = Taken(None, np.zeros(d, dtype=np.int64), [], [], Mark())
+    result = Taken(None, np.zeros(d, dtype=np.int64))
     kinds = columns.read(encoding.kinds)
     kinds = kinds if where is None else where.kinds(kinds)
     for chunk in source.chunks(learner.chunk_rows, Mark(), kinds, wanted, until):
-        places = _places(chunk)
-        meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
-        if record is not None:
-            meant &= (places < record.mark.rows) & ~gone.among(record.gone, places)
         result.mark = chunk.mark
         watch(source, chunk.rows)
+        places = _places(chunk)
+        meant = np.ones(chunk.rows, dtype=bool) if where is None else where.of(chunk)
+        labels: list[Any] = []
+        if new is not None:
+            has_label, labels = new.of(chunk)
+            meant &= has_label
+        if record is not None:
+            meant &= places < record.mark.rows
+        _note_ids(result, chunk, meant, id)
+        if isinstance(chunk, JoinedChunk):
+            meant &= np.array(chunk.learned, dtype=bool)
+        if record is not None:
+            meant &= ~gone.among(record.gone, places)
         if not meant.any():
             continue
-        part = chunk.only(meant)
-        encoded, after = encoding.learn(part, lenient=True)
+        encoded, after = encoding.learn(chunk.only(meant), lenient=True)
         if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
             if record is not None:
                 raise changed(source.name, record.mark)
@@ -209,24 +355,78 @@ def read_again(
                 "a category or a column that was never learned; give rows as they were learned"
             )
             continue  # to its end: the same rows may have been forgotten before
-        kept = encoded.kept.copy()
-        stays = np.zeros(len(encoded.y), dtype=bool) if keeps is None else encoded.y == keeps
-        if stays.any():
-            kept[np.flatnonzero(kept)[stays]] = False
-            part = part.only(kept)
-            encoded, _ = encoding.learn(part, lenient=True)
-            meant[np.flatnonzero(meant)[~kept]] = False
-            kept = encoded.kept
+        if labels:
+            at = np.flatnonzero(meant)[encoded.kept]
+            y = _present(encoded.y, places[at], record)
+            meant[:] = False
+            meant[[i for i, now in zip(at.tolist(), y, strict=True) if now != labels[i]]] = True
+            if not meant.any():
+                continue
+            encoded, _ = encoding.learn(chunk.only(meant), lenient=True)
         if not encoded.X.shape[0]:
             continue
-        result.held += encoded.held[:d]
-        result.places += places[meant][kept].tolist()
-        X = encoded.X[:, :d]
-        moments = model.gathered(X, encoded.y, encoded.weight)
+        at = np.flatnonzero(meant)[encoded.kept]
+        X, present = encoded.X[:, :d], np.array(_present(encoded.y, places[at], record))
+        moments = model.gathered(X, present, encoded.weight)
         result.moments = moments if result.moments is None else result.moments.follow(moments)
-        if keeps is not None:
-            result.again.append((X, encoded.y, encoded.weight))
+        result.held += encoded.held[:d]
+        result.places += places[at].tolist()
+        result.given += encoded.y.tolist()
+        if isinstance(chunk, JoinedChunk):
+            result.ids += [chunk.ids[i] for i in at.tolist()]
+        if labels:
+            result.labels += [labels[i] for i in at.tolist()]
+            result.again.append((X, np.array([labels[i] for i in at.tolist()]), encoded.weight))
     return result
+
+
+def _note_ids(taken: Taken, chunk: Chunk, meant: Flags, id: str | None) -> None:  # noqa: A002
+    """Note the ids of rows that are meant, and of those that were learned from labeled inputs."""
+    if isinstance(chunk, JoinedChunk):
+        for i in np.flatnonzero(meant).tolist():
+            taken.named.append(chunk.ids[i])
+            if chunk.learned[i]:
+                taken.learned.append(chunk.ids[i])
+            if chunk.inputs[i]:
+                taken.elsewhere[chunk.ids[i]] = chunk.inputs[i]
+    elif id in chunk.columns and meant.any():
+        texts = cells.texts(chunk.only(meant), str(id)).to_pylist()
+        taken.named += [text for text in texts if text]
+
+
+def _present(y: Any, places: Any, record: Record | None) -> list[Any]:
+    """Return the present labels of rows: those of the input, or those that they got since."""
+    labels: list[Any] = y.tolist()
+    for label, ranges in () if record is None else record.relabeled:
+        for i in np.flatnonzero(gone.among(ranges, places)).tolist():
+            labels[i] = label
+    return labels
+
+
+def _relabeled(record: Record, taken: Taken) -> Any:
+    """Return which rows have another label than the input has, by their present label."""
+    result = {label: gone.without(ranges, taken.places) for label, ranges in record.relabeled}
+    for label in dict.fromkeys(taken.labels):
+        rows = zip(taken.places, taken.given, taken.labels, strict=True)
+        places = [place for place, given, now in rows if now == label != given]
+        result[label] = gone.with_more(result.get(label, ()), places)
+    return tuple((label, ranges) for label, ranges in result.items() if ranges)
+
+
+def _exchange(learner: Learner, model: BalancedRidgeClassifier, taken: Taken, times: int) -> None:
+    """Subtract rows, and learn them again if they have new labels."""
+    if taken.moments is None:
+        return
+    learner.window = None
+    known = model.classes_.tolist()
+    _subtract(learner, model, taken, times)
+    for X, labels, weight in taken.again:
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        model.learn_judged(X, labels, times * weight, Calibration.empty())
+    if taken.again and learner.held is not None:
+        learner.held = learner.held + times * taken.held
+    _settle(learner, known)
+    learner.finish()
 
 
 def _recorded(learner: Learner, source: Source, key: str) -> Record:
@@ -280,7 +480,7 @@ def taken_back(
     if not isinstance(model, BalancedRidgeClassifier):
         raise undecided(learner.path)
     known, d = model.classes_.tolist(), len(encoding.features)
-    taken = Taken(None, np.zeros(d, dtype=np.int64), [], [], Mark())
+    taken = Taken(None, np.zeros(d, dtype=np.int64))
     for encoded, after in rows:
         if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
             raise strange
@@ -294,9 +494,7 @@ def taken_back(
 
 
 def _places(chunk: Chunk) -> Any:
-    """The numbers of rows within their input, from 0, of shape (rows,)."""
-    if isinstance(chunk, JoinedChunk):
-        return chunk.first - 1 + np.array(chunk.places, dtype=np.intp)
+    """Return the positions of rows within their input, from 0, of shape (rows,)."""
     return np.arange(chunk.first - 1, chunk.first - 1 + chunk.rows)
 
 

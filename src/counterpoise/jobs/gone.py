@@ -48,3 +48,22 @@ def with_more(ranges: Ranges, places: Iterable[int]) -> Ranges:
         else:
             result.append([start, stop])
     return tuple((start, stop) for start, stop in result)
+
+
+def without(ranges: Ranges, places: Iterable[int]) -> Ranges:
+    """Return ranges without some rows, by their numbers.
+
+    Examples
+    --------
+    >>> from counterpoise.jobs.gone import without
+    >>> without(((0, 4), (7, 8)), [2, 7])
+    ((0, 2), (3, 4))
+    """
+    left = sorted(set(places))
+    result: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        for place in (place for place in left if start <= place < stop):
+            result.append((start, place))
+            start = place + 1
+        result.append((start, stop))
+    return tuple((start, stop) for start, stop in result if start < stop)

@@ -11,7 +11,6 @@ import numpy as np
 
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.errors import Message, Remedy, Setting
-from counterpoise.jobs.store import Record
 from counterpoise.streams import Chunk, DataError
 
 DAY_SECONDS = 86_400.0
@@ -156,7 +155,7 @@ class Guards:
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
         """Raise if a table lacks columns that were learned, unless it may."""
-        if lacking and not self.new_columns:
+        if lacking and not (self.new_columns or chunk.is_checked):
             self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
 
     def notice_columns(
@@ -165,16 +164,16 @@ class Guards:
         lacking: list[str],
         before: Encoding,
         after: Encoding,
-        others: Iterable[Record],
+        has_earlier: bool,
     ) -> None:
         """Raise if a table has other columns than those before, or note it if it may.
 
         ``before`` and ``after`` are what was known of the columns without and with these rows,
-        ``others`` the records of the other inputs.
+        ``has_earlier`` whether there were rows of other inputs before.
         """
         columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
         new = [name for name in columns if not before.knows(name)]
-        if not any(one.mark.rows for one in others) or chunk.entries is not None:
+        if not has_earlier or chunk.entries is not None:
             return
         if not chunk.table:  # rows need not have every field, but one with another name is told of
             if new:
@@ -184,7 +183,7 @@ class Guards:
                     Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
                 )
             return
-        if new and not self.new_columns:
+        if new and not (self.new_columns or chunk.is_checked):
             self._refuse(chunk, new[0], "has", "which earlier files do not have")
         for names, text in (
             (new, "new, and 0 in all earlier rows"),

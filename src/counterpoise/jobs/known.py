@@ -76,7 +76,7 @@ def _chance(source: Source, path: str, mark: Mark, encoding: Encoding) -> bool:
             return False  # it is that one, moved, and another has its name now
     left, columns = source.left, encoding.columns
     kinds = columns.read({**columns.told, **encoding.kinds})
-    plain = getattr(source, "labels", source)  # without the events that belong to labels
+    plain = getattr(source, "source", source)  # so that no id is claimed
     first = next(iter(plain.chunks(mark.rows + 1, Mark(), kinds, columns.wanted)), None)
     source.left = left
     return first is not None and first.rows > mark.rows  # or it is a copy

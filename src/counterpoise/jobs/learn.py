@@ -15,12 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
-from counterpoise.encoding.limits import MOST
+from counterpoise.encoding.limits import MOST, require_declared
+from counterpoise.encoding.reading import labels
 from counterpoise.errors import Message, Remedy
 from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
@@ -31,8 +33,8 @@ from counterpoise.jobs.known import recognised, require_unknown
 from counterpoise.jobs.models import Model, taught, telling
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
-from counterpoise.jobs.store import Apart, Record, Stored, Window, input_key
-from counterpoise.streams import Chunk, DataError, Source
+from counterpoise.jobs.store import PENDING, Apart, Record, Stored, Window, input_key
+from counterpoise.streams import Chunk, DataError, Mark, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
 
@@ -211,7 +213,7 @@ class Learner:
         self._guards.require_whole(chunk, lacking)
         encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
         self._guards.require_past(chunk, encoded, self.encoding.columns.clock)
-        others = self._others(key)
+        others = any(record.mark.rows for record in self._others(key))
         self._guards.notice_columns(chunk, lacking, self.encoding, self._next, others)
         fitted = self.model is not None and self.model.__sklearn_is_fitted__()
         known = self.model.classes_.tolist() if self.model is not None and fitted else []
@@ -246,8 +248,67 @@ class Learner:
         self.encoding = self._next
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         known = self.records.get(key, Record(starts=chunk.starts))
-        dropped = known.dropped + int((~encoded.kept).sum()) + chunk.skipped
+        dropped = known.dropped + int((~encoded.kept).sum())
         self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
+        if chunk.store_mark is not None:
+            self.set_store_mark(chunk.store_mark)
+
+    @property
+    def store_mark(self) -> Mark:
+        """Mark of the store of pending events as the saved model has it."""
+        known = self.records.get(PENDING) if self.model is not None else None
+        return Mark() if known is None else known.mark
+
+    def set_store_mark(self, mark: Mark) -> None:
+        """Record the mark of the store of pending events."""
+        known = self.records.get(PENDING, Record(starts=(mark.hash,)))
+        self.records[PENDING] = replace(known, mark=mark)
+
+    def check_events(self, encoding: Encoding, chunk: Chunk, has_earlier: bool) -> Encoding:
+        """Raise if events cannot be learned with any label; return the encoding after them.
+
+        ``encoding`` has the types of all columns of events before them, ``has_earlier`` says
+        whether there were other inputs.
+        """
+        label = encoding.columns.label
+        if label in (chunk.offered or chunk.columns):
+            raise DataError(
+                f"{chunk.source} has the column {label!r}, which is to come with the labels",
+                Remedy("leave it out"),
+                Remedy("learn the file as labeled rows: leave {} out", "id"),
+            )
+        wanted = encoding.columns.wanted
+        columns = {name: column for name, column in chunk.columns.items() if wanted(name)}
+        text = encoding.columns.classes[0] if encoding.columns.classes else "0"
+        columns[label] = pa.array([text] * chunk.rows, pa.string())
+        probe = replace(
+            chunk,
+            columns=columns,
+            offered=(*chunk.offered, label) if chunk.table else (),
+            absent={name: flags for name, flags in chunk.absent.items() if name in columns},
+        )
+        lacking = encoding.lacking(probe)
+        if chunk.table:
+            named = dict.fromkeys([*lacking, *encoding.kinds])
+            lacking = [c for c in named if c not in chunk.offered and encoding.columns.feature(c)]
+        self._guards.require_whole(chunk, lacking)
+        before = replace(encoding, labels="text")
+        encoded, after = before.learn(probe, self._room(), lenient=bool(lacking))
+        self._guards.require_past(chunk, encoded, encoding.columns.clock)
+        self._guards.notice_columns(chunk, lacking, before, after, has_earlier)
+        return replace(after, labels=encoding.labels)
+
+    def check_labels(self, chunk: Chunk) -> None:
+        """Raise if labels that come without their events cannot be learned."""
+        columns, kept = self.encoding.columns, np.ones(chunk.rows, dtype=bool)
+        _, y, _ = labels(columns, chunk, self.encoding.labels)
+        require_declared(columns, chunk, y, kept)
+        fitted = self.model is not None and self.model.__sklearn_is_fitted__()
+        known = self.model.classes_.tolist() if self.model is not None and fitted else []
+        encoded = Encoded(np.empty((chunk.rows, 0)), y, None, kept, {})
+        self._guards.require_labels(
+            chunk, encoded, known, self._all_options(), columns.classes, self.settled
+        )
 
     def finish(self) -> bool:
         """Close a run that was not cut short: what was learned until now is no longer new.

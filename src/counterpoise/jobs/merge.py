@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,12 +15,14 @@ from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import Remedy, Setting
+from counterpoise.errors import Message, Remedy, Setting
 from counterpoise.exact.filling import Fill
+from counterpoise.jobs.event_store import EventStore, has_store, pending_path
 from counterpoise.jobs.models import Model
 from counterpoise.jobs.recent import together
 from counterpoise.jobs.store import (
     FRAMES,
+    PENDING,
     TIMES,
     Apart,
     Record,
@@ -123,9 +125,36 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
     folder = os.path.dirname(os.path.realpath(old))
 
     def place(key: str) -> str:
+        if key == PENDING and os.path.realpath(old) != os.path.realpath(new):
+            return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
         return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
 
     return replace(stored, records={place(k): record for k, record in stored.records.items()})
+
+
+def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
+    """Return what to report of the stores of pending events of models that are merged.
+
+    Raise if a store belongs to a model that the merged one replaces.
+    """
+    notes = []
+    real = [os.path.realpath(path) for path in models]
+    if os.path.realpath(output) not in real and has_store(output):
+        raise DataError(
+            f"{pending_path(output)} has events of the model that would be replaced; move both "
+            "away, or write another file"
+        )
+    for path in dict.fromkeys(models):
+        if has_store(path) and os.path.realpath(path) != os.path.realpath(output):
+            with EventStore(pending_path(path)) as store:
+                notes.append(
+                    Message(
+                        f"warning: {len(store):,} pending events and {store.waiting_labels:,} "
+                        f"labels stay in {store.path}: they can be learned only into {path}",
+                        Remedy("merge again when their labels have come"),
+                    )
+                )
+    return notes
 
 
 def _placed(stored: Stored, encoding: Encoding) -> Model:
@@ -204,10 +233,10 @@ def _united(
                     f"{names[0]} and {names[1]} have learned different parts of {key}; learn "
                     "it to its end in both first"
                 )
-            if records[key].gone != record.gone:
+            if (records[key].gone, records[key].relabeled) != (record.gone, record.relabeled):
                 raise DataError(
-                    f"{names[0]} and {names[1]} have forgotten different rows of {key}; forget the "
-                    "same in both first"
+                    f"{names[0]} and {names[1]} have forgotten or relabeled different rows of "
+                    f"{key}; do the same in both first"
                 )
             times = records[key].times + record.times
             if times > TIMES:

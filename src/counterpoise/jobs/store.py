@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoise.jobs.models import Model
 
 FRAMES = "-frames"  # the name of all frames in the records; no file and no pipe has it
+PENDING = "-pending"  # the name of the store of pending events in the records
 TIMES = 1_000_000  # that an input may count
 MOST_RECENT = 10_000  # scores of the last rows
 M = TypeVar("M")
@@ -40,6 +41,8 @@ class Record:
         How often its rows count: models that have both learned it may have been merged.
     gone : tuple of (int, int)
         Ranges of rows, counted from 0, that were taken back since.
+    relabeled : tuple of (label, ranges)
+        Rows that now count with another label than the input has, by their present label.
     """
 
     mark: Mark = field(default_factory=Mark)
@@ -47,6 +50,7 @@ class Record:
     dropped: int = 0
     times: int = 1
     gone: Ranges = ()
+    relabeled: tuple[tuple[Any, Ranges], ...] = ()
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
         """Return whether an input with these hashes of its first rows begins like this one."""

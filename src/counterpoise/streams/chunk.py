@@ -78,10 +78,14 @@ class Chunk:
     last : bool
         Whether the input ended before the chunk was full, or within its last row. If the input
         grows, an uninterrupted run cuts these rows differently.
-    skipped : int
-        Rows that the mark counts and that are not here.
     categorical : frozenset of str
         Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
+    kinds : dict of str to str
+        Types of columns that were decided when these rows were stored.
+    is_checked : bool
+        Whether the columns were accepted when these rows were stored.
+    store_mark : Mark, optional
+        Mark of the store of pending events that goes with these rows of another input.
 
     Examples
     --------
@@ -107,8 +111,10 @@ class Chunk:
     names: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     last: bool = False
-    skipped: int = 0
     categorical: frozenset[str] = frozenset()
+    kinds: dict[str, str] = field(default_factory=dict)
+    is_checked: bool = False
+    store_mark: Mark | None = None
 
     def head(self, rows: int) -> Chunk:
         """The first ``rows`` rows, with the same mark."""

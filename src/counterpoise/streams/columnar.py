@@ -38,10 +38,16 @@ class ColumnarSource:
         Its name in messages.
     parquet : bool
         Whether it is Parquet.
+
+    Attributes
+    ----------
+    unhashed : frozenset of str
+        Columns that are read and on which no mark depends.
     """
 
     def __init__(self, path: str, name: str, parquet: bool) -> None:
         self.path, self.name, self.parquet = path, name, parquet
+        self.unhashed: frozenset[str] = frozenset()
         self.left = False  # such a file is whole, or cannot be read
         self._rows, self._total = 0, 0
         self._offered: tuple[str, ...] = ()
@@ -76,7 +82,7 @@ class ColumnarSource:
                 if self._rows < after.rows:
                     old = table.slice(0, after.rows - self._rows)
                     table = table.slice(old.num_rows)
-                    hashes.add(old)
+                    hashes.add(self._hashed(old))
                     self._rows += old.num_rows
                     if self._rows == after.rows and hashes.digest() != after.hash:
                         raise changed(self.name, after)
@@ -101,11 +107,11 @@ class ColumnarSource:
             yield from plain(batch, self.name)
 
     def _chunk(self, table: pa.Table, hashes: _Hashes) -> Chunk:
-        hashes.add(table)
+        hashes.add(self._hashed(table))
         first, self._rows = self._rows + 1, self._rows + table.num_rows
         columns = {name: _whole(table[name]) for name in table.column_names}
         mark = Mark(self._rows, 0, hashes.digest())
-        starts = _starts(table) if first == 1 else ()
+        starts = _starts(self._hashed(table)) if first == 1 else ()
         return Chunk(
             self.name,
             first,
@@ -116,6 +122,10 @@ class ColumnarSource:
             starts=starts,
             categorical=frozenset(self._categorical),
         )
+
+    def _hashed(self, table: pa.Table) -> pa.Table:
+        """Return the columns on which marks depend."""
+        return table.select([name for name in table.column_names if name not in self.unhashed])
 
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
         if self.parquet:

@@ -1,0 +1,255 @@
+"""Days of payments as a nightly job, for the tests and for benchmarks/nightly.py.
+
+Labels come 0 to 20 days late, some before their event, some never, and some are revised. A column
+is new from one day on, formats are mixed, one day is logged twice and another one wrong, some rows
+come with their labels, and customers ask to be erased. The job knows what should be learned.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from counterpoise.jobs.event_store import EventStore, pending_path
+from counterpoise.jobs.file import stored_model
+
+MAX_DELAY = 20
+FORMATS = {2: "parquet", 4: "jsonl"}  # by the day modulo 5; else CSV
+
+
+class NightlyJob:
+    """A job that runs once per day.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets ``inputs`` with the files of each day, and ``job`` with the model.
+    run : callable
+        Runs a command in ``job``; it returns what was printed.
+    days, events : int
+        Number of days, and of events per day.
+    seed : int
+        Seed of everything random.
+    """
+
+    def __init__(self, folder, run, days=30, events=400, seed=0):
+        self.inputs, self.job = folder / "inputs", folder / "job"
+        self.inputs.mkdir()
+        self.job.mkdir()
+        self.run, self.days, self.events = run, days, events
+        self.rng = np.random.default_rng(seed)
+        self.new_column, self.wrong_day = days * 2 // 5, days // 3
+        self.corrected_on, self.twice_day = self.wrong_day + days // 8 + 1, days * 3 // 5
+        self.joined_on = days * 2 // 3
+        self.erase_on = {days * k // 4 for k in (1, 2, 3)} | {days - 1}
+        self.rows = {}  # all events that came, by id
+        self.due = {day: [] for day in range(-1, days + MAX_DELAY + 2)}
+        self.labels, self.learned, self.pending = {}, {}, set()
+        self.files, self.erased, self.counts = {}, [], dict.fromkeys(
+            ("events", "labels", "revised", "erased", "unknown"), 0
+        )  # fmt: skip
+        self.erased_ids = set()
+        self.largest = 0.0
+        self.next_day = self._events(0)
+
+    # The days
+
+    def run_day(self, day):
+        """Run the commands of one day."""
+        frame, self.next_day = self.next_day, self._events(day + 1)
+        name = self._write(self._logged(frame, day), f"day{day:02d}", FORMATS.get(day % 5, "csv"))
+        self._schedule(day, [self.next_day] if day else [frame, self.next_day])
+        options = ["--id", "payment", "--label", "fraud", "--drop", "customer", "--ridge", "2"]
+        options += ["--classes", "no,yes"]
+        options = options if day == 0 else ["--id", "payment"]
+        if day == self.new_column:
+            options.append("--new-columns")
+        labels = self._write_labels(self.due[day], f"labels{day:02d}")
+        self._add(frame, name)
+        self._label(self.due[day])
+        self.run("learn", name, "--labels", labels, *options, "--model", "m")
+        if day == self.twice_day:
+            copy = self._write(frame, f"copy{day:02d}", FORMATS.get(day % 5, "csv"))
+            printed = self.run("learn", copy, "--id", "payment", "--model", "m")
+            assert "no new events" in printed, printed
+        if day == self.corrected_on:
+            self._correct()
+        if day == self.joined_on:
+            self._learn_joined()
+        if day % 3 == 2:
+            self._revise(day)
+        if day in self.erase_on:
+            self._erase()
+
+    def _events(self, day):
+        n = self.events
+        fraud = self.rng.random(n) < 0.06
+        customers = [k for k in range(n // 2) if f"customer-{k:05d}" not in self.erased]
+        frame = pd.DataFrame(
+            {
+                "payment": [f"P{day:02d}-{i:05d}" for i in range(n)],
+                "customer": [f"customer-{k:05d}" for k in self.rng.choice(customers, n)],
+                "shop": self.rng.choice(list("ABCDEF"), n),
+                "amount": np.exp(self.rng.standard_normal(n) + 3.0 + fraud).round(2),
+                "hour": self.rng.integers(0, 24, n),
+            }
+        )
+        if day >= self.new_column:
+            frame["device"] = (self.rng.random(n) + 0.5 * fraud).round(4)
+        frame["fraud"] = np.where(fraud, "yes", "no")
+        return frame
+
+    def _logged(self, frame, day):
+        frame = frame[~frame.customer.isin(self.erased)]
+        return frame.assign(amount=frame.amount * 100) if day == self.wrong_day else frame
+
+    def _schedule(self, day, frames):
+        """Decide when the labels of events come: late, never, or before the event."""
+        for frame in frames:
+            for one, label in zip(frame.payment, frame.fraud, strict=True):
+                come = int(one[1:3]) + int(self.rng.integers(0, MAX_DELAY + 1))
+                if self.rng.random() < 0.005 and come > day:
+                    come = int(one[1:3]) - 1
+                if self.rng.random() < 0.97:
+                    self.due[max(come, day)].append((one, label))
+        self.due[day].append((f"never-{day:02d}", "no"))
+
+    def _add(self, frame, name):
+        frame = frame[~frame.customer.isin(self.erased)]
+        day = int(frame.payment.iloc[0][1:3])
+        logged = self._logged(frame, day)
+        self.files[name] = list(frame.payment)
+        for row in logged.to_dict("records"):
+            self.rows[row["payment"]] = row
+            self.pending.add(row["payment"])
+        self.counts["events"] += len(frame)
+        self._join()
+
+    def _label(self, pairs):
+        self.counts["labels"] += len(pairs)
+        self.labels |= dict(pairs)
+        self.counts["unknown"] += sum(one not in self.rows for one, _ in pairs)
+        self._join()
+
+    def _join(self):
+        for one in [one for one in self.labels if one in self.pending]:
+            self.learned[one] = self.labels.pop(one)
+            self.pending.discard(one)
+
+    def _correct(self):
+        """Forget the day that was logged wrong, and learn it again with its labels."""
+        (wrong,) = [name for name in self.files if f"day{self.wrong_day:02d}" in name]
+        ids = [one for one in self.files.pop(wrong) if one in self.rows]
+        self.run("forget", "m", wrong)
+        known = [(one, self.learned.pop(one)) for one in ids if one in self.learned]
+        frame = pd.DataFrame([self.rows[one] for one in ids])
+        frame["amount"] = (frame.amount / 100).round(2)
+        name = self._write(frame, "corrected", "csv")
+        labels = self._write_labels(known, "again")
+        options = ["--id", "payment", "--new-columns", "--model", "m"]
+        self.run("learn", name, "--labels", labels, *options)
+        self.files[name] = ids
+        for row in frame.to_dict("records"):
+            self.rows[row["payment"]] = row
+            self.pending.add(row["payment"])
+        self.labels |= dict(known)
+        self._join()
+
+    def _learn_joined(self):
+        """Learn some pending events from a file that has their labels."""
+        ids = sorted(self.pending)[:: max(1, len(self.pending) // 30)]
+        ids = [one for one in ids if "device" in self.rows[one]]
+        frame = pd.DataFrame([self.rows[one] for one in ids])
+        name = str(Path("..", "inputs", "joined.csv"))
+        frame.to_csv(self.job / name, index=False)
+        self.run("learn", name, "--model", "m")
+        self.files[name] = ids
+        for one in ids:
+            self.learned[one] = self.rows[one]["fraud"]
+            self.pending.discard(one)
+        for day in self.due:  # they do not come a second time
+            self.due[day] = [pair for pair in self.due[day] if pair[0] not in ids]
+
+    def _revise(self, day):
+        """Correct labels that were learned, and one that waits for its event."""
+        ids = [one for one in self.learned if self.rng.random() < 0.01]
+        waiting = [one for one in self.labels if one.startswith("P")][:1]
+        pairs = [(one, "no" if self.learned[one] == "yes" else "yes") for one in ids]
+        pairs += [(one, "yes") for one in waiting]
+        labels = self._write_labels(pairs, f"revised{day:02d}")
+        files = [name for name, has in self.files.items() if set(has) & set(ids)]
+        self.run("relabel", "m", *files, "--labels", labels)
+        for one, label in pairs:
+            (self.labels if one in waiting else self.learned)[one] = label
+        self.counts["revised"] += len(pairs)
+
+    def _erase(self):
+        """Erase a customer with learned rows."""
+        customer = self.rows[str(self.rng.choice(sorted(self.learned)))]["customer"]
+        self.run("forget", "m", "--where", f"customer={customer}", *self.files)
+        gone = {one for one, row in self.rows.items() if row["customer"] == customer}
+        self.erased.append(customer)
+        self.counts["erased"] += len(gone & (self.pending | set(self.learned)))
+        self.erased_ids |= gone
+        self.pending -= gone
+        self.learned = {one: label for one, label in self.learned.items() if one not in gone}
+        self.rows = {one: row for one, row in self.rows.items() if one not in gone}
+
+    def _write(self, frame, name, kind):
+        frame = frame[~frame.customer.isin(self.erased)].drop(columns="fraud")
+        path = self.inputs / f"{name}.{kind}"
+        if kind == "parquet":
+            frame.to_parquet(path, index=False)
+        elif kind == "jsonl":
+            frame.to_json(path, orient="records", lines=True, double_precision=15)
+        else:
+            frame.to_csv(path, index=False)
+        return str(Path("..", "inputs", path.name))
+
+    def _write_labels(self, pairs, name):
+        path = self.inputs / f"{name}.csv"
+        lines = ["payment,fraud", *(f"{one},{label}" for one, label in pairs)]
+        path.write_text("\n".join(lines) + "\n")
+        return str(Path("..", "inputs", path.name))
+
+    # What should have become of it
+
+    def check(self, learn):
+        """Compare the model with a batch fit, and the store with what should be in it.
+
+        ``learn`` learns a file into a model.
+        """
+        table = pd.DataFrame(
+            [{**self.rows[one], "fraud": label} for one, label in self.learned.items()]
+        )
+        table = table.drop(columns=["payment", "customer"])
+        if "device" in table:
+            table["device"] = table.device.fillna(0.0)
+        path, batch = self.inputs / "batch.csv", self.inputs / "batch"
+        table.to_csv(path, index=False)
+        batch.unlink(missing_ok=True)
+        learn(path, batch)
+        one, two = stored_model(str(self.job / "m")), stored_model(str(batch))
+        assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
+        assert set(one.encoding.features) == set(two.encoding.features)
+        order = [one.encoding.features.index(feature) for feature in two.encoding.features]
+        difference = np.abs(one.model.coef_[:, order] - two.model.coef_).max()
+        difference /= np.abs(two.model.coef_).max()
+        assert difference < 1e-9, difference
+        self.largest = max(self.largest, float(difference))
+        with EventStore(pending_path(str(self.job / "m"))) as store:
+            base = store._base
+            ids = {kind: set(base.select(kind)) for kind in ("events", "labels", "learned")}
+            assert ids == {
+                "events": self.pending, "labels": set(self.labels), "learned": set(self.learned)
+            }  # fmt: skip
+            batches = [store._read(n)[1] for n in base.select("batches")]
+            assert sum(batch.num_rows for batch in batches) == len(store) + store.waiting_labels
+            text = repr([batch.to_pylist() for batch in batches]) + repr(base.state)
+            text += "".join(repr(base.select(name)) for name in (*ids, "inputs", "steps"))
+        for name in sorted(os.listdir(self.job)):
+            text += (self.job / name).read_bytes().decode("latin-1")
+        gone = self.erased_ids - set(self.labels)  # a label that comes later waits
+        for one in (*self.erased, *sorted(gone)):
+            assert one not in text, one
