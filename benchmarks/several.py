@@ -395,8 +395,7 @@ def main():
         "their defaults otherwise. QDA has `shrinkage=0.1`, because without it it refuses classes "
         "with fewer rows than features; HistGradientBoosting keeps 20 rows in a leaf, which the "
         "smallest cuts do not have. The best of a row is bold; - was not run. Columns "
-        "may come from different runs. "
-        + report.machine("scikit-learn", "river", "numpy"),
+        "may come from different runs. " + report.machine("scikit-learn", "river", "numpy"),
         report.table(["mean of (sets)", *LEARNERS], means),
         f"Sets on which `ours` is better, and worse, and Wilcoxon's p, not corrected: of the "
         f"{len(REAL)} real sets, and of all {len(SETS)}:",
