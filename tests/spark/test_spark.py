@@ -850,7 +850,7 @@ def test_a_ledger_is_the_one_of_a_single_machine(spark, tmp_path):
     early = early.set_column(early.schema.get_field_index("age"), "age", [ages])
     with Ledger.open(tmp_path / "single", **KEYS) as single:
         single.learn(early)
-        single.learn(late)
+        single.learn(late, new_columns=True)
         frames = [spark.createDataFrame(one.to_pandas()) for one in (early, late)]
         with ledger(frames[0].repartition(3), tmp_path / "l", **KEYS) as book:
             first = book.model().coef_
