@@ -7,7 +7,7 @@ cells, which are added to those in the file or taken away from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from counterpoise.exact.removal import too_few_digits
 from counterpoise.exact.strangers import RemovalError
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.store import Record
 from counterpoise.jobs.where import Where
 from counterpoise.ledger import buckets
 from counterpoise.ledger.book import Book
@@ -64,11 +63,11 @@ class Filler:
         file: File | None,
         book: Book,
         guards: Guards | None = None,
-        others: Sequence[Record] = (),
+        has_earlier: bool = False,
     ) -> None:
         self._file, self.book = file, book
         self.encoding = book.encoding
-        self._guards, self._others = guards, others
+        self._guards, self._has_earlier = guards, has_earlier
         self._segments = {segment: i for i, segment in enumerate(book.segments)}
         self._labels = {label: i for i, label in enumerate(book.labels)}
         self._pending = Pending()
@@ -119,7 +118,7 @@ class Filler:
             raise DataError(f"{chunk.source}: feature {strange!r} was never learned; correct it")
         self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
         if self._guards is not None:
-            self._guards.notice_columns(chunk, lacking, before, self.encoding, self._others)
+            self._guards.notice_columns(chunk, lacking, before, self.encoding, self._has_earlier)
         kept, pending = encoded.kept, self._pending
         start, stop = self._buckets(chunk, encoded.kept)
         X = encoded.X

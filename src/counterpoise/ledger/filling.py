@@ -51,8 +51,8 @@ def learn(
         new[key] = 0
         if not (allow_overlap or key.startswith("-")):
             _identify(book, file.path, source, key, present)
-        others = [record for name, record in book.records.items() if name != key]
-        filler = Filler(file, book, guards, others)
+        has_earlier = any(one.mark.rows for name, one in book.records.items() if name != key)
+        filler = Filler(file, book, guards, has_earlier)
         record = book.records.get(key, Record())
         chunks = ahead(filler.chunks(source, record.mark), stop=stop)
         over = False
