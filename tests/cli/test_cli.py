@@ -1139,3 +1139,41 @@ def test_check_lists_a_problem_of_the_whole_file_once(run):
     Path("first.csv").write_text("x,y\n" + "".join(f"{i % 5},{i % 2}\n" for i in range(100)))
     run("learn", "first.csv", "--label", "y", "-m", "m")
     assert len(run("check", "t.csv", "-m", "m", code=1).out.splitlines()) == 1
+
+
+def test_check_with_ids_reports_each_missing_and_double_id(run):
+    Path("e.csv").write_text(
+        "id,x\n" + "".join(f"{i},{i % 3}\n" for i in range(9000)) + "7,1\n,2\n"
+    )
+    found = run("check", "e.csv", "--id", "id", "--label", "y", code=1).out.splitlines()
+    assert len(found) == 2
+    assert "row 9001: id '7' is also that of e.csv, row 8;" in found[0]
+    assert "row 9002: no id in column 'id';" in found[1]
+    Path("good.csv").write_text("id,x\n1,2\n2,3\n")
+    run("check", "good.csv", "--id", "id", "--label", "y")
+    assert "good.csv has no column 'y'" in run("check", "good.csv", "--label", "y", code=1).out
+
+
+@pytest.mark.slow
+def test_commands_that_change_a_model_print_json(run):
+    Path("a.csv").write_text(
+        "id,x,y\n" + "".join(f"{i},{i % 5},{'yes' if i % 4 == 0 else 'no'}\n" for i in range(40))
+    )
+    Path("b.csv").write_text("id,x,y\n" + "".join(f"{i + 40},{i % 3},no\n" for i in range(10)))
+    rules = ["--label", "y", "--drop", "id", "--json"]
+    found = json.loads(run("learn", "a.csv", "-m", "a", *rules).out)
+    assert found["classes"] == {"no": 30.0, "yes": 10.0}
+    assert found["inputs"] == {"a.csv": {"new_rows": 40, "rows": 40, "dropped_rows": 0}}
+    assert (found["model"], found["positive"], found["warnings"]) == ("a", "yes", [])
+    run("learn", "b.csv", "-m", "b", *rules)
+    merged = json.loads(run("merge", "a", "b", "-o", "c", "--json").out)
+    assert merged["classes"] == {"no": 40.0, "yes": 10.0}
+    assert merged["inputs"] == {"a.csv": {"rows": 40}, "b.csv": {"rows": 10}}
+    some = ["--where", "id=4", "--json"]
+    right = json.loads(run("relabel", "a", "a.csv", *some, "--to", "no").out)
+    assert right["inputs"] == {"a.csv": {"relabeled_rows": 1}}
+    gone = json.loads(run("forget", "a", "a.csv", *some).out)
+    assert (gone["inputs"], gone["classes"]) == (
+        {"a.csv": {"forgotten_rows": 1}},
+        {"no": 30.0, "yes": 9.0},
+    )

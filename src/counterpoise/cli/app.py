@@ -113,7 +113,7 @@ def run() -> None:
         _fail(error, 1)
     if code:
         sys.exit(code)
-    if words.has_warned and words.strict:
+    if words.warned and words.strict:
         sys.exit(STRICT_EXIT)
 
 

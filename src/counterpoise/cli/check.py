@@ -24,6 +24,7 @@ def check(
         ),
     ] = None,
     label: opt.Label = None,
+    id: opt.Id = None,  # noqa: A002
     weight: opt.Weight = None,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
@@ -43,8 +44,8 @@ def check(
 ) -> None:
     """List every problem of files at once, without learning and without writing anything.
 
-    The options are those of learn. Problems go to standard output, one a line, and the exit code is
-    1 if there are any.
+    The options are those of learn: with --id the labels may come later. Problems go to standard
+    output, one per line, and the exit code is 1 if there are any.
 
     Example: counterpoise check march.csv --label fraud --drop payment
     """
@@ -65,13 +66,15 @@ def check(
 
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
+    if id is not None:
+        columns["drop"] = tuple(sorted({*columns.get("drop", ()), id}))
     stored = None
     if model is not None and os.path.exists(model):
         stored, _ = resumed(model, columns, {}, None, None)
         encoding = stored.encoding
     else:
         encoding = begun(columns, {}, None)
-    checker = Checker(encoding, Guards(model or "the model"), stored, most)
+    checker = Checker(encoding, Guards(model or "the model"), stored, most, id)
     found = 0
     with Progress() as progress:
         for path in paths:

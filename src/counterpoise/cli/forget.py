@@ -10,6 +10,8 @@ import typer
 
 from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
+from counterpoise.cli.learn import counts_of, show_summary
+from counterpoise.cli.table import Json
 from counterpoise.cli.words import counted
 
 WhereOption = Annotated[
@@ -24,6 +26,7 @@ def forget(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.SomeFiles = None,
     where: WhereOption = None,
+    as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -50,8 +53,11 @@ def forget(
     from counterpoise.jobs import forget as job
     from counterpoise.jobs.event_store import has_store
 
+    done: dict[str, Any] = {}
     if not files and not os.path.exists(model) and has_store(model):
-        _erase_pending(model, meant)
+        erased = _erase_pending(model, meant)
+        if as_json:
+            show_summary(model, None, done, erased_events=erased)
         return
     paths = streams.expanded(files or [])
     with changed(model) as (learner, progress), join.opened_store(model, None) as store:
@@ -73,21 +79,25 @@ def forget(
             else:
                 rows = job.forget_where(learner, source, key, meant, progress.chunk, change)
             told.append(f"{source.name}: {counted(rows, 'row')} forgotten")
+            done[source.name] = {"forgotten_rows": rows}
+        before = 0 if store is None else len(store)
         if store is not None:
-            before = len(store)
             if meant is not None:
                 change.erase(matching(store, meant))
             change.plan(learner)
         learner.save()
         join.settle(learner, store, is_finished=True)
+        erased = 0 if store is None else before - len(store)
         if store is not None:
-            told.append(f"{counted(before - len(store), 'pending event')} erased")
+            told.append(f"{counted(erased, 'pending event')} erased")
         left = [] if meant is None else _not_examined(learner, store, keys)
         if left:
             inputs = counted(len(left), "learned input")
             told.append(f"not examined: {inputs} that were not named, such as {left[0]}")
         for line in told:
             words.say(line)
+    if as_json:
+        show_summary(model, learner.model, done, erased_events=erased, not_examined=left)
 
 
 def _not_examined(learner: Any, store: Any, keys: list[str]) -> list[str]:
@@ -96,8 +106,8 @@ def _not_examined(learner: Any, store: Any, keys: list[str]) -> list[str]:
     return [key for key in known if key not in keys and not key.startswith("-")]
 
 
-def _erase_pending(model: str, meant: Any) -> None:
-    """Erase pending events before there is a model."""
+def _erase_pending(model: str, meant: Any) -> int:
+    """Erase pending events before there is a model, and return their number."""
     from counterpoise.jobs.lock import locked
 
     with locked(model), join.opened_store(model, None) as store:
@@ -105,6 +115,7 @@ def _erase_pending(model: str, meant: Any) -> None:
         store.erase_pending(found)
         store.compact()
     words.say(f"{counted(len(found), 'pending event')} erased")
+    return len(found)
 
 
 def matching(store: Any, meant: Any) -> list[str]:
@@ -209,7 +220,6 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
     progress : Progress
         For jobs that take long.
     """
-    from counterpoise.cli.learn import counts_of
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.file import stored_model
     from counterpoise.jobs.learn import Learner

@@ -11,6 +11,7 @@ import typer
 from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
 from counterpoise.cli.stopping import asked
+from counterpoise.cli.table import Json, show_json
 from counterpoise.cli.words import counted
 
 Names = list[str]
@@ -123,6 +124,7 @@ def learn(
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
     ] = None,
+    as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -206,12 +208,15 @@ def learn(
                 allow_overlap,
                 watch.before_save,
             )
+        done: dict[str, Any] = {}
         for source, key in inputs:
             if key == PENDING and (labels or new.get(key)):
                 words.say(f"{counted(new.get(key, 0), 'event')} learned")
             elif key in new and key != PENDING:
-                before = learner.formerly.get(key)
-                words.say(_told(source.name, new[key], learner.records.get(key), before))
+                before, record = learner.formerly.get(key), learner.records.get(key)
+                words.say(_told(source.name, new[key], record, before))
+                rows, dropped = (0, 0) if record is None else (record.mark.rows, record.dropped)
+                done[source.name] = {"new_rows": new[key], "rows": rows, "dropped_rows": dropped}
                 if source.left:
                     words.say(
                         f"{source.name}: the last line has no line end and is left for the next "
@@ -230,6 +235,12 @@ def learn(
             words.say(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
             words.say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
+        if as_json:
+            facts = {"positive": learner.positive, "g_mean": watch.total.g_mean()}
+            if store is not None:
+                facts |= {"learned_events": new.get(PENDING, 0), "pending_events": len(store)}
+                facts |= {"waiting_labels": store.waiting_labels}
+            show_summary(model, learner.model, done, **facts)
     if stopped:
         words.say("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
@@ -291,6 +302,29 @@ class _Watch:
             self.learner.window = self.file.unsaid(ever)
         elif self._rows > self._begun:  # nobody has scored these rows
             self.learner.window = None
+
+
+def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> None:
+    """Print as JSON what a command has done to a model.
+
+    Parameters
+    ----------
+    path : str
+        The model file.
+    model : BalancedRidgeClassifier, ChoosingClassifier or None
+        The model, if there is one.
+    inputs : dict
+        Numbers of rows by input.
+    **more
+        Other values.
+    """
+    classes = {}
+    if model is not None and model.__sklearn_is_fitted__():
+        classes = dict(
+            zip(map(str, model.classes_.tolist()), model.class_count_.tolist(), strict=True)
+        )
+    facts = {"model": path, "classes": classes, "inputs": inputs, **more}
+    show_json({**facts, "warnings": words.warned})
 
 
 def _told(name: str, rows: int, record: Any, before: str | None) -> str:

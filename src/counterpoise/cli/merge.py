@@ -9,6 +9,7 @@ import typer
 
 from counterpoise.cli import options as opt
 from counterpoise.cli import words
+from counterpoise.cli.table import Json
 
 
 def merge(
@@ -20,6 +21,7 @@ def merge(
         bool, typer.Option("--allow-overlap", help="Merge models that have learned the same file.")
     ] = False,
     positive: opt.Positive = None,
+    as_json: Json = False,
 ) -> None:
     """Make one model of several, as if it had learned everything that they have.
 
@@ -28,7 +30,7 @@ def merge(
     if len(models) < 2:
         raise opt.bad("MODELS", "give at least two")
 
-    from counterpoise.cli.learn import counts_of
+    from counterpoise.cli.learn import counts_of, show_summary
     from counterpoise.jobs.file import save, stored_model
     from counterpoise.jobs.learn import rarest
     from counterpoise.jobs.lock import locked
@@ -54,3 +56,6 @@ def merge(
     for note in notes:
         words.say(note)
     words.say(f"{output}: {counts_of(whole.model)}")
+    if as_json:
+        inputs = {key: {"rows": record.mark.rows} for key, record in whole.records.items()}
+        show_summary(output, whole.model, inputs, positive=whole.positive)

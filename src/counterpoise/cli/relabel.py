@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from counterpoise.cli import join, words
 from counterpoise.cli import options as opt
 from counterpoise.cli.forget import WhereOption, changed, input_of, where_of
+from counterpoise.cli.learn import show_summary
+from counterpoise.cli.table import Json
 from counterpoise.cli.words import counted
 
 
@@ -26,6 +28,7 @@ def relabel(
         ),
     ] = None,
     id: opt.Id = None,  # noqa: A002
+    as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -69,7 +72,7 @@ def relabel(
             new, rows_of = delayed_labels.read_labels(
                 source, id, learner.encoding.columns.label, known
             )
-        change, told, total = job.StoreChange(store), [], 0
+        change, told, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
         for path in streams.expanded(files or []):
             source, key, events = input_of(learner, store, path, reading)
             if events is not None:
@@ -77,6 +80,7 @@ def relabel(
             else:
                 taken = job.forget_where(learner, source, key, meant, progress.chunk, change, new)
             told.append(f"{source.name}: {counted(taken, 'row')} relabeled")
+            done[source.name] = {"relabeled_rows": taken}
             total += taken
         revised = change.revise_waiting(new, rows_of)
         if revised:
@@ -87,3 +91,5 @@ def relabel(
         join.settle(learner, store, is_finished=True)
         for line in told:
             words.say(line)
+    if as_json:
+        show_summary(model, learner.model, done, replaced_labels=revised)

@@ -17,7 +17,7 @@ from counterpoise.printable import printable
 
 quiet = False  # value of --quiet
 strict = False  # value of --strict
-has_warned = False  # a warning was printed
+warned: list[str] = []  # warnings that were printed
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 
@@ -93,7 +93,8 @@ def say(said: str | Message) -> None:
     """
     text = said if isinstance(said, str) else said.spelled(in_shell)
     is_warning = text.startswith("warning:")
-    globals()["has_warned"] |= is_warning
+    if is_warning:
+        warned.append(text.removeprefix("warning: "))
     if not quiet or is_warning:
         tell(text)
 
@@ -131,7 +132,7 @@ def quietable(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(*, quiet: bool, strict: bool, **given: Any) -> None:
-        globals().update(quiet=quiet, strict=strict, has_warned=False)
+        globals().update(quiet=quiet, strict=strict, warned=[])
         command(**given)
 
     signature = inspect.signature(command, eval_str=True)

@@ -18,6 +18,8 @@ from counterpoise.encoding.cells import NUMBER
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.errors import DataError, Remedy, Words
 from counterpoise.jobs.guards import Guards
+from counterpoise.jobs.ids import ids_of, twice
+from counterpoise.jobs.learn import with_any_label
 from counterpoise.jobs.store import Stored
 from counterpoise.streams import Chunk, Mark, Source
 
@@ -75,22 +77,32 @@ class Checker:
     stored : Stored, optional
         The model that is to learn the files; None for a new one.
     most : int
-        Problems of a file that are told.
+        Maximum number of problems of a file.
+    id : str, optional
+        Column of ids, which must be complete and unique. Labels may come later then.
     """
 
     def __init__(
-        self, encoding: Encoding, guards: Guards, stored: Stored | None = None, most: int = 100
+        self,
+        encoding: Encoding,
+        guards: Guards,
+        stored: Stored | None = None,
+        most: int = 100,
+        id: str | None = None,  # noqa: A002
     ) -> None:
         self.encoding, self.guards, self.stored, self.most = encoding, guards, stored, most
-        self.rows = 0
+        self.rows, self.id = 0, id
         self._dropped: set[str] = set()
+        self._ids: dict[str, str] = {}  # place of each id
 
     def problems(self, source: Source) -> Iterator[DataError]:
         """Yield the problems of an input, in the order of its rows."""
         told, known = 0, set[str]()
         columns = self.encoding.columns
         kinds = columns.read({**columns.told, **self.encoding.kinds})
-        chunks = source.chunks(CHUNK_ROWS, Mark(), kinds, columns.wanted)
+        chunks = source.chunks(
+            CHUNK_ROWS, Mark(), kinds, lambda name: name == self.id or columns.wanted(name)
+        )
         try:
             for chunk in chunks:
                 self.rows += chunk.rows
@@ -152,6 +164,9 @@ class Checker:
     def _learn(self, chunk: Checked) -> tuple[Encoded, Encoding]:
         """Encode rows as learning would, and raise at the first problem."""
         encoding, guards, stored = self.encoding, self.guards, self.stored
+        ids = self._new_ids(chunk)
+        if self.id is not None and encoding.columns.label not in (chunk.offered or chunk.columns):
+            chunk = with_any_label(chunk, encoding.columns)
         lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))
@@ -161,7 +176,18 @@ class Checker:
         settled = 0 if stored is None else stored.settled
         options: Any = {} if stored is None else stored.model.get_params(deep=False)
         guards.require_labels(chunk, encoded, known, options, encoding.columns.classes, settled)
+        self._ids |= ids
         return encoded, after
+
+    def _new_ids(self, chunk: Checked) -> dict[str, str]:
+        """Return the place of each id of a chunk; raise if one is missing or occurs twice."""
+        found: dict[str, str] = {}
+        for row, one in enumerate(() if self.id is None else ids_of(chunk, self.id)):
+            before = found.get(one) or self._ids.get(one)
+            if before is not None:
+                raise twice(chunk, row, self.id or "", one, before)
+            found[one] = f"{chunk.source}, row {chunk.first + chunk.places[row]}"
+        return found
 
 
 def _columns_of(error: DataError) -> list[str]:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow as pa
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST, require_declared
 from counterpoise.encoding.reading import labels
@@ -38,6 +39,7 @@ from counterpoise.streams import Chunk, DataError, Mark, Source
 from counterpoise.streams.bytes import lasting
 from counterpoise.streams.prefetch import ahead
 
+SomeChunk = TypeVar("SomeChunk", bound=Chunk)
 CHUNK_ROWS = 8192
 PATIENCE = 0.1  # seconds that a signal may come later than the end of the pipe that it broke
 
@@ -277,16 +279,7 @@ class Learner:
                 Remedy("leave it out"),
                 Remedy("learn the file as labeled rows: leave {} out", "id"),
             )
-        wanted = encoding.columns.wanted
-        columns = {name: column for name, column in chunk.columns.items() if wanted(name)}
-        text = encoding.columns.classes[0] if encoding.columns.classes else "0"
-        columns[label] = pa.array([text] * chunk.rows, pa.string())
-        probe = replace(
-            chunk,
-            columns=columns,
-            offered=(*chunk.offered, label) if chunk.table else (),
-            absent={name: flags for name, flags in chunk.absent.items() if name in columns},
-        )
+        probe = with_any_label(chunk, encoding.columns)
         lacking = encoding.lacking(probe)
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
@@ -411,6 +404,19 @@ class Learner:
                 f"{chunk.source}: column {encoding.columns.label!r} has more than {MOST:,} "
                 "different labels; is it the right column?"
             )
+
+
+def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
+    """Return events as rows with some label, so that they can be checked without their own."""
+    kept = {name: column for name, column in chunk.columns.items() if columns.wanted(name)}
+    text = columns.classes[0] if columns.classes else "0"
+    kept[columns.label] = pa.array([text] * chunk.rows, pa.string())
+    return replace(
+        chunk,
+        columns=kept,
+        offered=(*chunk.offered, columns.label) if chunk.table else (),
+        absent={name: flags for name, flags in chunk.absent.items() if name in kept},
+    )
 
 
 def _asked_soon(stop: Callable[[], bool], patience: float) -> bool:
