@@ -16,6 +16,7 @@ from counterpoise.exact.events import Open
 from counterpoise.exact.fading import HalfLife
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.options import Options
+from counterpoise.exact.progressive_calibration import warn_if_sorted
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.unseen import named
@@ -551,8 +552,10 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         state = state.filling(fill)
         batch = self._batch(wide, labels, weight, t)
         wider = everything if more else None
-        judging = self._options if self.calibrate else None
-        self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
+        calibrating = self._options if self.calibrate else None
+        before = state.progressive
+        self._become(state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating))
+        warn_if_sorted(before, self._state.progressive, stacklevel=5)
 
     def _unlearn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
