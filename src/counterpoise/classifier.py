@@ -396,11 +396,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         found = self._open()
         when = clock.time(t) if isinstance(self.half_life, str) else None
-        if (
-            found is None
-            or found.options.calibrate
-            or not self.state_.learn_row(found, x, y, w, when)
-        ):
+        before = None if found is None else self.state_.progressive
+        if found is not None and self.state_.learn_row(found, x, y, w, when):
+            warn_if_sorted(before, self.state_.progressive)
+        else:
             row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
@@ -460,11 +459,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _told(self, row: Any, stream: bool) -> Vector | None:
         """Probabilities of one row by the compiled link; None where that cannot tell."""
         found = self._open()
-        if found is None or (stream and found.options.calibrate):
+        if found is None:
             self._require_fitted()
             return None
         mapped = self.state_.row(row)
         told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        calibration = self.state_.calibration
+        if told is not None and stream and found.options.calibrate and calibration is not None:
+            told = calibration.corrected(told, found.labels)
         return None if told is None else np.array(told)
 
     def _open(self) -> Open | None:

@@ -17,7 +17,9 @@ link is more likely for the corrected one.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -71,6 +73,24 @@ class Curve:
         beyond = np.minimum(logit - self.at[0], 0.0) + np.maximum(logit - self.at[-1], 0.0)
         risen: Vector = np.clip(z + FLAT * beyond, -CERTAIN, CERTAIN)
         return risen
+
+    def of_one(self, logit: float) -> float:
+        """Return one corrected logarithm of odds, with little overhead."""
+        at, z = self._lists
+        if not at:
+            return logit
+        j = bisect_right(at, logit)
+        if j == 0:
+            found = z[0] + FLAT * (logit - at[0])
+        elif j == len(at):
+            found = z[-1] + FLAT * (logit - at[-1])
+        else:
+            found = z[j - 1] + (z[j] - z[j - 1]) / (at[j] - at[j - 1]) * (logit - at[j - 1])
+        return min(max(found, -CERTAIN), CERTAIN)
+
+    @cached_property
+    def _lists(self) -> tuple[list[float], list[float]]:
+        return self.at.tolist(), self.z.tolist()
 
 
 def logistic(z: Vector) -> Vector:

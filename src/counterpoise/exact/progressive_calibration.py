@@ -1,7 +1,7 @@
 """Progressive calibration: each row is scored before it is learned, by a model of rows before it.
 
-The scoring model changes at boundaries only: after 16 rows, and then whenever the number of rows
-has grown by an eighth. Counts of the rows between two boundaries are pending until the second. So
+The scoring model changes at boundaries only: after every 16 rows, and later whenever the number of
+rows has grown by an eighth. Counts of the rows between two boundaries are pending until the second. So
 nothing depends on how the caller cuts a stream into chunks, and solving takes little time next to
 learning.
 
@@ -190,7 +190,7 @@ class ProgressiveCalibration:
 
 def after_boundary(rows: int) -> int:
     """Return the number of rows at the boundary after the one at so many rows."""
-    return rows + max(1, rows // 8)
+    return rows + max(FIRST_BOUNDARY_ROWS, rows // 8)
 
 
 def counts_of(scores: Scores, f: Matrix, y: Labels, weight: Vector | None) -> Calibration:

@@ -9,6 +9,7 @@ nothing else changes moments.
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,6 +45,7 @@ from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.validate import HEAVIEST, LARGEST
 
 NUMBER = np.dtype(np.float64)
+MAX_UNSCORED_ROWS = 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -147,6 +149,8 @@ class State:
         Counts changes.
     room : Room
         Storage in which the scatters grow.
+    rows_left : int
+        Single rows that the scoring model, as it is, can still score.
     warned : bool
         Whether it was told which labels that have a weight never occurred.
     """
@@ -162,10 +166,12 @@ class State:
     fill: Fill | None = None
     version: int = 0
     room: shapes.Room = field(default_factory=shapes.Room, repr=False)
+    rows_left: int = field(default=0, repr=False)
     warned: bool = field(default=False, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
     _filled: tuple[int, Filled] | None = field(default=None, repr=False)
     _open: Open | None = field(default=None, repr=False)
+    _unscored: list[tuple[Any, Any, float]] = field(default_factory=list, repr=False)
 
     @classmethod
     def empty(cls, plan: Plan, inputs: int, names: list[Any] | None = None) -> State:
@@ -175,8 +181,9 @@ class State:
         return cls(plan, moments, moments.labels, plan.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.score_pending()
         fresh = {"version": 0, "room": shapes.Room(), "_scores": None, "_open": None}
-        fresh["_filled"] = None
+        fresh |= {"_filled": None, "rows_left": 0}
         return self.__dict__ | fresh
 
     def copy(self) -> State:
@@ -219,6 +226,8 @@ class State:
         all features, if there are new ones; a new feature was 0 in every row before. With
         ``calibrating`` the rows are scored first, by the model of the past under these options.
         """
+        self.score_pending()
+        self.rows_left = 0
         base = self if names is None else self.widened(names, limit)
         known = base.declared if declared is None else declared
         if base.waiting:
@@ -366,6 +375,7 @@ class State:
 
     def _counted(self) -> Calibration | None:
         """Return calibration counts with those of pending rows, where the scoring model goes."""
+        self.score_pending()
         pending = None if self.progressive is None else self.progressive.counted()
         return _added(self.calibration, pending)
 
@@ -476,6 +486,10 @@ class State:
         )
 
     def _with(self, **changes: Any) -> State:
+        self.score_pending()
+        if "progressive" not in changes:
+            changes["progressive"] = self.progressive
+        changes |= {"_unscored": [], "rows_left": 0}
         changes |= {"version": self.version + 1, "_scores": None, "_open": None, "_filled": None}
         return replace(self, **changes)
 
@@ -629,6 +643,45 @@ class State:
 
     # Single rows
 
+    def prepare_row(self, options: Options) -> None:
+        """Renew the scoring model if the next single row needs another one."""
+        self.score_pending()
+        now = self.progressive = self.progressive or ProgressiveCalibration.start(self)
+        if not now.is_at_boundary:
+            self.rows_left = now.until - now.rows
+            return
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # predictions warn
+            counted, now = now.renewed(self.scoring_model(options))
+        self.progressive, self.rows_left = now, now.until - now.rows
+        self.calibration = _added(self.calibration, counted)
+        self.drop_decayed()
+
+    def add_row(self, row: Any, y: Any, w: float) -> None:
+        """Note a single row (l,) that was learned, to be scored with others by the same model."""
+        if w > 0.0:
+            self._unscored.append((row, y, w))
+            self.rows_left -= 1
+            if len(self._unscored) >= MAX_UNSCORED_ROWS:
+                self.score_pending()
+
+    def score_pending(self) -> None:
+        """Score single rows that were noted."""
+        if not self._unscored or self.progressive is None:
+            return
+        rows, labels, weight = zip(*self._unscored, strict=True)
+        self._unscored = []
+        y = (
+            np.array(labels)
+            if self.moments.labels.dtype != object
+            else np.empty(len(labels), object)
+        )
+        y[:] = labels
+        X, w = np.array(rows, dtype=np.float64), np.array(weight, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            self.progressive = self.progressive.with_rows(X, y, w, self.fixed)
+        self.drop_decayed()
+
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
         found, names = self._open, self.names if self.fixed is None else None
@@ -692,18 +745,30 @@ class State:
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= HEAVIEST:
             return False
+        plain = np.asarray(x)
+        row = None if t is None and self.fixed is None else self.row(plain)
+        calibrates = found.options.calibrate
+        if calibrates:
+            if plain.dtype.kind not in "fiub" or plain.shape != (self.inputs,):
+                return False
+            if self.rows_left <= 0:
+                self.prepare_row(found.options)
         # Before, so that no old scores are left whenever a signal comes.
         found.version = self.version = self.version + 1
         if t is None and self.fixed is None and found.events.learn_plain(x, slot, w):
+            if calibrates:
+                self.add_row(plain.copy(), y, w)
             return True
-        plain = np.asarray(x)
-        row = self.row(plain)
+        row = self.row(plain) if row is None else row
         if row is None:
             return False
         far = self.fixed is not None and bool(self.fixed.far(plain[None])[0])
         if t is not None:
-            return self.learn_at(found, row, slot, w, t, far)
-        self.learn_one(found, row, slot, w, far)
+            self.learn_at(found, row, slot, w, t, far)
+        else:
+            self.learn_one(found, row, slot, w, far)
+        if calibrates:
+            self.add_row(plain.copy(), y, w)
         return True
 
     def row(self, x: Any) -> Vector | None:

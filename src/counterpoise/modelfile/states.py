@@ -22,6 +22,7 @@ from counterpoise.modelfile.progressive import (
 
 def contents_of(estimator: Any, state: State) -> Contents:
     """What a file is to hold of an estimator that has learned this."""
+    state.score_pending()
     arrays, facts = pack(state.moments, state.plan.half_life)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:

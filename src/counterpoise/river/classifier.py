@@ -145,7 +145,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self._columns: dict[Any, int] = {}
         self._open: Open | None = None
         # Whether single events of known classes are learned as they come.
-        self._direct = the_map is None and not calibrate and not plan.timed
+        self._direct = the_map is None and not plan.timed
 
     @property
     def _multiclass(self) -> bool:
@@ -176,10 +176,14 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if found is None or slot is None or not self._direct:
             self._learn_slowly(x, y, w, clock.time(t) if state.plan.timed else None)
             return
+        if self.calibrate and state.rows_left <= 0:
+            self._prepare_row()
         # Before, so that no old scores are left whenever a signal comes.
         found.version = state.version = state.version + 1
         if not found.events.learn(x, slot, w):
             self._widen(x, y, w)
+        elif self.calibrate:
+            state.add_row([x.get(name, 0.0) for name in state.names or ()], y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
         """Learn a mini-batch.
@@ -472,12 +476,22 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         return copy.deepcopy(self)
 
     def _learn_slowly(self, x: dict[Any, Any], y: Any, w: float, when: float | None) -> None:
-        """Learn an event that is mapped, judged or faded by the clock, or brings something new."""
+        """Learn an event that is mapped, decays by the clock, or has something new."""
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        if found is None or slot is None or self.calibrate:
+        if (
+            found is None
+            or slot is None
+            or (self.calibrate and not self._columns.keys() >= x.keys())
+        ):
             self._widen(x, y, w, when)
-        elif when is not None:
+            return
+        if self.calibrate:
+            row = self._row(x)
+            if state.rows_left <= 0:
+                self._prepare_row()
+            state.add_row(row, y, w)
+        if when is not None:
             event: dict[Any, Any] | Vector | None = x
             far = False
             if state.fixed is not None or self.absent == "missing":
@@ -492,6 +506,14 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             state.learn_one(found, row, slot, w, far=far)
         else:
             self._widen(x, y, w)
+
+    def _prepare_row(self) -> None:
+        """Renew the scoring model where the next event needs another one."""
+        state = self._state
+        before = state.progressive
+        state.prepare_row(self._options)
+        if state.progressive is not before:
+            warn_if_sorted(before, state.progressive, stacklevel=4)
 
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
@@ -613,7 +635,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         found, state = self._open, self._state
-        if found is not None and not (stream and self.calibrate):
+        if found is not None:
             if found.version != state.version:
                 found.events.changed()
                 found.version = state.version
@@ -624,6 +646,8 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             else:
                 told = found.events.probabilities_array(self._mapped(x), stream)
             if told is not None:
+                if stream and self.calibrate and state.calibration is not None:
+                    told = state.calibration.corrected(told, found.labels)
                 return dict(zip(found.labels, told, strict=True))
         scores = self._scores(link=True)
         if scores is None:
