@@ -486,6 +486,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
 
+        With three or more classes they compare the classes of one row, not rows by one class; rank
+        rows by a column of :meth:`predict_proba`.
+
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)

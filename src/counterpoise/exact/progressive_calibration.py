@@ -1,9 +1,9 @@
 """Progressive calibration: each row is scored before it is learned, by a model of rows before it.
 
 The scoring model changes at boundaries only: after every 16 rows, and later whenever the number of
-rows has grown by an eighth. Counts of the rows between two boundaries are pending until the second. So
-nothing depends on how the caller cuts a stream into chunks, and solving takes little time next to
-learning.
+rows has grown by an eighth. Counts of the rows between two boundaries are pending until the second.
+So nothing depends on how the caller cuts a stream into chunks, and solving takes little time next
+to learning.
 
 Where labels are sorted, probabilities of the past say nothing about the next row. At a boundary,
 pending rows do not count if labels had far fewer runs than chance gives: with n_k of n recent rows
