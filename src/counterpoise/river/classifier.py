@@ -479,33 +479,20 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """Learn an event that is mapped, decays by the clock, or has something new."""
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        if (
-            found is None
-            or slot is None
-            or (self.calibrate and not self._columns.keys() >= x.keys())
-        ):
+        if found is None or slot is None or not self._columns.keys() >= x.keys():
             self._widen(x, y, w, when)
             return
-        if self.calibrate:
-            row = self._row(x)
-            if state.rows_left <= 0:
-                self._prepare_row()
-            state.add_row(row, y, w)
-        if when is not None:
-            event: dict[Any, Any] | Vector | None = x
-            far = False
-            if state.fixed is not None or self.absent == "missing":
-                known = self._columns.keys() >= x.keys()
-                event, far = self._entering(x) if known else (None, False)
-            if event is None or not state.learn_at(found, event, slot, w, when, far):
-                self._widen(x, y, w, when)
-            elif not found.events.all_seen():  # a class has faded away
-                self._open = None
-        elif self._columns.keys() >= x.keys():
-            row, far = self._entering(x)
+        if self.calibrate and state.rows_left <= 0:
+            self._prepare_row()
+        row, far = self._entering(x)
+        if when is None:
             state.learn_one(found, row, slot, w, far=far)
         else:
-            self._widen(x, y, w)
+            state.learn_at(found, row, slot, w, when, far)
+            if not found.events.all_seen():  # a class has decayed to nothing
+                self._open = None
+        if self.calibrate:
+            state.add_row(self._row(x), y, w)
 
     def _prepare_row(self) -> None:
         """Renew the scoring model where the next event needs another one."""
