@@ -26,7 +26,7 @@ from counterpoise.exact.classes import Classes, union
 from counterpoise.exact.cross_fitting import cross_fit
 from counterpoise.exact.events import Open, opened
 from counterpoise.exact.fading import HalfLife, shares, span, warn_if_erased
-from counterpoise.exact.filling import Fill, Filled, rebased
+from counterpoise.exact.filling import Fill, Filled, OpenFill, rebased
 from counterpoise.exact.labels import joined
 from counterpoise.exact.limits import (
     require_light,
@@ -709,6 +709,24 @@ class State:
             found.events.changed()
             found.version = self.version
         return found
+
+    def open_filled(
+        self, options: Options, classes: Classes
+    ) -> tuple[Open, Open, OpenFill | None] | None:
+        """Open moments to single rows where values may be missing; None where only batches will do.
+
+        The first takes rows as they are, to learn them. The second scores rows that the third has
+        imputed, if a value was ever missing.
+        """
+        raw = self.moments
+        if not self.begun or self.warmup is not None or raw.low.size or self.fixed is not None:
+            return None
+        learns = opened(raw, classes, options, None, self.version)
+        if learns is None or self.fill is None:
+            return None if learns is None else (learns, learns, None)
+        imputed = OpenFill(self.fill, raw)
+        scores = opened(imputed.moments, classes, options, None, -1)
+        return None if scores is None else (learns, scores, imputed)
 
     def learn_one(self, found: Open, row: Vector, slot: int, w: float, far: bool = False) -> None:
         """One row more, as the moments want it; ``far`` says that the map has clipped it."""
