@@ -113,6 +113,8 @@ class Layout:
         """
         row, found = self._blank.copy(), 0
         for name, value in event.items():
+            if value is None or value != value:  # as absent as what it does not name
+                continue
             if type(value) is not float or not -LARGEST <= value <= LARGEST:
                 return None
             gap = self._gaps.get(name)
