@@ -242,6 +242,7 @@ def clocked():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:the latest row is of 2204")
 def test_a_class_that_has_decayed_loses_its_counts_and_the_file_can_be_loaded(run):
     frame, late = clocked()
     frame.to_csv("t.csv", index=False)
