@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from counterpoise import validate
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact import clock, stepwise
-from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, declared, flat, grouped
 from counterpoise.exact.events import Open
 from counterpoise.exact.fading import HalfLife
@@ -25,6 +24,7 @@ from counterpoise.exact.held import held
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
 from counterpoise.exact.params import read
+from counterpoise.exact.progressive_calibration import warn_if_sorted
 from counterpoise.exact.reasons import explained
 from counterpoise.exact.scaling import affine
 from counterpoise.exact.scores import Scores
@@ -97,10 +97,12 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         and boundaries are linear. A number gives each class its own, (n_k S_k + pooling W) /
         (n_k + pooling), and boundaries are quadratic: the less so the larger it is.
     calibrate : bool, default=False
-        Judge each row before it is learned, by the model of the past, and correct
-        :meth:`stream_proba` by what came of it. For streams in the order in which rows came, not
-        for rows sorted by class. Only :meth:`stream_proba` then depends on the order of the rows;
-        all else, :meth:`predict_proba` too, stays exact.
+        Correct :meth:`stream_proba` by the outcomes of rows that were scored by a model without
+        them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and takes
+        the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``, score
+        each row before they learn it. Then :meth:`stream_proba` depends on the order of rows, but
+        not on chunks, and rows with sorted labels do not count. Nothing else depends on
+        ``calibrate``.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
     features : str, Map or FixedMap, optional
@@ -214,7 +216,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         with validate.all_or_nothing(self) as draft:
             draft.__dict__.pop("state_", None)
-            draft._learn(X, y, None, sample_weight, t)
+            draft._learn(X, y, None, sample_weight, t, is_whole=True)
             validate.require_some_weight(draft.state_.moments.n)
         return self
 
@@ -254,8 +256,8 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> BalancedRidgeClassifier:
         """Take rows back, as if they had never been learned.
 
-        With ``calibrate``, verdicts stay: they are counts without features, and what was judged
-        cannot be unjudged. A class of which no row is left loses its counts.
+        Calibration counts, which contain no features, stay. A class of which no row is left loses
+        its counts.
 
         Parameters
         ----------
@@ -287,7 +289,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         ----------
         other : BalancedRidgeClassifier
             A fitted model with the same features, and the same options but for ``memory_limit`` and
-            ``calibrate``. Verdicts of both add up; this model says whether they count.
+            ``calibrate``. Calibration counts add up; this model decides whether to use them.
 
         Returns
         -------
@@ -342,7 +344,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     ) -> NDArray[np.float64]:
         """Test, then train: score each row by the exact model just before it, learning as it goes.
 
-        These rows are not judged for ``calibrate``.
+        These rows do not count for ``calibrate``.
 
         Parameters
         ----------
@@ -394,11 +396,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         found = self._open()
         when = clock.time(t) if isinstance(self.half_life, str) else None
-        if (
-            found is None
-            or found.options.calibrate
-            or not self.state_.learn_row(found, x, y, w, when)
-        ):
+        before = None if found is None else self.state_.progressive
+        if found is not None and self.state_.learn_row(found, x, y, w, when):
+            warn_if_sorted(before, self.state_.progressive)
+        else:
             row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:
                 names = draft.__dict__.pop("feature_names_in_", None)
@@ -458,11 +459,14 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
     def _told(self, row: Any, stream: bool) -> Vector | None:
         """Probabilities of one row by the compiled link; None where that cannot tell."""
         found = self._open()
-        if found is None or (stream and found.options.calibrate):
+        if found is None:
             self._require_fitted()
             return None
         mapped = self.state_.row(row)
         told = None if mapped is None else found.events.probabilities_array(mapped, stream)
+        calibration = self.state_.calibration
+        if told is not None and stream and found.options.calibrate and calibration is not None:
+            told = calibration.corrected(told, found.labels)
         return None if told is None else np.array(told)
 
     def _open(self) -> Open | None:
@@ -481,6 +485,9 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
+
+        With three or more classes they compare the classes of one row, not rows by one class; rank
+        rows by a column of :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -544,7 +551,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
         likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
         of a class is the one that it had while its rows are remembered. With ``calibrate`` the odds
-        are corrected by the verdicts on all rows so far, which do not fade.
+        are corrected by calibration counts, which do not decay.
 
         Parameters
         ----------
@@ -751,15 +758,15 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         batch = self._batch(rows, labels, sample_weight)
         return self.state_.gathered(batch, self.memory_limit)
 
-    def learn_judged(
+    def learn_rows(
         self,
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        verdicts: Calibration | None = None,
         t: ArrayLike | None = None,
+        calibrate: bool = True,
     ) -> None:
-        """Learn more rows, which somebody else has judged, or nobody.
+        """Learn more rows, as :meth:`partial_fit`, without a warning about sorted labels.
 
         Parameters
         ----------
@@ -769,15 +776,48 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             Their labels.
         sample_weight : array-like of shape (n,), optional
             Weight of each row.
-        verdicts : Calibration, optional
-            What was said of them.
         t : array-like of shape (n,), optional
-            When each row was.
+            Time of each row.
+        calibrate : bool, default=True
+            Whether the rows count for the parameter ``calibrate``.
         """
         with validate.all_or_nothing(self) as draft:
-            rows, target, known = draft._enter(X, y, None, least=0)
-            batch = draft._batch(rows, target, sample_weight, t)
-            draft.state_ = draft.state_.learn(batch, draft.memory_limit, known, verdicts=verdicts)
+            batch, known = draft._checked(X, y, None, sample_weight, t, least=0)
+            options = draft._params().options if self.calibrate and calibrate else None
+            draft.state_ = draft.state_.learn(batch, draft.memory_limit, known, calibrating=options)
+
+    def batch_of(self, X: Rows, y: Labels, weight: Vector | None) -> Batch:
+        """Return rows that were learned before as a batch.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d)
+            The rows.
+        y : ndarray of shape (n,)
+            Their labels.
+        weight : ndarray of shape (n,), optional
+            Their weights.
+
+        Returns
+        -------
+        Batch
+        """
+        rows, labels = validate.rows(self, X, y, least=0)
+        return self._batch(rows, labels, weight)
+
+    def cross_fit(self, batches: Callable[[], Iterable[Batch]], names: Sequence[Any]) -> None:
+        """Calibrate by all rows that were learned, independent of their order.
+
+        Parameters
+        ----------
+        batches : callable
+            Gives these rows again and again, in the same order.
+        names : sequence
+            Names of the features, or their positions.
+        """
+        options = self._params().options
+        with validate.all_or_nothing(self) as draft:
+            draft.state_ = self.state_.cross_fitted(batches, names, options, self.memory_limit)
 
     def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.
@@ -956,12 +996,33 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None,
         t: ArrayLike | None,
         least: int = 1,
+        is_whole: bool = False,
     ) -> None:
-        """Check rows and learn them."""
+        """Check rows and learn them; ``is_whole`` if they are all rows."""
+        batch, known = self._checked(X, y, classes, sample_weight, t, least)
+        options = self._params().options if self.calibrate else None
+        cross_fits = is_whole and options is not None and self.half_life is None
+        before = self.state_.progressive
+        self.state_ = self.state_.learn(
+            batch, self.memory_limit, known, calibrating=None if cross_fits else options
+        )
+        if cross_fits:
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+            self.cross_fit(lambda: [batch], names.tolist())
+        warn_if_sorted(before, self.state_.progressive, stacklevel=4)
+
+    def _checked(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        t: ArrayLike | None,
+        least: int,
+    ) -> tuple[Batch, Labels]:
+        """Return rows that can be learned, and labels declared so far; there is a State then."""
         rows, target, known = self._enter(X, y, classes, least=least)
-        batch = self._batch(rows, target, sample_weight, t)
-        judging = self._params().options if self.calibrate else None
-        self.state_ = self.state_.learn(batch, self.memory_limit, known, judging=judging)
+        return self._batch(rows, target, sample_weight, t), known
 
     def _enter(
         self,

@@ -1,12 +1,18 @@
-"""RiskClassifier: probabilities and decisions under the stream's own frequencies."""
+"""RiskClassifier: probabilities and decisions under the observed class frequencies."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from counterpoise import validate
@@ -16,18 +22,32 @@ from counterpoise.exact.unseen import warn_of_absent
 from counterpoise.exact.weighting import Costs, by_label
 from counterpoise.reasons import Reasons
 
+MAX_LOG_ODDS = 700.0
+
+
+def _inner_has(name: str) -> Callable[[Any], bool]:
+    """Return a check whether the classifier inside has a method."""
+
+    def check(risk: RiskClassifier) -> bool:
+        getattr(risk.__dict__.get("estimator_", risk.inner()), name)  # an AttributeError names it
+        return True
+
+    return check
+
 
 class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """A classifier whose ``predict_proba`` is the risk: that under the stream's own frequencies.
+    """A classifier whose ``predict_proba`` is the risk: that under the observed class frequencies.
 
-    It is for those who know what a mistake costs, and for what scikit-learn builds on
+    It is for users who know what a mistake costs, and for what scikit-learn builds on
     ``predict_proba``: scorers, ``cross_val_predict``, ``TunedThresholdClassifierCV``. It learns
     nothing of its own.
 
     Parameters
     ----------
     estimator : estimator, optional
-        One with ``stream_proba``; by default a :class:`~counterpoise.BalancedRidgeClassifier`.
+        A classifier with ``stream_proba``, by default
+        ``BalancedRidgeClassifier(calibrate=True)``. Of any other classifier ``predict_proba`` is
+        taken, which is the risk if that was fitted without class weights.
     costs : dict, optional
         What it costs to miss a row of each label; labels missing from it cost 1. The prediction is
         the label of least expected cost. Without costs it is the most probable one, which for a
@@ -36,7 +56,8 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : estimator
-        What was learned.
+        The fitted classifier. Its methods ``partial_fit``, ``stream_proba``, ``explain``,
+        ``forget``, ``merge`` and ``save`` are methods of the RiskClassifier too.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
 
@@ -56,7 +77,9 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.costs = costs
 
-    def fit(self, X: ArrayLike, y: ArrayLike, **params: Any) -> RiskClassifier:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
+    ) -> RiskClassifier:
         """Learn from these rows alone.
 
         Parameters
@@ -65,18 +88,24 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             The rows.
         y : array-like of shape (n,)
             Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
         **params : object
-            Passed on, such as ``sample_weight``.
+            Passed on, such as ``t``.
 
         Returns
         -------
         self
         """
         validate.factors(self, "costs")
-        self.estimator_ = self._begun().fit(X, y, **params)
+        more = self._routed("fit", sample_weight, params)
+        self.estimator_ = clone(self.inner()).fit(X, y, **more)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, **params: Any) -> RiskClassifier:
+    @available_if(_inner_has("partial_fit"))  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
+    ) -> RiskClassifier:
         """Learn from more rows.
 
         Parameters
@@ -85,6 +114,8 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             The rows.
         y : array-like of shape (n,)
             Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
         **params : object
             Passed on, such as ``classes``.
 
@@ -93,14 +124,15 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self
         """
         validate.factors(self, "costs")
+        more = self._routed("partial_fit", sample_weight, params)
         learned = self.__dict__.get("estimator_")
-        self.estimator_ = (self._begun() if learned is None else learned).partial_fit(
-            X, y, **params
-        )
+        if learned is None:
+            learned = clone(self.inner())
+        self.estimator_ = learned.partial_fit(X, y, **more)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Matrix:
-        """Probabilities under the stream's own frequencies.
+        """Probabilities under the observed class frequencies.
 
         Parameters
         ----------
@@ -112,8 +144,50 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n, c)
         """
         check_is_fitted(self)
-        p: Matrix = self.estimator_.stream_proba(X)
+        inner = self.estimator_
+        tell = inner.stream_proba if hasattr(inner, "stream_proba") else inner.predict_proba
+        p: Matrix = tell(X)
         return p
+
+    @available_if(_inner_has("stream_proba"))  # type: ignore[untyped-decorator]
+    def stream_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the observed class frequencies, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.predict_proba(X)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Log-odds of the expected cost of each class against all others.
+
+        They rank rows by their risk. Of two classes the second is predicted above 0, of several the
+        one with the largest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        expected = self._expected(X)
+        others = expected.sum(axis=1, keepdims=True) - expected
+        if expected.shape[1] == 2:
+            others = expected[:, ::-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.log(expected) - np.log(np.maximum(others, 0.0))
+        odds = np.clip(np.nan_to_num(odds), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        result: NDArray[np.float64] = odds[:, -1] if odds.shape[1] <= 2 else odds
+        return result
 
     def predict(self, X: ArrayLike) -> Labels:
         """Labels of least expected cost.
@@ -127,14 +201,15 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        p = self.predict_proba(X)
+        expected = self._expected(X)
         labels: Labels = self.classes_
-        warn_of_absent(
-            "costs", self.costs, labels.tolist(), float(self.estimator_.class_count_.sum())
-        )
-        best: Labels = labels[np.argmax(p * by_label(labels, self.costs), axis=1)]
+        if hasattr(self.estimator_, "class_count_"):
+            rows = float(self.estimator_.class_count_.sum())
+            warn_of_absent("costs", self.costs, labels.tolist(), rows)
+        best: Labels = labels[np.argmax(expected, axis=1)]
         return best
 
+    @available_if(_inner_has("explain"))  # type: ignore[untyped-decorator]
     def explain(self, X: ArrayLike) -> Reasons:
         """Say what each feature contributes to the scores of rows.
 
@@ -155,29 +230,161 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         reasons: Reasons = self.estimator_.explain(X)
         return reasons
 
+    @available_if(_inner_has("forget"))  # type: ignore[untyped-decorator]
+    def forget(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> RiskClassifier:
+        """Unlearn rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights when they were learned.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.estimator_.forget(X, y, sample_weight)
+        return self
+
+    @available_if(_inner_has("merge"))  # type: ignore[untyped-decorator]
+    def merge(self, other: RiskClassifier) -> RiskClassifier:
+        """Make one model of two, as if it had seen both streams, this one first.
+
+        Parameters
+        ----------
+        other : RiskClassifier
+            A fitted model with the same costs, and a classifier that can be merged with this one's.
+
+        Returns
+        -------
+        RiskClassifier
+            A new model; both of the old ones stay as they are.
+        """
+        if not isinstance(other, RiskClassifier):
+            raise TypeError(f"can only merge with a RiskClassifier, not {type(other)}")
+        if self.costs != other.costs:
+            raise ValueError(
+                f"cannot merge models with different options: costs is {self.costs!r} here and "
+                f"{other.costs!r} there"
+            )
+        check_is_fitted(self)
+        check_is_fitted(other)
+        result: RiskClassifier = clone(self)
+        result.estimator_ = self.estimator_.merge(other.estimator_)
+        return result
+
+    @available_if(_inner_has("save"))  # type: ignore[untyped-decorator]
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the classifier inside as a model file, without the costs.
+
+        Parameters
+        ----------
+        path : path
+            Where to. An older file is replaced, or left as it was if anything goes wrong.
+        """
+        check_is_fitted(self)
+        self.estimator_.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, costs: Costs = None) -> RiskClassifier:
+        """Load a model file of a BalancedRidgeClassifier, such as :meth:`save` has written.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is not trusted: whatever is not a whole and possible model is refused.
+        costs : dict, optional
+            As of the class.
+
+        Returns
+        -------
+        RiskClassifier
+        """
+        inner = BalancedRidgeClassifier.load(path)
+        result = cls(clone(inner), costs=costs)
+        result.estimator_ = inner
+        return result
+
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
-        if "estimator_" not in self.__dict__:
-            raise AttributeError("this RiskClassifier has learned nothing yet")
-        labels: Labels = self.estimator_.classes_
+        labels: Labels = self._learned().classes_
         return labels
 
     @property
     def n_features_in_(self) -> int:
         """Number of features."""
-        if "estimator_" not in self.__dict__:
-            raise AttributeError("this RiskClassifier has learned nothing yet")
-        count: int = self.estimator_.n_features_in_
+        count: int = self._learned().n_features_in_
         return count
 
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features, where they have any."""
+        names: NDArray[Any] = self._learned().feature_names_in_
+        return names
+
+    def inner(self) -> Any:
+        """Return the classifier that is cloned before it learns.
+
+        Returns
+        -------
+        estimator
+        """
+        if self.estimator is None:
+            return BalancedRidgeClassifier(calibrate=True)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise TypeError(
+                f"estimator: a {type(self.estimator).__name__} has no predict_proba; use a "
+                "classifier with probabilities, or CalibratedClassifierCV around this one"
+            )
+        return self.estimator
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata goes to the classifier inside.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        mapping = mapping.add(caller="partial_fit", callee="partial_fit")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.inner(), method_mapping=mapping)
+
     def __sklearn_is_fitted__(self) -> bool:
-        return "estimator_" in self.__dict__ and bool(self.estimator_.__sklearn_is_fitted__())
+        inner = self.__dict__.get("estimator_")
+        if inner is None or not hasattr(inner, "__sklearn_is_fitted__"):
+            return inner is not None
+        return bool(inner.__sklearn_is_fitted__())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = get_tags(self.inner()).input_tags.sparse
         return tags
 
-    def _begun(self) -> Any:
-        return BalancedRidgeClassifier() if self.estimator is None else clone(self.estimator)
+    def _learned(self) -> Any:
+        """Return the fitted classifier."""
+        if "estimator_" not in self.__dict__:
+            raise AttributeError("this RiskClassifier has learned nothing yet")
+        return self.estimator_
+
+    def _expected(self, X: ArrayLike) -> Matrix:
+        """Return the expected cost of missing each class, of shape (n, c)."""
+        expected: Matrix = self.predict_proba(X) * by_label(self.classes_, self.costs)
+        return expected
+
+    def _routed(self, method: str, sample_weight: Any, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters for a method of the classifier inside."""
+        if get_config()["enable_metadata_routing"]:
+            given = {**params, "sample_weight": sample_weight}
+            routed = process_routing(self, method, **given)
+            found: dict[str, Any] = routed.estimator[method]
+            return found
+        return params if sample_weight is None else {**params, "sample_weight": sample_weight}

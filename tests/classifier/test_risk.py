@@ -1,11 +1,20 @@
 """RiskClassifier: the stream's probabilities where scikit-learn looks for them, and costs."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn
 from samples import stream
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import TunedThresholdClassifierCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.svm import LinearSVC
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
 
@@ -13,7 +22,7 @@ X, y = stream(3000, 4, minority=0.03, seed=1)
 
 
 def test_its_probabilities_are_those_of_the_stream():
-    plain, risk = BalancedRidgeClassifier().fit(X, y), RiskClassifier().fit(X, y)
+    plain, risk = BalancedRidgeClassifier(calibrate=True).fit(X, y), RiskClassifier().fit(X, y)
     np.testing.assert_array_equal(risk.predict_proba(X), plain.stream_proba(X))
     np.testing.assert_array_equal(risk.predict(X), risk.predict_proba(X).argmax(axis=1))
     parts = RiskClassifier(BalancedRidgeClassifier(ridge=0.1))
@@ -63,6 +72,62 @@ def test_around_the_model_that_chooses():
     np.testing.assert_array_equal(
         risk.predict_proba(X), clone(inner).fit(X[:600], y[:600]).stream_proba(X)
     )
+
+
+def test_what_the_classifier_inside_has_it_has_too(tmp_path):
+    names = [f"x{j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    risk = RiskClassifier(costs={1: 20.0}).fit(frame[:2000], y[:2000])
+    assert risk.feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(risk.stream_proba(frame), risk.predict_proba(frame))
+    both = risk.merge(RiskClassifier(costs={1: 20.0}).fit(frame[2000:], y[2000:]))
+    assert both.estimator_.class_count_.sum() == len(y)
+    both.forget(frame[2000:], y[2000:])
+    np.testing.assert_allclose(both.estimator_.coef_, risk.estimator_.coef_, rtol=1e-6)
+    risk.save(tmp_path / "m")
+    loaded = RiskClassifier.load(tmp_path / "m", costs={1: 20.0})
+    np.testing.assert_array_equal(loaded.predict(frame), risk.predict(frame))
+    with pytest.raises(ValueError, match="costs is"):
+        risk.merge(RiskClassifier().fit(frame, y))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_decision_function_ranks_by_risk_and_decides_as_predict(classes):
+    labels = np.minimum(np.arange(len(y)) % 5, classes - 1) if classes == 3 else y
+    risk = RiskClassifier(costs={1: 7.0}).fit(X, labels)
+    f, p = risk.decision_function(X), risk.predict_proba(X)
+    if classes == 2:
+        np.testing.assert_array_equal((f > 0).astype(int), risk.predict(X))
+        np.testing.assert_array_equal(
+            np.argsort(f, kind="stable"), np.argsort(p[:, 1], kind="stable")
+        )
+    else:
+        np.testing.assert_array_equal(f.argmax(axis=1), risk.predict(X))
+
+
+def test_around_a_classifier_of_scikit_learn():
+    inner = LogisticRegression()
+    risk = RiskClassifier(inner, costs={1: 20.0}).fit(X, y)
+    np.testing.assert_array_equal(risk.predict_proba(X), clone(inner).fit(X, y).predict_proba(X))
+    assert y.sum() < risk.predict(X).sum()
+    assert not any(hasattr(risk, name) for name in ("partial_fit", "merge", "save", "explain"))
+    with pytest.raises(TypeError, match="LinearSVC has no predict_proba"):
+        RiskClassifier(LinearSVC()).fit(X, y)
+
+
+def test_metadata_is_routed_to_the_classifier_inside():
+    weight = np.where(y == 1, 3.0, 1.0)
+    plain = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = BalancedRidgeClassifier().set_fit_request(sample_weight=True)
+        risk = RiskClassifier(inner).set_fit_request(sample_weight=True)
+        risk.set_score_request(sample_weight=False)
+        search = GridSearchCV(risk, {"estimator__ridge": [1.0]}, cv=2).fit(
+            X, y, sample_weight=weight
+        )
+    assert search.best_estimator_.estimator_.class_count_.tolist() == plain.class_count_.tolist()
+    found = RiskClassifier(BalancedRidgeClassifier()).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(found.estimator_.coef_, plain.coef_)
 
 
 def test_nonsense():

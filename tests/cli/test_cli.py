@@ -281,7 +281,7 @@ def test_weights_and_options_reach_the_model(run):
     assert model.get_params() == {
         "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "costs": None, "scale": "minmax",
         "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
-        "multi_class": "discriminant", "pooling": 7.0, "calibrate": True,
+        "multi_class": "discriminant", "pooling": 7.0, "calibrate": False,
         "memory_limit": 2e9, "features": None,
     }  # fmt: skip
     assert model.class_count_.sum() == frame["weight"].sum()

@@ -130,8 +130,8 @@ def test_the_curve_is_that_of_least_loss_and_prior():
 
     def objective(z):
         delta = z - logit
-        c, a = np.polyfit(u - told @ u / told.sum(), delta, 1, w=np.sqrt(told))
-        bend = np.diff(np.diff(delta) / np.diff(u))
+        c, a = np.polyfit(logit - told @ logit / told.sum(), delta, 1, w=np.sqrt(told))
+        bend = np.diff(np.diff(z) / np.diff(logit))
         rough = (bend**2 / ((u[2:] - u[:-2]) / 2)).sum()
         prior = ROUGH * rough + (a / LEVEL) ** 2 + (c / SLOPE) ** 2
         return (n * np.logaddexp(0, z) - ones * z).sum() + 0.5 * prior
@@ -181,14 +181,16 @@ def test_log_odds_are_finite_whatever_the_probabilities():
 def test_verdicts_do_not_depend_on_the_chunks(classes, options):
     X, y = stream(rows=400, classes=classes)
     w = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
-    whole = BalancedRidgeClassifier(calibrate=True, **options).fit(X, y, w)
+    whole = BalancedRidgeClassifier(calibrate=True, **options).partial_fit(X, y, sample_weight=w)
     for rows in (1, 7, 50, 200):
         parts = BalancedRidgeClassifier(calibrate=True, **options)
         for at in range(0, len(y), rows):
             s = slice(at, at + rows)
             parts.partial_fit(X[s], y[s], sample_weight=w[s])
         assert_same_verdicts(parts.state_.calibration, whole.state_.calibration)
-    assert whole.state_.calibration.rows == (w > 0).sum() - 16
+    pending = whole.state_.progressive.pending.rows
+    first = 256 if options.get("features") else 16  # a map is fixed by 256 rows
+    assert first <= (w > 0).sum() - whole.state_.calibration.rows - pending < 1.2 * first
     single = BalancedRidgeClassifier(calibrate=True, **options)
     for x, label, weight in zip(X, y, w, strict=True):
         single.learn_one(x, label, weight)
@@ -199,13 +201,14 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
 def test_events_are_judged_as_rows_are_and_late_features_were_zero():
     X, y = stream(rows=300, classes=3)
     X[:150, 4] = 0.0
-    rows = BalancedRidgeClassifier(calibrate=True).fit(X, y)
+    rows = BalancedRidgeClassifier(calibrate=True).partial_fit(X, y)
     events = Events(calibrate=True)
     for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         events.learn_one({f"x{j}": v for j, v in enumerate(x) if j < 4 or i >= 150}, label)
     assert_same_verdicts(events._state.calibration, rows.state_.calibration)
     p = events.stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
-    np.testing.assert_allclose([p[k] for k in range(3)], rows.stream_proba(X[:1])[0], rtol=1e-9)
+    # By a curve of sums that are equal to 1e-8, where it may be 100 times as steep.
+    np.testing.assert_allclose([p[k] for k in range(3)], rows.stream_proba(X[:1])[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -264,14 +267,15 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
 def test_bad_rows_change_no_verdict():
     X, y = stream(rows=100)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
-    before = model.state_.calibration, model.state_.judge, model.coef_
+    model.partial_fit(X, y)
+    before = model.state_.calibration, model.state_.progressive, model.coef_
     bad = X.copy()
     bad[90, 1] = np.nan
     for rows in (bad, X * 1e300):
         with pytest.raises(ValueError, match="feature"):
             model.partial_fit(rows, y)
         assert model.state_.calibration is before[0]
-        assert model.state_.judge is before[1]
+        assert model.state_.progressive is before[1]
         np.testing.assert_array_equal(model.coef_, before[2])
 
 
@@ -300,8 +304,13 @@ def test_verdicts_survive_a_file(tmp_path, features):
     loaded = BalancedRidgeClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.stream_proba(X), model.stream_proba(X))
     assert_same_verdicts(loaded.state_.calibration, model.state_.calibration)
-    loaded.partial_fit(X, names)  # judged by the model as it was loaded
-    assert loaded.state_.calibration.rows == model.state_.calibration.rows + len(X)
+    for one in (model, loaded):
+        one.partial_fit(X[:200], names[:200])
+    model.save(tmp_path / "m")
+    again = BalancedRidgeClassifier.load(tmp_path / "m")
+    for one in (model, loaded, again):
+        one.partial_fit(X[:200], names[:200])
+        assert_same_verdicts(one.state_.calibration, model.state_.calibration)
 
 
 def wrong(name, change):

@@ -1,4 +1,4 @@
-"""Rows judged by command line before they are learned: on by default, kept, merged, inspected."""
+"""Rows scored by command line before they are learned: kept, merged, inspected."""
 
 import io
 import json
@@ -38,13 +38,14 @@ def learn(run, *files, model="m.st", more=()):
 
 @pytest.mark.slow
 def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
-    learn(run, "one.csv")
-    learn(run, "one.csv", model="plain.st", more=["--no-calibrate"])
+    learn(run, "one.csv", more=["--calibrate"])
+    learn(run, "one.csv", model="plain.st")
     model = BalancedRidgeClassifier.load("m.st")
     plain = BalancedRidgeClassifier.load("plain.st")
     assert model.calibrate
     assert not plain.calibrate
-    assert model.state_.calibration.rows == 1500 - 16
+    pending = model.state_.progressive.pending.rows
+    assert model.state_.calibration.rows == 1500 - 16 - pending
     assert plain.state_.calibration is None
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     rows = table(1500, 1)
@@ -57,15 +58,15 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
 
     assert loss(p) < 0.98 * loss(stream_of(run, "plain.st", "two.csv"))
     found = json.loads(run("inspect", "m.st", "--json").out)["calibration"]
-    assert found["rows"] == 1484
+    assert found["rows"] == 1484 - pending
     assert found["corrected"] < found["error"]
-    assert "rows judged\t1484" in run("inspect", "m.st").out
+    assert f"calibration rows\t{1484 - pending}" in run("inspect", "m.st").out
     assert json.loads(run("inspect", "plain.st", "--json").out)["calibration"] is None
 
 
 @pytest.mark.slow
 def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
-    learn(run, "one.csv", more=["--no-calibrate"])
+    learn(run, "one.csv")
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
     assert "--calibrate is True, but m.st was learned with False" in done.err
     learn(run, "two.csv")
@@ -82,14 +83,15 @@ def learn_refused(run):
 @pytest.mark.slow
 def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, files):
     for name in ("one", "two"):
-        learn(run, f"{name}.csv", model=f"{name}.st")
-    learn(run, "two.csv", model="plain.st", more=["--no-calibrate"])
+        learn(run, f"{name}.csv", model=f"{name}.st", more=["--calibrate"])
+    learn(run, "two.csv", model="plain.st")
     run("merge", "one.st", "two.st", "-o", "both.st")
     run("merge", "one.st", "plain.st", "-o", "half.st")
     one, two, both, half = (
-        BalancedRidgeClassifier.load(f"{name}.st").state_.calibration
-        for name in ("one", "two", "both", "half")
+        BalancedRidgeClassifier.load(f"{name}.st").state_ for name in ("one", "two", "both", "half")
     )
+    one, two = (state.calibration.merged(state.progressive.pending) for state in (one, two))
+    both, half = both.calibration, half.calibration
     np.testing.assert_array_equal(both.counts, one.counts + two.counts)
     np.testing.assert_array_equal(half.counts, one.counts)
     run("forget", "both.st", "two.csv")
@@ -99,11 +101,14 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
 
 @pytest.mark.slow
 def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
-    """Each chunk is judged by the model before it, which the file knows."""
+    """The scoring model is in the file."""
     table(1500).to_csv(tmp_path / "one.csv", index=False)
 
     def learned(name, chunks=1000):
-        learner, seen = Learner(str(tmp_path / name), {"label": "target"}, {}, chunk_rows=100), []
+        learner, seen = (
+            Learner(str(tmp_path / name), {"label": "target"}, {"calibrate": True}, 100),
+            [],
+        )
         inputs = [(source(str(tmp_path / "one.csv")), "one.csv")]
         stop, watch = lambda: len(seen) >= chunks, lambda *chunk: seen.append(chunk)
         learn_inputs(learner, inputs, 300, stop, watch)
@@ -117,11 +122,11 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
 
 @pytest.mark.slow
 def test_weights_of_rows_count(run):
-    rows = table(600).assign(w=2.0)
+    rows, more = table(600).assign(w=2.0), ["--ridge", "0.1", "--calibrate"]
     rows.to_csv("w.csv", index=False)
     rows.drop(columns="w").to_csv("once.csv", index=False)
-    learn(run, "w.csv", model="w.st", more=["--weight", "w", "--ridge", "0.1"])
-    learn(run, "once.csv", model="once.st", more=["--ridge", "0.1"])
+    learn(run, "w.csv", model="w.st", more=["--weight", "w", *more])
+    learn(run, "once.csv", model="once.st", more=more)
     twice, once = (
         BalancedRidgeClassifier.load(name).state_.calibration for name in ("w.st", "once.st")
     )

@@ -211,7 +211,10 @@ def test_missing_values_are_refused_dropped_or_learned(spark, payments):
         DataError,
         match=r"partition \d, row \d+: no value in column 'amount'; .* missing=\"drop\"",
     ):
-        fit(frame, "fraud")
+        fit(frame, "fraud", missing="error")
+    by_default = fit(frame, "fraud")
+    assert by_default.class_count_.sum() == len(holes)
+    assert by_default.encoding_.columns.missing == "mean"
     kept = holes.dropna()
     alone = BalancedRidgeClassifier().fit(kept[["amount"]].to_numpy(), kept["fraud"])
     dropped = fit(frame, "fraud", missing="drop")
@@ -306,7 +309,7 @@ BAD = [
     (lambda f: f, {"label": "z"}, "no column 'z', given as label; it has 'x0'"),
     (lambda f: f, {"features": ["x0", "q"]}, "no column 'q', given as features"),
     (lambda f: f.withColumn("x1", lit("Rome")), {"numeric": ["x1"]}, "'Rome', which is not a num"),
-    (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "no value in column 'y'"),
+    (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "no label in column 'y'"),
     (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 in column 'y' is not an integer"),
     (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
     (lambda f: f.withColumn("x1", functions.current_date()), {}, r'dates; .* time=\["x1"\]'),
@@ -562,7 +565,7 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
     before = Path(path).read_bytes()
     with pytest.raises(DataError, match="other options of the classifier"):
         ModelSink(path, "y", ridge=1.0)(frame, 1)
-    with pytest.raises(DataError, match="learned with missing 'error', not 'drop'"):
+    with pytest.raises(DataError, match="learned with missing 'mean', not 'drop'"):
         ModelSink(path, "y", missing="drop")(frame, 1)
     with pytest.raises(DataError, match="no column 'word'"):
         ModelSink(path, "y")(frame.drop("word"), 1)
@@ -588,17 +591,26 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     assert stored.model.classes_.tolist() == alone.classes_.tolist()
 
 
-def test_a_batch_is_judged_by_the_model_before_it(spark, tmp_path):
-    path = str(tmp_path / "model.safetensors")
-    table = some_files(tmp_path / "in", 1)
-    half = len(table) // 2
-    sink = ModelSink(path, "y", calibrate=True)
-    sink(spark.createDataFrame(table[:half]), 0)
-    assert not stored_model(path).model.state_.calibration  # nobody could judge the first batch
-    sink(spark.createDataFrame(table[half:]), 1)
-    found = stored_model(path).model.state_.calibration
-    assert found.rows == len(table) - half
-    assert found.counts.sum() == 2.0 * found.rows  # each row in the bins of both classes
+def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spark, tmp_path):
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.3).astype(int)
+    table = pd.DataFrame(np.exp(rng.standard_normal((600, 2))) + y[:, None], columns=["a", "b"])
+    rows = BalancedRidgeClassifier(calibrate=True).partial_fit(table, y)
+    table = table.assign(y=y, w=np.where(np.arange(600) % 50 == 49, 0.0, 1.0))
+    kept = table[table["w"] > 0]
+    weighted = BalancedRidgeClassifier(calibrate=True).partial_fit(kept[["a", "b"]], kept["y"])
+    for options, whole in (({"drop": ["w"]}, rows), ({"weight": "w"}, weighted)):
+        path = str(tmp_path / f"{sorted(options)[0]}.safetensors")
+        sink = ModelSink(path, "y", calibrate=True, **options)
+        for number, cut in enumerate((slice(0, 250), slice(250, 260), slice(260, 600))):
+            # Spark cuts a local frame into consecutive parts
+            batch = spark.createDataFrame(table[cut]).coalesce(2)
+            sink(batch, number)
+        found, expected = stored_model(path).model.state_, whole.state_
+        assert found.calibration.rows == expected.calibration.rows > 0
+        np.testing.assert_array_equal(found.calibration.counts, expected.calibration.counts)
+        np.testing.assert_allclose(found.calibration.sums, expected.calibration.sums, atol=1e-6)
+        assert found.progressive.order.runs == expected.progressive.order.runs
 
 
 def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
@@ -652,7 +664,7 @@ def test_null_vectors_are_missing(spark):
     rows = [(Vectors.dense([1.0, 2.0]), 0), (Vectors.dense([2.0, 1.0]), 1), (None, 0)]
     frame = spark.createDataFrame(rows, StructType().add("v", VectorUDT()).add("y", IntegerType()))
     with pytest.raises(DataError, match=r"no value in column 'v\[0\]'"):
-        fit(frame, "y")
+        fit(frame, "y", missing="error")
     model = fit(frame, "y", missing="drop")
     assert model.class_count_.tolist() == [1.0, 1.0]
     assert [row["prediction"] for row in predict(frame, model).collect()] == [0, 1, None]

@@ -361,6 +361,9 @@ class ChoosingClassifier(Saved, ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores by the average of all candidates, in units of the best.
 
+        With three or more classes they compare the classes of one row, not rows by one class; rank
+        rows by a column of :meth:`predict_proba`.
+
         Parameters
         ----------
         X : array-like, data frame or CSR matrix of shape (n, d)

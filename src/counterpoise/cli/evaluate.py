@@ -139,6 +139,7 @@ def _judged(
     stored = require_learned(stored_model(model), model)
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
+        prices.hint_calibration(stored.model)
     sources = [streams.source(path, **reading) for path in streams.expanded(files)]
     with Progress() as progress:
         verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)

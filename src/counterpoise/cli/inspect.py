@@ -23,9 +23,9 @@ def inspect(
     --half-life. They assume rows that are normal within each class. Mean and standard deviation
     of these features over all rows follow, and the mean of each class. A model with --pooling has
     no weights: mean and standard deviation of each class are shown instead, of the features in
-    which the classes differ most. The calibration error says how far the stream's probabilities
-    of rows that were judged before they were learned were from what came of them, and how far they
-    are as corrected by these verdicts. Of many inputs the first and the last are shown; --json has
+    which the classes differ most. The calibration error is how far the stream's probabilities
+    of rows that were scored before they were learned were from what was observed, and how far they
+    are as corrected. Of many inputs the first and the last are shown; --json has
     all of them.
 
     Example: counterpoise inspect fraud.safetensors
@@ -44,7 +44,7 @@ def inspect(
         ["ridge used", found["ridge"]],
         ["condition number", found["condition"]],
         *([["positive class", found["positive"]]] if found["positive"] else []),
-        *_judged(found["calibration"]),
+        *_calibration(found["calibration"]),
         *([f"rows clipped by {name}", rows] for name, rows in found["clipped"].items() if rows),
         *_certain(found),
         *([name, shown(value)] for name, value in found["options"].items()),
@@ -106,12 +106,12 @@ def _means(found: dict[str, Any], what: str, most: int) -> tuple[list[str], list
     return head, rows
 
 
-def _judged(found: dict[str, Any] | None) -> list[list[Any]]:
-    """What verdicts on rows say, if there are any."""
+def _calibration(found: dict[str, Any] | None) -> list[list[Any]]:
+    """Return the calibration error, if rows were scored."""
     if found is None:
         return []
     return [
-        ["rows judged", found["rows"]],
+        ["calibration rows", found["rows"]],
         ["calibration error", found["error"]],
         ["as corrected", found["corrected"]],
     ]

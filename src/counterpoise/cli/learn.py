@@ -92,8 +92,8 @@ def learn(
         bool | None,
         typer.Option(
             "--calibrate/--no-calibrate",
-            help="Judge rows before they are learned, and correct the stream's probabilities.",
-            show_default="calibrate",
+            help="Score rows before they are learned, and correct the stream's probabilities.",
+            show_default="no-calibrate",
         ),
     ] = None,
     memory_limit: Annotated[

@@ -131,6 +131,7 @@ def predict(
     from counterpoise.jobs.predict import Predictor, flag_top
     from counterpoise.jobs.predict import predict as predictions
     from counterpoise.jobs.ranks import late_ranks
+    from counterpoise.modelfile.learned import Learned
 
     paths = streams.expanded(files)
     carry = None if with_input else list(opt.names(id))
@@ -149,6 +150,8 @@ def predict(
         rule = alerts.Threshold(threshold)
     elif given is not None:
         rule = alerts.ByCost(given.alarm, given.miss, given.column, columns.decimal)
+        if type(stored.model) is Learned:  # and not of a ChoosingClassifier
+            prices.hint_calibration(stored.model.options)
     elif alert_rate is not None:
         rule = alerts.Highest(alert_rate, late)
     elif alerts_per_day is not None or top_per_day is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from counterpoise.cli import options as opt
+from counterpoise.cli import words
 
 NAME = "cost-miss"
 CostMiss = Annotated[
@@ -43,6 +44,20 @@ class Prices(NamedTuple):
     alarm: float
     miss: float | None
     column: str | None
+
+
+def hint_calibration(options: Any) -> None:
+    """Print how costs get better probabilities, if a model could be calibrated and is not.
+
+    Parameters
+    ----------
+    options : object
+        Options of the model; those of a ChoosingClassifier have no ``calibrate``.
+    """
+    if not getattr(options, "calibrate", True):
+        words.say(
+            "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
+        )
 
 
 def given(miss: float | None, alarm: float | None, column: str | None) -> Prices | None:

@@ -26,6 +26,20 @@ def mark_sparse(
     weight: NDArray[Any],
     marks: NDArray[Any],
 ) -> None: ...
+def fill_moments(
+    N: NDArray[Any],
+    anchor: NDArray[Any],
+    mean: NDArray[Any],
+    C: NDArray[Any],
+    at: NDArray[Any],
+    by: NDArray[Any],
+    base: NDArray[Any],
+    present: NDArray[Any],
+    shift: NDArray[Any],
+    anchor_out: NDArray[Any],
+    mean_out: NDArray[Any],
+    C_out: NDArray[Any],
+) -> None: ...
 def fold(bits: NDArray[Any], result: NDArray[Any]) -> None: ...
 def recentre(n: float, about: NDArray[Any], C: NDArray[Any], anyway: bool) -> bool: ...
 def place_products(

@@ -220,6 +220,50 @@ def fold(const uint64_t[::1] bits, uint64_t[::1] result):
         result[j] = folded(bits[j])
 
 
+def fill_moments(
+    const double[::1] N, const double[::1] anchor, const double[:, :] mean, const double[:, :, :] C,
+    const Py_ssize_t[::1] at, const Py_ssize_t[::1] by, const double[::1] base,
+    const uint8_t[::1] present, double[:, ::1] shift, double[::1] anchor_out, double[:, :] mean_out,
+    double[:, :, :] C_out,
+):
+    """Impute missing values after the fact, as ``filling.Fill.filled``.
+
+    ``shift`` (2, p) becomes what an indicator adds to each feature, and what every row adds.
+    """
+    cdef Py_ssize_t p, k, i, j, c = N.shape[0], d = anchor.shape[0], a, b
+    cdef double weight = 0.0, there, total, flag, m
+    for k in range(c):
+        weight += N[k]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        there = total = 0.0
+        for k in range(c):
+            flag = anchor[b] + mean[k, b]
+            there += N[k] * (flag if present[p] else 1.0 - flag)
+            total += N[k] * (mean[k, a] + (anchor[a] - (0.0 if present[p] else base[p])))
+        m = total / there if there > 1e-9 * max(weight, 1e-300) else 0.0
+        shift[0, p] = -m if present[p] else m
+        shift[1, p] = m + base[p] if present[p] else 0.0
+    for i in range(d):
+        anchor_out[i] = anchor[i]
+        for k in range(c):
+            mean_out[k, i] = mean[k, i]
+            for j in range(d):
+                C_out[k, i, j] = C[k, i, j]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        anchor_out[a] += shift[0, p] * anchor[b] + shift[1, p]
+        for k in range(c):
+            mean_out[k, a] += shift[0, p] * mean[k, b]
+            for j in range(d):
+                C_out[k, a, j] += shift[0, p] * C_out[k, b, j]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        for k in range(c):
+            for j in range(d):
+                C_out[k, j, a] += shift[0, p] * C_out[k, j, b]
+
+
 def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
     """Move the centre of a scatter by ``about``, if that does not cost more than a bit, or anyway.
 

@@ -12,8 +12,10 @@ taken back row by row.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,32 +113,61 @@ class Calibration:
 
     # Looking
 
-    @cached_property
+    @property
     def curves(self) -> list[Curve]:
-        """How the odds of each class should have been told."""
-        return [Curve.fitted(*one) for one in zip(self.counts, self.sums, strict=True)]
+        """The curve of each class."""
+        return [curve for curve in self.curves_of(self.labels) if curve is not None]
 
     def curves_of(self, labels: Labels) -> list[Curve | None]:
-        """The curve of each label; None of one that nobody has judged."""
-        slot = {label: k for k, label in enumerate(self.labels.tolist())}
-        found = [slot.get(label) for label in labels.tolist()]
-        return [None if k is None else self.curves[k] for k in found]
+        """Return the curve of each label; None without counts."""
+        return [self._curve_of(label) for label in labels.tolist()]
 
     def probabilities(self, p: Matrix, labels: Labels, seen: Flags) -> Matrix:
         """Probabilities p (n, c) of the exact link, as they should have been told."""
         if not self.rows or seen.sum() < 2:
             return p
-        curves = self.curves_of(labels)
         if len(labels) == 2:
-            z = log_odds(p)[:, 1]
-            z = z if curves[1] is None else curves[1].of(z)
+            z, (curve,) = log_odds(p)[:, 1], self.curves_of(labels[1:])
+            z = z if curve is None else curve.of(z)
             return np.stack([logistic(-z), logistic(z)], axis=1)
-        logit, result = log_odds(p), np.zeros_like(p)
+        logit, result, curves = log_odds(p), np.zeros_like(p), self.curves_of(labels)
         for k in np.flatnonzero(seen):
             curve, z = curves[k], logit[:, k]
             result[:, k] = logistic(z if curve is None else curve.of(z))
         result /= result.sum(axis=1, keepdims=True)
         return result
+
+    def corrected(self, p: list[float], labels: list[Any]) -> list[float]:
+        """Return probabilities of one row, as :meth:`probabilities`, with little overhead."""
+        if not self.rows or len(labels) < 2:
+            return p
+        if len(labels) == 2:
+            curve = self._curve_of(labels[1])
+            if curve is None:
+                return p
+            small = math.exp(-abs(z := curve.of_one(log_odds_of_one(p[1], p[0]))))
+            more, less = 1.0 / (1.0 + small), small / (1.0 + small)
+            return [less, more] if z >= 0.0 else [more, less]
+        result, total = [], sum(p)
+        for label, one in zip(labels, p, strict=True):
+            z, curve = log_odds_of_one(one, total - one), self._curve_of(label)
+            result.append(logistic_of_one(z if curve is None else curve.of_one(z)))
+        total = sum(result)
+        return [one / total for one in result]
+
+    @cached_property
+    def _found(self) -> dict[Any, Curve | None]:
+        return {}
+
+    def _curve_of(self, label: Any) -> Curve | None:
+        """Return the curve of a label, fitted when it is needed; None without counts."""
+        try:
+            return self._found[label]
+        except KeyError:
+            at = self.labels.tolist().index(label) if label in self.labels.tolist() else None
+            found = None if at is None else Curve.fitted(self.counts[at], self.sums[at])
+            self._found[label] = found
+            return found
 
     def errors(self) -> tuple[float, float]:
         """Calibration error of the exact link and of the corrected one, over the bins.
@@ -174,6 +205,19 @@ def _bins(logit: Matrix) -> NDArray[np.intp]:
     place *= (BINS - 2) / (2.0 * END)
     np.ceil(place, out=place)
     return np.clip(place, 0, BINS - 1, out=place).astype(np.intp)
+
+
+def log_odds_of_one(p: float, rest: float) -> float:
+    """Return the logarithm of the odds p against the rest, within ±REACH."""
+    if p <= 0.0 or rest <= 0.0:
+        return 0.0 if p == rest else math.copysign(REACH, p - rest)
+    return min(max(math.log(p) - math.log(rest), -REACH), REACH)
+
+
+def logistic_of_one(z: float) -> float:
+    """Return the probability of a logarithm of odds."""
+    small = math.exp(-abs(z))
+    return (1.0 if z >= 0.0 else small) / (1.0 + small)
 
 
 def log_odds(p: Matrix) -> Matrix:

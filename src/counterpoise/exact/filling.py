@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Matrix, Vector
-from counterpoise.exact._moments import fold
+from counterpoise.exact._moments import fill_moments, fold
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.removal import UNKNOWN
 from counterpoise.exact.solution import Linear, Solution
@@ -159,6 +159,37 @@ class Filled:
         for at, by, shift in places:
             result[..., by] += shift * coef[..., at]
         return result
+
+
+class OpenFill:
+    """Imputed moments that follow moments which learn single rows.
+
+    Parameters
+    ----------
+    fill : Fill
+        Which features may be missing.
+    raw : Moments
+        Of rows as they are.
+    """
+
+    def __init__(self, fill: Fill, raw: Moments) -> None:
+        self.fill, self.raw = fill, raw
+        self.moments = fill.filled(raw).moments
+        self.shift = np.zeros((2, len(fill.at)))
+        self._present = fill.present.astype(np.uint8)
+
+    def update(self) -> None:
+        """Impute again, after the raw moments have changed."""
+        fill, raw, now = self.fill, self.raw, self.moments
+        fill_moments(
+            raw.N, raw.anchor, raw.mean, raw.C, fill.at, fill.by, fill.base, self._present,
+            self.shift, now.anchor, now.mean, now.C,
+        )  # fmt: skip
+
+    def row(self, row: Vector) -> Vector:
+        """Return a row (d,) with its missing values imputed; the row itself is changed."""
+        row[self.fill.at] += self.shift[0] * row[self.fill.by] + self.shift[1]
+        return row
 
 
 def rebased(moments: Moments, fill: Fill, base: Vector) -> Moments:

@@ -9,7 +9,8 @@ nothing else changes moments.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,10 +23,10 @@ from counterpoise.exact import shapes
 from counterpoise.exact._moments import add, add_all
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import Classes, union
+from counterpoise.exact.cross_fitting import cross_fit
 from counterpoise.exact.events import Open, opened
 from counterpoise.exact.fading import HalfLife, shares, span, warn_if_erased
-from counterpoise.exact.filling import Fill, Filled, rebased
-from counterpoise.exact.judging import Judge, judged
+from counterpoise.exact.filling import Fill, Filled, OpenFill, rebased
 from counterpoise.exact.labels import joined
 from counterpoise.exact.limits import (
     require_light,
@@ -37,12 +38,14 @@ from counterpoise.exact.link import link_of
 from counterpoise.exact.mapped import clipped, moments_of, terms_of
 from counterpoise.exact.moments import Moments
 from counterpoise.exact.options import Options
+from counterpoise.exact.progressive_calibration import ProgressiveCalibration, calibrated
 from counterpoise.exact.scores import Scores, scores_of, without
 from counterpoise.exact.unseen import named, warn_of_unseen
 from counterpoise.features import WARMUP, FixedMap, Map, Warmup
 from counterpoise.validate import HEAVIEST, LARGEST
 
 NUMBER = np.dtype(np.float64)
+MAX_UNSCORED_ROWS = 256
 Grouping = Callable[[Labels, Labels], tuple[list[NDArray[np.intp]], Labels]]
 
 
@@ -112,8 +115,8 @@ class Batch:
     owner: Any = None
     t: Vector | None = None
 
-    def part(self, rows: slice) -> Batch:
-        """Some of the rows, one after the other."""
+    def part(self, rows: slice | NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
         weight, t = (None if one is None else one[rows] for one in (self.weight, self.t))
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, t=t)
 
@@ -137,15 +140,17 @@ class State:
     names : list, optional
         Names of the features, where rows are dicts.
     calibration : Calibration, optional
-        Verdicts on rows before they were learned.
-    judge : Judge, optional
-        Who judges the next rows.
+        Counts of rows that were scored by a model without them.
+    progressive : ProgressiveCalibration, optional
+        The model that scores the next rows before they are learned.
     fill : Fill, optional
         Which features may be missing, and are filled by the mean of what was seen.
     version : int
         Counts changes.
     room : Room
         Storage in which the scatters grow.
+    rows_left : int
+        Single rows that the scoring model, as it is, can still score.
     warned : bool
         Whether it was told which labels that have a weight never occurred.
     """
@@ -157,14 +162,16 @@ class State:
     warmup: Warmup | None = None
     names: list[Any] | None = None
     calibration: Calibration | None = None
-    judge: Judge | None = field(default=None, repr=False)
+    progressive: ProgressiveCalibration | None = field(default=None, repr=False)
     fill: Fill | None = None
     version: int = 0
     room: shapes.Room = field(default_factory=shapes.Room, repr=False)
+    rows_left: int = field(default=0, repr=False)
     warned: bool = field(default=False, repr=False)
     _scores: tuple[Any, Scores] | None = field(default=None, repr=False)
     _filled: tuple[int, Filled] | None = field(default=None, repr=False)
     _open: Open | None = field(default=None, repr=False)
+    _unscored: list[tuple[Any, Any, float]] = field(default_factory=list, repr=False)
 
     @classmethod
     def empty(cls, plan: Plan, inputs: int, names: list[Any] | None = None) -> State:
@@ -174,8 +181,9 @@ class State:
         return cls(plan, moments, moments.labels, plan.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
+        self.score_pending()
         fresh = {"version": 0, "room": shapes.Room(), "_scores": None, "_open": None}
-        fresh["_filled"] = None
+        fresh |= {"_filled": None, "rows_left": 0}
         return self.__dict__ | fresh
 
     def copy(self) -> State:
@@ -209,29 +217,29 @@ class State:
         limit: float,
         declared: Labels | None = None,
         names: list[Any] | None = None,
-        judging: Options | None = None,
-        verdicts: Calibration | None = None,
+        calibrating: Options | None = None,
     ) -> State:
         """With more rows: this object, changed, or another in its place.
 
         Atomic with respect to signals: KeyboardInterrupt leaves either the old or the new state.
         ``limit`` is in bytes. ``declared`` are all labels announced so far and ``names`` those of
         all features, if there are new ones; a new feature was 0 in every row before. With
-        ``judging`` the rows are judged first, by the model of the past under these options;
-        ``verdicts`` are those that somebody else has found.
+        ``calibrating`` the rows are scored first, by the model of the past under these options.
         """
+        self.score_pending()
+        self.rows_left = 0
         base = self if names is None else self.widened(names, limit)
         known = base.declared if declared is None else declared
         if base.waiting:
             warmed = base._warmed(batch, limit, known)
-            return warmed._with(**base._judged(batch, limit, judging, verdicts))
+            return warmed._with(**base._calibrated(batch, limit, calibrating)).drop_decayed()
         chunk = base.gathered(batch, limit)
         base._check_clock(float(chunk.n.sum()), float(chunk.when[0]), len(batch.y))
-        more = base._judged(batch, limit, judging, verdicts)
+        more = base._calibrated(batch, limit, calibrating)
         if not base.begun:
-            return base._with(moments=chunk, declared=known, **more)
+            return base._with(moments=chunk, declared=known, **more).drop_decayed()
         add(*self._entering(base, chunk, known, more))
-        return self
+        return self.drop_decayed()
 
     def _check_clock(self, weight: float, latest: float, rows: int) -> None:
         """Warn if rows of this weight as of their latest time make all others count for nothing."""
@@ -241,17 +249,25 @@ class State:
             mine, theirs = shares(float(self.moments.when[0]), latest, life)
             warn_if_erased(before, rows, mine * before + theirs * weight, latest)
 
-    def _judged(
-        self, batch: Batch, limit: float, judging: Options | None, verdicts: Calibration | None
+    def _calibrated(
+        self, batch: Batch, limit: float, calibrating: Options | None
     ) -> dict[str, Any]:
-        """What becomes of calibration and judge when rows, which are possible ones, are learned."""
-        if judging is not None:
-            verdicts, judge = judged(self, batch, judging, limit)
-        elif verdicts is not None:
-            judge = None
-        else:
+        """Return what calibration becomes when rows, which are checked, are learned."""
+        if calibrating is None:
             return {}
-        return {"calibration": _added(self.calibration, verdicts), "judge": judge}
+        found, after = calibrated(self, batch, calibrating, limit)
+        return {"calibration": _added(self.calibration, found), "progressive": after}
+
+    def drop_decayed(self) -> State:
+        """Drop the calibration counts of classes whose rows have decayed to nothing."""
+        if all(self.moments.n.tolist()):
+            return self
+        left = self.moments.labels[self.moments.n > 0]
+        if self.calibration is not None:
+            self.calibration = self.calibration.among(left)
+        if self.progressive is not None:
+            self.progressive = self.progressive.among(left)
+        return self
 
     def _entering(
         self, base: State, chunk: Moments, declared: Labels, more: dict[str, Any]
@@ -260,7 +276,8 @@ class State:
         grown = shapes.with_labels(base.moments, chunk.labels, self.room)
         after = {"moments": grown, "declared": declared, "version": self.version + 1, **more}
         if base is not self:
-            after |= {"fixed": base.fixed, "names": base.names}
+            more = {"progressive": base.progressive, **more}
+            after |= {"fixed": base.fixed, "names": base.names, **more}
         return grown.entering(chunk, self.plan.half_life, self, after)
 
     @staticmethod
@@ -346,14 +363,21 @@ class State:
     def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
         """Without the rows of a chunk of moments, if enough digits are left.
 
-        ``name_of`` is what to call a feature, or a term, given its position. What was judged stays
-        judged, but for classes of which no row is left; the judge, who knew these rows, goes.
+        ``name_of`` is what to call a feature, or a term, given its position. Calibration counts
+        stay, except for classes of which no row is left. The scoring model, which contains these
+        rows, does not.
         """
         moments = without(self.moments, chunk, options, name_of)
-        calibration = self.calibration
+        calibration = self._counted()
         if calibration is not None:
             calibration = calibration.among(moments.labels[moments.n > 0])
-        return self._with(moments=moments, calibration=calibration, judge=None)
+        return self._with(moments=moments, calibration=calibration, progressive=None)
+
+    def _counted(self) -> Calibration | None:
+        """Return calibration counts with those of pending rows, where the scoring model goes."""
+        self.score_pending()
+        pending = None if self.progressive is None else self.progressive.counted()
+        return _added(self.calibration, pending)
 
     def merged(self, other: State, limit: float) -> State:
         """What was learned here, followed by what was learned there, in so many bytes."""
@@ -363,9 +387,9 @@ class State:
         return self._with(
             moments=moments,
             declared=union(self.declared, other.declared),
-            calibration=_added(self.calibration, other.calibration),
-            judge=None,
-        )
+            calibration=_added(self._counted(), other._counted()),
+            progressive=None,
+        ).drop_decayed()
 
     def announced(self, declared: Labels) -> State:
         """The same, with other labels announced."""
@@ -380,11 +404,18 @@ class State:
         if len(names) == self.inputs:
             return self._with(names=None if self.names is None else list(names))
         if self.fixed is not None or self.warmup is not None:
-            moved = self.placed(np.arange(self.inputs), names, limit)
-            return replace(moved, judge=self.judge).filling(self.fill)
+            return self.placed(np.arange(self.inputs), names, limit).filling(self.fill)
         require_room(len(self.moments.n), len(names), limit, mapped=False)
         moments = shapes.with_features(self.moments, len(names), self.room)
-        return self._with(moments=moments, names=None if self.names is None else list(names))
+        return self._with(
+            moments=moments,
+            names=None if self.names is None else list(names),
+            progressive=self._placed_progressive(np.arange(self.inputs), len(names)),
+        )
+
+    def _placed_progressive(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration | None:
+        """Return the scoring model for moments of d features, or terms, with the old ones at at."""
+        return None if self.progressive is None else self.progressive.placed(at, d)
 
     def placed(self, at: NDArray[np.intp], names: Sequence[Any], limit: float) -> State:
         """Move feature j to place at[j] of a wider row, whose features have these names."""
@@ -408,7 +439,7 @@ class State:
             fixed=fixed,
             warmup=warmup,
             names=kept,
-            judge=None,
+            progressive=self._placed_progressive(moved, d),
             fill=None,
         )
 
@@ -424,7 +455,7 @@ class State:
             moments=shapes.only(self.moments, terms),
             fixed=fixed,
             names=names,
-            judge=None,
+            progressive=None,
             fill=None,
         )
 
@@ -449,9 +480,16 @@ class State:
         """
         if self.plan.text is not None:
             return self
-        return self._with(moments=rebased(self.moments, before, after.base), fill=after)
+        moments = rebased(self.moments, before, after.base)
+        return self._with(
+            moments=moments, fill=after, calibration=self._counted(), progressive=None
+        )
 
     def _with(self, **changes: Any) -> State:
+        self.score_pending()
+        if "progressive" not in changes:
+            changes["progressive"] = self.progressive
+        changes |= {"_unscored": [], "rows_left": 0}
         changes |= {"version": self.version + 1, "_scores": None, "_open": None, "_filled": None}
         return replace(self, **changes)
 
@@ -466,6 +504,27 @@ class State:
         """What :meth:`to_bytes` has made, trusted."""
         state: State = pickle.loads(data)
         return state
+
+    def recalibrated(
+        self, calibration: Calibration | None, progressive: ProgressiveCalibration | None
+    ) -> State:
+        """Return the same moments with another calibration."""
+        return self._with(calibration=calibration, progressive=progressive).drop_decayed()
+
+    def cross_fitted(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        names: Sequence[Any],
+        options: Options,
+        limit: float,
+    ) -> State:
+        """Return this State, calibrated by its own rows, independent of their order.
+
+        ``batches`` gives all rows that were learned, again and again; ``names`` are those of the
+        features.
+        """
+        found = cross_fit(self, batches, names, options, limit)
+        return self._with(calibration=found, progressive=None)
 
     # Looking
 
@@ -566,14 +625,62 @@ class State:
         mean: Vector = moments.anchor + moments.N @ moments.mean / total
         return mean
 
-    def judging(self, options: Options) -> Scores | None:
-        """Scores with their exact link, classes as they came; None if there are no two classes."""
-        classes = Classes.as_arrived(self.moments)
-        if classes.seen.sum() < 2:
+    def scores_by(self, moments: Moments, options: Options) -> Scores | None:
+        """Return scores by other moments of the same features, with link and map."""
+        found = self._with(moments=moments)._linked(options)
+        return None if found is None else replace(found, fixed=self.fixed)
+
+    def scoring_model(self, options: Options) -> Scores | None:
+        """Return scores with link, without the map; None before that is fixed, or of one class."""
+        return None if self.waiting else self._linked(options)
+
+    def _linked(self, options: Options) -> Scores | None:
+        """Return scores of the classes seen, with their exact link; None of fewer than two."""
+        slots = np.flatnonzero(self.moments.n > 0)
+        if len(slots) < 2:
             return None
-        return replace(self._solved(classes, options, link=True), fixed=self.fixed)
+        return self._solved(Classes(self.moments.labels[slots], slots), options, link=True)
 
     # Single rows
+
+    def prepare_row(self, options: Options) -> None:
+        """Renew the scoring model if the next single row needs another one."""
+        self.score_pending()
+        now = self.progressive = self.progressive or ProgressiveCalibration.start(self)
+        if not now.is_at_boundary:
+            self.rows_left = now.until - now.rows
+            return
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # predictions warn
+            counted, now = now.renewed(self.scoring_model(options))
+        self.progressive, self.rows_left = now, now.until - now.rows
+        self.calibration = _added(self.calibration, counted)
+        self.drop_decayed()
+
+    def add_row(self, row: Any, y: Any, w: float) -> None:
+        """Note a single row (l,) that was learned, to be scored with others by the same model."""
+        if w > 0.0:
+            self._unscored.append((row, y, w))
+            self.rows_left -= 1
+            if len(self._unscored) >= MAX_UNSCORED_ROWS:
+                self.score_pending()
+
+    def score_pending(self) -> None:
+        """Score single rows that were noted."""
+        if not self._unscored or self.progressive is None:
+            return
+        rows, labels, weight = zip(*self._unscored, strict=True)
+        self._unscored = []
+        y = (
+            np.array(labels)
+            if self.moments.labels.dtype != object
+            else np.empty(len(labels), object)
+        )
+        y[:] = labels
+        X, w = np.array(rows, dtype=np.float64), np.array(weight, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            self.progressive = self.progressive.with_rows(X, y, w, self.fixed)
+        self.drop_decayed()
 
     def open(self, options: Options, classes: Classes | None = None) -> Open | None:
         """What is learned, open to single rows; None where only whole batches will do."""
@@ -603,6 +710,24 @@ class State:
             found.version = self.version
         return found
 
+    def open_filled(
+        self, options: Options, classes: Classes
+    ) -> tuple[Open, Open, OpenFill | None] | None:
+        """Open moments to single rows where values may be missing; None where only batches will do.
+
+        The first takes rows as they are, to learn them. The second scores rows that the third has
+        imputed, if a value was ever missing.
+        """
+        raw = self.moments
+        if not self.begun or self.warmup is not None or raw.low.size or self.fixed is not None:
+            return None
+        learns = opened(raw, classes, options, None, self.version)
+        if learns is None or self.fill is None:
+            return None if learns is None else (learns, learns, None)
+        imputed = OpenFill(self.fill, raw)
+        scores = opened(imputed.moments, classes, options, None, -1)
+        return None if scores is None else (learns, scores, imputed)
+
     def learn_one(self, found: Open, row: Vector, slot: int, w: float, far: bool = False) -> None:
         """One row more, as the moments want it; ``far`` says that the map has clipped it."""
         found.version = self.version = self.version + 1
@@ -628,8 +753,9 @@ class State:
         found.version = self.version = self.version + 1
         count = self.moments.clipped if far else None
         learned = found.events.learn_at(row, slot, w, life, t, self.moments, count)
-        if not found.events.all_seen():  # a class has faded away
+        if not found.events.all_seen():  # a class has decayed to nothing
             self._open = None
+            self.drop_decayed()
         return learned
 
     def learn_row(self, found: Open, x: Any, y: Any, w: float, t: float | None = None) -> bool:
@@ -637,18 +763,30 @@ class State:
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= HEAVIEST:
             return False
+        plain = np.asarray(x)
+        row = None if t is None and self.fixed is None else self.row(plain)
+        calibrates = found.options.calibrate
+        if calibrates:
+            if plain.dtype.kind not in "fiub" or plain.shape != (self.inputs,):
+                return False
+            if self.rows_left <= 0:
+                self.prepare_row(found.options)
         # Before, so that no old scores are left whenever a signal comes.
         found.version = self.version = self.version + 1
         if t is None and self.fixed is None and found.events.learn_plain(x, slot, w):
+            if calibrates:
+                self.add_row(plain.copy(), y, w)
             return True
-        plain = np.asarray(x)
-        row = self.row(plain)
+        row = self.row(plain) if row is None else row
         if row is None:
             return False
         far = self.fixed is not None and bool(self.fixed.far(plain[None])[0])
         if t is not None:
-            return self.learn_at(found, row, slot, w, t, far)
-        self.learn_one(found, row, slot, w, far)
+            self.learn_at(found, row, slot, w, t, far)
+        else:
+            self.learn_one(found, row, slot, w, far)
+        if calibrates:
+            self.add_row(plain.copy(), y, w)
         return True
 
     def row(self, x: Any) -> Vector | None:
@@ -668,7 +806,7 @@ class State:
 
 
 def _added(one: Calibration | None, two: Calibration | None) -> Calibration | None:
-    """Verdicts of both, if there are any."""
+    """Return counts of both, if there are any."""
     if one is None or two is None:
         return two if one is None else one
     return one.merged(two)

@@ -32,13 +32,9 @@ MAPS = {"features", "candidates"}  # options that may hold maps which are fixed
 
 
 def made(options: Mapping[str, Any], columns: Columns) -> Model:
-    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses.
-
-    A stream has an order, and people want to know how likely something is: unless it is said
-    otherwise, rows are judged before they are learned.
-    """
+    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses."""
     if options.get("features") != AUTO:
-        return BalancedRidgeClassifier(**{"calibrate": True, **options})
+        return BalancedRidgeClassifier(**options)
     _require_open(options)
     if columns.clock is not None:
         raise DataError("a model that chooses fades by rows", Remedy("leave {} out", "clock"))
@@ -286,7 +282,7 @@ def _require_open(options: Mapping[str, Any]) -> None:
         ("scale", (" scales by itself",)),
         ("class_weight", costs),
         ("fit_intercept", (" has a constant",)),
-        ("calibrate", (" does not judge its probabilities",)),
+        ("calibrate", (" does not calibrate",)),
     ):
         if name in given:
             raise DataError((Setting("features", AUTO), *what), Remedy("leave {} out", name))

@@ -47,7 +47,7 @@ KINDS = {"BalancedRidgeClassifier": learned_of, "ChoosingClassifier": chosen_of}
 
 def save(path: str, stored: Stored) -> None:
     """Write a model file, wholly or not at all."""
-    modelfile.save(path, contents_of(stored))
+    modelfile.save(path, contents_of(stored), lambda contents: of_contents(contents, path))
 
 
 def contents_of(stored: Stored) -> Contents:

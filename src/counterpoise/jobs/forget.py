@@ -13,7 +13,6 @@ from counterpoise.arrays import Counts, Flags
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding import cells
 from counterpoise.encoding.encoding import Encoded, Encoding
-from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.moments import Moments
 from counterpoise.jobs import gone
@@ -422,7 +421,7 @@ def _exchange(learner: Learner, model: BalancedRidgeClassifier, taken: Taken, ti
     _subtract(learner, model, taken, times)
     for X, labels, weight in taken.again:
         weight = np.ones(X.shape[0]) if weight is None else weight
-        model.learn_judged(X, labels, times * weight, Calibration.empty())
+        model.learn_rows(X, labels, times * weight, calibrate=False)
     if taken.again and learner.held is not None:
         learner.held = learner.held + times * taken.held
     _settle(learner, known)

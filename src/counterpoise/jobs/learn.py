@@ -27,11 +27,12 @@ from counterpoise.encoding.reading import labels
 from counterpoise.errors import Message, Remedy
 from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
+from counterpoise.exact.progressive_calibration import SORTED
 from counterpoise.jobs.begin import MAPS, begun, made, resumed, source_of, typed, widened
 from counterpoise.jobs.file import save
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.known import recognised, require_unknown
-from counterpoise.jobs.models import Model, taught, telling
+from counterpoise.jobs.models import Model, has_sorted_labels, taught, telling
 from counterpoise.jobs.outlying import Outlying
 from counterpoise.jobs.recent import moved_on, scored
 from counterpoise.jobs.store import PENDING, Apart, Record, Stored, Window, input_key
@@ -138,6 +139,7 @@ class Learner:
         self._classes: list[Any] = []
         self._amended = False
         self.window: Window | None = None
+        self._calibrates = True  # progressively, where the model does
 
     @property
     def notes(self) -> dict[Any, Message]:
@@ -237,8 +239,11 @@ class Learner:
     def learn(self, chunk: Chunk, key: str, encoded: Encoded) -> None:
         """Learn a chunk of the input ``key`` that was just encoded."""
         if encoded.X.shape[0] and self.model is not None:
-            found, verdicts = scored(self.model, self.rows, encoded, self.chunk_rows)
-            taught(self.model, encoded.X, encoded.y, encoded.weight, verdicts, encoded.t)
+            found = scored(self.model, self.rows, encoded, self.chunk_rows)
+            was_sorted = has_sorted_labels(self.model)
+            taught(self.model, encoded.X, encoded.y, encoded.weight, encoded.t, self._calibrates)
+            if has_sorted_labels(self.model) and not was_sorted:
+                self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
             self._classes, before = self.model.classes_.tolist(), self._classes
             window = self.recent if self._classes == before else None
             rows = self.rows + chunk.rows

@@ -5,7 +5,6 @@ from __future__ import annotations
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.choosing.classifier import ChoosingClassifier
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.state import State
 from counterpoise.jobs.store import Stored
 
@@ -17,17 +16,25 @@ def taught(
     X: Rows,
     y: Labels,
     weight: Vector | None,
-    verdicts: Calibration | None = None,
     t: Vector | None = None,
+    calibrate: bool = True,
 ) -> None:
-    """Let a model learn rows X (n, d), and what was said of them before.
+    """Let a model learn rows X (n, d); without ``calibrate`` they do not count for calibration.
 
-    One that chooses knows neither verdicts nor times.
+    A ChoosingClassifier has no calibration and no times.
     """
     if isinstance(model, BalancedRidgeClassifier):
-        model.learn_judged(X, y, weight, verdicts, t)
+        model.learn_rows(X, y, weight, t, calibrate)
     else:
         model.partial_fit(X, y, sample_weight=weight)
+
+
+def has_sorted_labels(model: Model) -> bool:
+    """Return whether a model has left rows out of its calibration because labels were sorted."""
+    if not isinstance(model, BalancedRidgeClassifier) or not model.__sklearn_is_fitted__():
+        return False
+    progressive = model.state_.progressive
+    return progressive is not None and progressive.order.was_sorted
 
 
 def answering(stored: Stored) -> BalancedRidgeClassifier:

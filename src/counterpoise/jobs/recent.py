@@ -16,9 +16,7 @@ import numpy as np
 from counterpoise.arrays import Matrix
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded
-from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.classes import problems
-from counterpoise.exact.judging import verdict
 from counterpoise.exact.scores import Scores
 from counterpoise.jobs.models import Model, taught
 from counterpoise.jobs.ranks import standing
@@ -33,8 +31,8 @@ FIRST = 16  # rows of the first piece, which nobody can score
 def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slice, Matrix, Scores]]:
     """Score rows before they are learned, in pieces no longer than what precedes them.
 
-    The model has learned ``before`` rows and stays as it is. Yield which rows, their scores
-    (n, problems), and the weights behind them.
+    The model has learned ``before`` rows and stays as it is. Yield the positions of rows, their
+    scores (n, problems), and the model behind them.
     """
     n = rows.X.shape[0]
     if before >= n and model.__sklearn_is_fitted__():
@@ -49,7 +47,7 @@ def progressive(model: Model, before: int, rows: Encoded) -> Iterator[tuple[slic
             scores = ahead.scores_
             yield piece, scores.of(X), scores
         weight, t = (None if one is None else one[piece] for one in (rows.weight, rows.t))
-        taught(ahead, X, y, weight, t=t)
+        taught(ahead, X, y, weight, t, calibrate=False)
         at = piece.stop
 
 
@@ -58,32 +56,23 @@ def most(problems: int) -> int:
     return min(WINDOW, NUMBERS // problems)
 
 
-def scored(
-    model: Model, before: int, rows: Encoded, chunk_rows: int
-) -> tuple[list[tuple[Any, Matrix]], Calibration | None]:
-    """Score the rows of a chunk before they are learned, some of them if nobody is to judge them.
+def scored(model: Model, before: int, rows: Encoded, chunk_rows: int) -> list[tuple[Any, Matrix]]:
+    """Score some rows of a chunk before they are learned.
 
-    Return the classes that the model knew, and how the rows stand, (n, problems), piece by piece;
-    and the verdicts on them, if the model calibrates.
+    Return the classes of the model, and the scores (n, problems), piece by piece.
     """
-    verdicts = Calibration.empty() if getattr(model, "calibrate", False) else None
     if not rows.X.shape[0] or (before // chunk_rows) % _every(model):
-        return [], None
+        return []
     step = 1
     if before >= max(WINDOW, rows.X.shape[0]):
         step = max(1, chunk_rows // SAMPLE)
-    if verdicts is None:
-        rows = rows._replace(X=rows.X[::step], y=rows.y[::step], weight=None)
-    found = []
+    rows = rows._replace(X=rows.X[::step], y=rows.y[::step], weight=None)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whoever predicts is told
-        for piece, f, scores in progressive(model, before, rows):
-            if verdicts is not None:
-                weight = None if rows.weight is None else rows.weight[piece]
-                verdicts = verdicts.merged(verdict(scores, f, rows.y[piece], weight))
-                f = f[::step]
-            found.append((scores.classes.labels.tolist(), standing(f, scores)))
-    return found, verdicts
+        warnings.simplefilter("ignore")  # predictions warn
+        return [
+            (scores.classes.labels.tolist(), standing(f, scores))
+            for _, f, scores in progressive(model, before, rows)
+        ]
 
 
 def _every(model: Model) -> int:

@@ -12,7 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,8 +75,10 @@ class Contents:
 # Writing
 
 
-def save(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write a file: wholly, or not at all.
+def save(
+    path: str | os.PathLike[str], contents: Contents, check: Callable[[Contents], object]
+) -> None:
+    """Write a file: wholly, or not at all, and never one that cannot be loaded.
 
     Parameters
     ----------
@@ -84,10 +86,28 @@ def save(path: str | os.PathLike[str], contents: Contents) -> None:
         Where to; an older file is replaced.
     contents : Contents
         What to write.
+    check : callable
+        Builds the model from the contents as loading does, and raises if that refuses them.
     """
+    try:
+        require_finite(contents.arrays)
+        check(_as_read(contents))
+    except ValueError as error:
+        raise ModelFileError(
+            f"{os.fspath(path)} was not written, because it could not be loaded: the model {error}"
+        ) from None
     data = to_bytes(contents)
     with writing(path, "the model") as file:
         file.write(data)
+
+
+def _as_read(contents: Contents) -> Contents:
+    """Return contents with lists for tuples, as JSON holds them; arrays are not copied."""
+    plain = {
+        name: _strict(_canonical(getattr(contents, name)))
+        for name in ("options", "facts", "stream", "lists")
+    }
+    return replace(contents, **plain)
 
 
 def to_bytes(contents: Contents) -> bytes:
@@ -208,8 +228,7 @@ def from_bytes(data: bytes) -> Contents:
         header["stream"] is None or isinstance(header["stream"], dict), "a stream of the wrong type"
     )
     arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
-    for name, array in arrays.items():
-        require(bool(np.isfinite(array).all()), f"{name} that is not finite")
+    require_finite(arrays)
     lists = {}
     for name, array in tensors.items():
         if name not in arrays:
@@ -235,6 +254,18 @@ def require(condition: bool, what: str) -> None:
     """
     if not condition:
         raise ModelFileError(f"is not a valid model file: it has {what}")
+
+
+def require_finite(arrays: Mapping[str, Any]) -> None:
+    """Raise unless all numbers are finite.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        The numbers, by name.
+    """
+    for name, array in arrays.items():
+        require(bool(np.isfinite(array).all()), f"{name} that is not finite")
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:

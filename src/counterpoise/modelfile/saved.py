@@ -36,7 +36,7 @@ class Saved:
                 f"this model was learned from tables, and only {self._learned_from} knows how "
                 "their columns become features; use counterpoise.TableClassifier.load, and its save"
             )
-        container.save(path, self.contents())
+        container.save(path, self.contents(), type(self).from_contents)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:

@@ -14,8 +14,9 @@ from counterpoise.exact import clock
 from counterpoise.exact.classes import Classes
 from counterpoise.exact.events import Open
 from counterpoise.exact.fading import HalfLife
-from counterpoise.exact.filling import Fill
+from counterpoise.exact.filling import Fill, OpenFill
 from counterpoise.exact.options import Options
+from counterpoise.exact.progressive_calibration import warn_if_sorted
 from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import Batch, Plan, State
 from counterpoise.exact.unseen import named
@@ -87,7 +88,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
     absent
         What a feature means that an event lacks: "zero", as for words and one-hot features, or
         "missing": it is then filled by the mean of all values seen so far, and that it is missing
-        is a feature. That takes a millisecond or so an event.
+        is a feature.
 
     Examples
     --------
@@ -143,8 +144,9 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: Open | None = None
+        self._open_gaps: tuple[Open, Open, OpenFill | None, gaps.Layout] | None = None
         # Whether single events of known classes are learned as they come.
-        self._direct = the_map is None and not calibrate and not plan.timed
+        self._direct = the_map is None and not plan.timed
 
     @property
     def _multiclass(self) -> bool:
@@ -171,14 +173,20 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         if not 0.0 <= w <= HEAVIEST:
             raise bad_weight(w)
         found, state = self._open, self._state
+        if self._open_gaps is not None and self._learn_with_gaps(x, y, w):
+            return
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or not self._direct:
             self._learn_slowly(x, y, w, clock.time(t) if state.plan.timed else None)
             return
+        if self.calibrate and state.rows_left <= 0:
+            self._prepare_row()
         # Before, so that no old scores are left whenever a signal comes.
         found.version = state.version = state.version + 1
         if not found.events.learn(x, slot, w):
             self._widen(x, y, w)
+        elif self.calibrate:
+            state.add_row([x.get(name, 0.0) for name in state.names or ()], y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, t: Any = None) -> None:
         """Learn a mini-batch.
@@ -338,6 +346,12 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             at = events.best(x) if state.fixed is None else events.best_array(self._mapped(x))
             if at >= 0:
                 return found.answers[at]
+        imputed = None if self._open_gaps is None else self._imputed(x)
+        if imputed is not None:
+            found, row = imputed
+            at = found.events.best_array(row)
+            if at >= 0:
+                return found.answers[at]
         scores = self._scores()
         if scores is None:
             return None
@@ -461,7 +475,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         return {name: getattr(self, name) for name in params if name != "absent"}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": None}
+        return {**self.__dict__, "_open": None, "_open_gaps": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -471,26 +485,46 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         return copy.deepcopy(self)
 
     def _learn_slowly(self, x: dict[Any, Any], y: Any, w: float, when: float | None) -> None:
-        """Learn an event that is mapped, judged or faded by the clock, or brings something new."""
+        """Learn an event that is mapped, decays by the clock, or has something new."""
         found, state = self._open, self._state
         slot = None if found is None else found.slots.get(y)
-        if found is None or slot is None or self.calibrate:
+        if found is None or slot is None or not self._columns.keys() >= x.keys():
             self._widen(x, y, w, when)
-        elif when is not None:
-            event: dict[Any, Any] | Vector | None = x
-            far = False
-            if state.fixed is not None or self.absent == "missing":
-                known = self._columns.keys() >= x.keys()
-                event, far = self._entering(x) if known else (None, False)
-            if event is None or not state.learn_at(found, event, slot, w, when, far):
-                self._widen(x, y, w, when)
-            elif not found.events.all_seen():  # a class has faded away
-                self._open = None
-        elif self._columns.keys() >= x.keys():
-            row, far = self._entering(x)
+            return
+        if self.calibrate and state.rows_left <= 0:
+            self._prepare_row()
+        row, far = self._entering(x)
+        if when is None:
             state.learn_one(found, row, slot, w, far=far)
         else:
-            self._widen(x, y, w)
+            state.learn_at(found, row, slot, w, when, far)
+            if not found.events.all_seen():  # a class has decayed to nothing
+                self._open = None
+        if self.calibrate:
+            state.add_row(self._row(x), y, w)
+
+    def _learn_with_gaps(self, x: dict[Any, Any], y: Any, w: float) -> bool:
+        """Learn an event that may lack features, if all is known; return whether."""
+        assert self._open_gaps is not None
+        learns, _, _, layout = self._open_gaps
+        slot, row, state = learns.slots.get(y), layout.row(x), self._state
+        if slot is None or row is None:
+            return False
+        if self.calibrate and state.rows_left <= 0:
+            self._prepare_row()
+        learns.version = state.version = state.version + 1
+        learns.events.learn_array(np.array(row), slot, w)
+        if self.calibrate:
+            state.add_row(row, y, w)
+        return True
+
+    def _prepare_row(self) -> None:
+        """Renew the scoring model where the next event needs another one."""
+        state = self._state
+        before = state.progressive
+        state.prepare_row(self._options)
+        if state.progressive is not before:
+            warn_if_sorted(before, state.progressive, stacklevel=4)
 
     def _widen(self, x: dict[Any, Any], y: Any, w: float, t: float | None = None) -> None:
         """Learn an event that brings something new, or one that must wait for its solver."""
@@ -545,14 +579,16 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         wide = np.zeros((len(rows), max(len(everything), 1)))
         wide[:, [columns[name] for name in names]] = rows
         state.plan.require_fits(wide.shape[1], self.memory_limit)
-        self._open = None  # whenever a signal comes, nothing of before is left open
+        self._open = self._open_gaps = None  # at a signal, nothing of before is left open
         if not state.begun:
             state = State.empty(state.plan, wide.shape[1], everything)
         state = state.filling(fill)
         batch = self._batch(wide, labels, weight, t)
         wider = everything if more else None
-        judging = self._options if self.calibrate else None
-        self._become(state.learn(batch, self.memory_limit, names=wider, judging=judging))
+        calibrating = self._options if self.calibrate else None
+        before = state.progressive
+        self._become(state.learn(batch, self.memory_limit, names=wider, calibrating=calibrating))
+        warn_if_sorted(before, self._state.progressive, stacklevel=5)
 
     def _unlearn_rows(
         self, rows: Matrix, names: list[Any], labels: list[Any], weight: Vector | None
@@ -584,12 +620,17 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
         """Open the State to single events, where the compiled solver will do."""
         state = self._state
         self._columns = {name: j for j, name in enumerate(state.names or [])}
+        self._open_gaps = None
+        classes = Classes.as_arrived(state.moments)
         if self.absent == "zero":  # as the compiled loops have it
-            self._open = state.open(self._options, Classes.as_arrived(state.moments))
+            self._open = state.open(self._options, classes)
+        elif self._direct and state.begun:
+            found = state.open_filled(self._options, classes)
+            self._open_gaps = None if found is None else (*found, gaps.Layout(state))
 
     def _refresh(self) -> None:
         """Bind what is not bound, as after a signal in the middle of a change."""
-        if self._open is None:
+        if self._open is None and self._open_gaps is None:
             self._bind()
 
     def _scores(self, link: bool = False) -> Scores | None:
@@ -610,7 +651,7 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
 
     def _probabilities(self, x: dict[Any, Any], stream: bool) -> dict[Any, float]:
         found, state = self._open, self._state
-        if found is not None and not (stream and self.calibrate):
+        if found is not None:
             if found.version != state.version:
                 found.events.changed()
                 found.version = state.version
@@ -621,6 +662,16 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             else:
                 told = found.events.probabilities_array(self._mapped(x), stream)
             if told is not None:
+                if stream and self.calibrate and state.calibration is not None:
+                    told = state.calibration.corrected(told, found.labels)
+                return dict(zip(found.labels, told, strict=True))
+        imputed = None if self._open_gaps is None else self._imputed(x)
+        if imputed is not None:
+            found, row = imputed
+            told = found.events.probabilities_array(row, stream)
+            if told is not None:
+                if stream and self.calibrate and state.calibration is not None:
+                    told = state.calibration.corrected(told, found.labels)
                 return dict(zip(found.labels, told, strict=True))
         scores = self._scores(link=True)
         if scores is None:
@@ -632,6 +683,21 @@ class BalancedRidgeClassifier(Saved, base.MiniBatchClassifier):
             for label, value, seen in zip(classes.labels.tolist(), p, classes.seen, strict=True)
             if seen
         }
+
+    def _imputed(self, x: dict[Any, Any]) -> tuple[Open, Vector] | None:
+        """Return the moments that score an event that may lack features, and its row; or None."""
+        assert self._open_gaps is not None
+        _, scores, fill, layout = self._open_gaps
+        row, state = layout.row(x), self._state
+        if row is None:
+            return None
+        if fill is None:
+            return scores, np.array(row)
+        if scores.version != state.version:
+            fill.update()
+            scores.events.changed()
+            scores.version = state.version
+        return scores, fill.row(np.array(row))
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         """Features in the order of their columns; absent is 0, unknown is left out."""

@@ -68,11 +68,14 @@ def _relabelled(state: State, as_wanted: Any) -> State:
     moments.labels = as_wanted(moments.labels)
     if calibration is not None:
         calibration = replace(calibration, labels=as_wanted(calibration.labels))
+    progressive = state.progressive
+    if progressive is not None:
+        progressive = progressive.relabeled(as_wanted)
     if warmup is not None:
         warmup = replace(warmup, y=as_wanted(warmup.y))
     return replace(
         state, moments=moments, calibration=calibration, warmup=warmup,
-        declared=moments.labels[:0], judge=None, names=None, _scores=None, _open=None,
+        declared=moments.labels[:0], progressive=progressive, names=None, _scores=None, _open=None,
     )  # fmt: skip
 
 

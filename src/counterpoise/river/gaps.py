@@ -17,6 +17,7 @@ from counterpoise import validate
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.state import State
+from counterpoise.validate import LARGEST
 
 
 class Gap(NamedTuple):
@@ -79,6 +80,53 @@ def entering(state: State, events: Iterable[dict[Any, Any]]) -> Entering:
         for name, value in event.items():
             rows[i, place[name]] = value
     return Entering(rows, names, _fill(gaps, place))
+
+
+class Layout:
+    """Positions of features and indicators, to make rows of single events with little overhead.
+
+    Parameters
+    ----------
+    state : State
+        What was learned.
+    """
+
+    def __init__(self, state: State) -> None:
+        names, gaps = list(state.names or []), known(state)
+        at = {name: j for j, name in enumerate(names)}
+        flags = {gap.flag for gap in gaps.values()}
+        self._blank = [0.0] * len(names)
+        self._plain = {name: at[name] for name in names if name not in gaps and name not in flags}
+        self._gaps: dict[Any, tuple[int, int, float, float]] = {}
+        for name, gap in gaps.items():
+            j, by = at[name], at[gap.flag]
+            if gap.present:
+                self._gaps[name] = j, by, gap.base, 1.0
+            else:
+                self._gaps[name] = j, by, 0.0, 0.0
+                self._blank[j], self._blank[by] = gap.base, 1.0
+
+    def row(self, event: dict[Any, Any]) -> list[float] | None:
+        """Return an event as a row; None if it has a new feature, or lacks one for the first time.
+
+        Only values that are Python's floats are taken; others are for :func:`entering`.
+        """
+        row, found = self._blank.copy(), 0
+        for name, value in event.items():
+            if value is None or value != value:  # as absent as what it does not name
+                continue
+            if type(value) is not float or not -LARGEST <= value <= LARGEST:
+                return None
+            gap = self._gaps.get(name)
+            if gap is not None:
+                j, by, base, flag = gap
+                row[j], row[by] = value - base, flag
+            elif name in self._plain:
+                row[self._plain[name]] = value
+                found += 1
+            else:
+                return None
+        return row if found == len(self._plain) else None
 
 
 def filling(state: State) -> Fill | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
 from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.encoding import Encoding
+from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.encoding.limits import MOST
 from counterpoise.errors import DataError
 from counterpoise.exact.blas import one_thread
 from counterpoise.exact.filling import Fill
-from counterpoise.exact.judging import verdict
 from counterpoise.exact.scaling import affine
-from counterpoise.exact.scores import Scores
 from counterpoise.exact.state import State
 from counterpoise.features import FixedMap, Map, fixed
 from counterpoise.jobs.begin import require_clock
@@ -36,6 +36,7 @@ from counterpoise.spark.tasks import (
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
 FAN, LEVELS = 16, 2
+SEGMENT = 2**40  # by which the numbers of the parts of two segments differ
 PART = "part long, error string, dropped long, model binary"
 
 
@@ -52,7 +53,7 @@ def fit(
     date: Sequence[str] = (),
     hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
-    missing: str = "error",
+    missing: str = "mean",
     feature_map: str | Map | FixedMap | None = None,
     clock: str | None = None,
     **options: Any,
@@ -85,9 +86,9 @@ def fit(
     categories : mapping of str to sequence of str, optional
         Categories of columns of text. Where they are given for all, the pass that finds them is
         not needed, and any other is an error.
-    missing : "error", "drop", "indicate" or "mean"
-        What becomes of rows with null or NaN: see the command line, where "mean" is the default.
-        It fills numbers by the mean of all values of the frame, exactly.
+    missing : "mean", "indicate", "drop" or "error", default="mean"
+        What becomes of rows with null or NaN: see the command line. "mean" imputes numbers by the
+        mean of all values of the frame, exactly.
     feature_map : str, Map or FixedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
@@ -95,8 +96,8 @@ def fit(
         Column of the time of each row, by which rows fade if ``half_life`` is a time such as "7d".
         It is no feature.
     **options
-        Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. A frame has no order, so
-        that with ``calibrate`` its rows are not judged.
+        Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` the
+        rows of this frame do not count for calibration; :class:`ModelSink` calibrates.
 
     Returns
     -------
@@ -168,8 +169,33 @@ def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidge
     return model
 
 
+@dataclass(frozen=True)
+class Segments:
+    """Rows of a frame, in the order of its partitions, cut into segments.
+
+    Attributes
+    ----------
+    starts : mapping of int to int
+        Position of the first row of each partition.
+    cuts : tuple of int
+        Positions at which a segment ends and another begins.
+    """
+
+    starts: Mapping[int, int]
+    cuts: tuple[int, ...]
+
+    def split(self, part: int, at: int, n: int) -> Iterator[tuple[int, slice]]:
+        """Yield the segments of n rows of a partition, the first of which is row ``at`` of it."""
+        first = self.starts[part] + at
+        segment, done = bisect_right(self.cuts, first), 0
+        while done < n:
+            end = self.cuts[segment] - first if segment < len(self.cuts) else n
+            yield segment, slice(done, min(end, n))
+            segment, done = segment + 1, min(end, n)
+
+
 def learned(
-    plan: Plan, encoding: Encoding, options: Mapping[str, Any], judge: Scores | None = None
+    plan: Plan, encoding: Encoding, options: Mapping[str, Any]
 ) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.
 
@@ -181,8 +207,6 @@ def learned(
         How its columns become features.
     options : mapping
         Parameters of the classifier.
-    judge : Scores, optional
-        By which rows are judged, with a link.
 
     Returns
     -------
@@ -191,32 +215,59 @@ def learned(
     int
         Rows that were left out because values are missing.
     """
-    names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
+    parts, dropped = learned_parts(plan, encoding, options)
+    return parts.get(0), dropped
+
+
+def learned_parts(
+    plan: Plan, encoding: Encoding, options: Mapping[str, Any], segments: Segments | None = None
+) -> tuple[dict[int, BalancedRidgeClassifier], int]:
+    """Learn each segment of a frame by itself; the whole frame is segment 0 by default.
+
+    Parameters
+    ----------
+    plan : Plan
+        The frame.
+    encoding : Encoding
+        How its columns become features.
+    options : mapping
+        Parameters of the classifier.
+    segments : Segments, optional
+        Where the frame is cut.
+
+    Returns
+    -------
+    dict of int to BalancedRidgeClassifier
+        Models of the segments that have rows.
+    int
+        Rows that were left out because values are missing.
+    """
+    read = plan.read
     large, limit = large_types(plan.df), options.get("memory_limit", 2e9)
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, model, dropped = number(), None, 0
+        part, at, dropped = number(), 0, 0
+        models: dict[int, BalancedRidgeClassifier] = {}
         try:
             with one_thread():
-                for chunk in chunks(batches, partition(), names, vectors, unread):
-                    one, after = encoding.learn(chunk)
-                    if after is not encoding:
-                        raise unforeseen(encoding, after)
-                    dropped += int((~one.kept).sum())
-                    if one.X.shape[0]:
-                        model = model or BalancedRidgeClassifier(**options)
-                        verdicts = None
-                        if judge is not None:
-                            verdicts = verdict(judge, judge.of(one.X), one.y, one.weight)
-                        model.learn_judged(one.X, one.y, one.weight, verdicts, one.t)
+                for one, lost in rows_of(batches, read, encoding):
+                    dropped, n = dropped + lost, len(one.y)
+                    whole = [(0, slice(0, n))] if n else []
+                    for segment, rows in segments.split(part, at, n) if segments else whole:
+                        model = models.setdefault(segment, BalancedRidgeClassifier(**options))
+                        weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
+                        model.learn_rows(one.X[rows], one.y[rows], weight, t, calibrate=False)
                         _require_few(model, encoding)
+                    at += n
         except ValueError as error:
             yield batch_of(PART, [(part, words_of(error), 0, b"")], large)
             return
-        known = model is not None and model.__sklearn_is_fitted__()  # not if all weigh nothing
-        data = model.state_.to_bytes() if model is not None and known else b""
-        if data or dropped:
-            yield batch_of(PART, [(part, "", dropped, data)], large)
+        fitted = {k: m for k, m in models.items() if m.__sklearn_is_fitted__()}
+        found = [(k * SEGMENT + part, "", 0, m.state_.to_bytes()) for k, m in fitted.items()]
+        if dropped:
+            found.append((part, "", dropped, b""))
+        if found:
+            yield batch_of(PART, found, large)
 
     def merge(table: pa.Table) -> pa.Table:
         return _merged_group(table, large, limit)
@@ -227,14 +278,48 @@ def learned(
         parts = parts.groupBy(group).applyInArrow(merge, PART)
     rows = sorted(parts.collect(), key=lambda row: row["part"])
     raise_first([row["error"] for row in rows if row["error"]])
-    state = _merged([bytes(row["model"]) for row in rows], limit)
     dropped = sum(row["dropped"] for row in rows)
-    if state is None:
-        return None, dropped
-    model = BalancedRidgeClassifier.with_state(state, **options)
-    model.fill_in(Fill.of(*encoding.fill))
-    _require_few(model, encoding)
-    return model, dropped
+    result: dict[int, BalancedRidgeClassifier] = {}
+    for segment, some in groupby(rows, key=lambda row: row["part"] // (SEGMENT // FAN**LEVELS)):
+        state = _merged([bytes(row["model"]) for row in some], limit)
+        if state is None:
+            continue
+        model = BalancedRidgeClassifier.with_state(state, **options)
+        model.fill_in(Fill.of(*encoding.fill))
+        _require_few(model, encoding)
+        result[segment] = model
+    return result, dropped
+
+
+def rows_of(
+    batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: Encoding
+) -> Iterator[tuple[Encoded, int]]:
+    """Yield the rows of a partition that have a weight, and the number of rows left out.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        What Spark hands over.
+    read : tuple
+        How the batches are read, see ``Plan.read``.
+    encoding : Encoding
+        How columns become features, all of which are known.
+
+    Yields
+    ------
+    Encoded, int
+    """
+    for chunk in chunks(batches, partition(), *read):
+        one, after = encoding.learn(chunk)
+        if after is not encoding:
+            raise unforeseen(encoding, after)
+        if one.weight is not None and not one.weight.all():
+            kept = one.weight != 0.0  # others are checked where they are learned
+            t = None if one.t is None else one.t[kept]
+            weighed = one._replace(X=one.X[kept], y=one.y[kept], weight=one.weight[kept], t=t)
+            yield weighed, int((~one.kept).sum())
+        else:
+            yield one, int((~one.kept).sum())
 
 
 def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:

@@ -105,6 +105,11 @@ class Plan(NamedTuple):
     vectors: dict[str, int]
     kinds: dict[str, str]
 
+    @property
+    def read(self) -> tuple[list[str], dict[str, int], tuple[str, ...]]:
+        """What :func:`chunks` needs to read batches, in a task too."""
+        return self.names, self.vectors, self.columns.drop
+
 
 def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = None) -> Plan:
     """Look at the schema of a frame, and take what is wanted of it.

@@ -64,7 +64,7 @@ class BalancedRidge(
         Columns for the label and for the score, or the scores.
     weightCol : str, optional
         Column of the weights of rows.
-    missing : str, default="error"
+    missing : str, default="mean"
         What becomes of missing values; see :func:`counterpoise.spark.fit`.
     options : dict, optional
         Parameters of BalancedRidgeClassifier.
@@ -83,7 +83,7 @@ class BalancedRidge(
     """
 
     missing: Param[str] = Param(
-        Params._dummy(), "missing", "error, drop, indicate or mean", TypeConverters.toString
+        Params._dummy(), "missing", "mean, indicate, drop or error", TypeConverters.toString
     )
     options: Param[str] = Param(
         Params._dummy(), "options", "parameters of the classifier, as JSON", TypeConverters.toString
@@ -99,12 +99,12 @@ class BalancedRidge(
         predictionCol: str = "prediction",
         rawPredictionCol: str = "rawPrediction",
         weightCol: str | None = None,
-        missing: str = "error",
+        missing: str = "mean",
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         usual = plain_options(BalancedRidgeClassifier().get_params(deep=False))
-        self._setDefault(missing="error", options=json.dumps(usual))
+        self._setDefault(missing="mean", options=json.dumps(usual))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
             template = BalancedRidgeClassifier(**given["options"])

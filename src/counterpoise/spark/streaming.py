@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from counterpoise.atomic import writing
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
@@ -21,11 +21,11 @@ from counterpoise.exact.filling import Fill
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.jobs.begin import require_clock
-from counterpoise.jobs.file import contents_of, of_contents, stored_model
+from counterpoise.jobs.file import save, stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
 from counterpoise.jobs.store import Record, Stored
-from counterpoise.modelfile import container as modelfile
+from counterpoise.spark.calibration import learned_progressively
 from counterpoise.spark.fit import learned, with_fixed_map
 from counterpoise.spark.frames import columns_of, planned, vector_of
 from counterpoise.spark.search import encoded
@@ -54,15 +54,16 @@ class ModelSink:
         Name of the query: a file can take in several, each under a name of its own.
     weight, drop, numeric, categorical, time, date, hashed
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
-    missing : "error", "drop", "indicate" or "mean", optional
-        See there too. By default what the file was learned with, and "error" for a new one.
+    missing : "mean", "indicate", "drop" or "error", optional
+        See there too. By default what the file was learned with, and "mean" for a new one.
     feature_map : str, Map or FixedMap, optional
         See there too; it is fixed by the first batch that has rows.
     clock : str, optional
         See there too.
     **options
-        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` each batch
-        but the first is judged by the model before it; of a file that exists, it says whether.
+        Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate``, which a
+        file that exists decides, rows are scored before they are learned, in the order of the
+        partitions of each batch. That reads a batch three times.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class ModelSink:
         self.path, self.query = os.path.abspath(path), query
         self.missing = missing
         columns = columns_of(
-            label, features, weight, drop, numeric, categorical, time, hashed, missing or "error",
+            label, features, weight, drop, numeric, categorical, time, hashed, missing or "mean",
             date,
         )  # fmt: skip
         self.columns = replace(columns, clock=clock)
@@ -148,10 +149,7 @@ class ModelSink:
             mark = Mark(rows=record.mark.rows + rows, size=number + 1, hash=whose)
             known = replace(record, mark=mark, dropped=record.dropped + dropped)
             result = settled(replace(folded, records={**records, self.key: known}))
-            data = modelfile.to_bytes(contents_of(result))
-            of_contents(modelfile.from_bytes(data), self.path)  # else it must not be written
-            with writing(self.path, "the model") as file:
-                file.write(data)
+            save(self.path, result)
 
     def _is_next(self, record: Record, whose: str, number: int, known: bool) -> bool:
         """Whether a batch is to be folded; raise if it cannot be told."""
@@ -184,16 +182,22 @@ class ModelSink:
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
         if before is None or not before.model.__sklearn_is_fitted__():
-            model, dropped = learned(plan, encoding, with_fixed_map(plan, encoding, self.options))
+            options = with_fixed_map(plan, encoding, self.options)
+            learn = learned
+            if options["calibrate"]:
+                learn = partial(learned_progressively, before=BalancedRidgeClassifier())
+            model, dropped = learn(plan, encoding, options)
         else:
             wide = before.model.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
             wide.fill_in(Fill.of(*encoding.fill))
-            judge = wide.scores_ if wide.calibrate else None  # it does not know this batch
             options = {**self.options, "features": wide.features_}
-            model, dropped = learned(plan, encoding, options, judge)
-            model = wide.merge(model) if model is not None else None
+            if wide.calibrate:
+                model, dropped = learned_progressively(plan, encoding, options, wide)
+            else:
+                model, dropped = learned(plan, encoding, options)
+                model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped
         if before is None:

@@ -58,6 +58,11 @@ class FrameSource(ColumnarSource):
         """Read in the thread of the caller: an iterable may not work in another one."""
         return tables
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the rows can be read again, as those of an iterator cannot."""
+        return isinstance(self._frame, Mapping) or hasattr(self._frame, "shape")
+
     def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
         at = 0
         for table in tables(self._frame, self.name, self._label):

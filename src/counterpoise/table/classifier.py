@@ -60,7 +60,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     ----------
     estimator : estimator, optional
         A :class:`~counterpoise.BalancedRidgeClassifier`, :class:`~counterpoise.ChoosingClassifier`
-        or :class:`~counterpoise.RiskClassifier`. By default the first, with ``calibrate=True``.
+        or :class:`~counterpoise.RiskClassifier`. By default the first.
     label : str, optional
         What the column of labels is called in the model file. By default what ``y`` says: the name
         of a column, or of the series of labels; else "label".
@@ -191,7 +191,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         with validate.all_or_nothing(self) as draft:
             for name in ("learner_", "feature_names_in_", "n_features_in_", "_by_places"):
                 draft.__dict__.pop(name, None)
-            rows = draft._learn(X, y, sample_weight, least=1)
+            rows = draft._learn(X, y, sample_weight, least=1, is_whole=True)
             if sample_weight is not None and rows:
                 validate.require_some_weight(np.asarray(sample_weight, dtype=np.float64))
             if not rows or not draft.__sklearn_is_fitted__():
@@ -290,6 +290,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
+
+        With three or more classes they compare the classes of one row, not rows by one class; rank
+        rows by a column of :meth:`predict_proba`.
 
         Parameters
         ----------
@@ -566,8 +569,15 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         allowed = self.new_class, self.new_columns, True  # times in the future only warn
         return Guards(NAME, self.positive, *allowed)
 
-    def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None, least: int = 0) -> int:
-        """Check rows and learn them; return their number."""
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        least: int = 0,
+        is_whole: bool = False,
+    ) -> int:
+        """Check rows and learn them; return their number. ``is_whole`` if they are all rows."""
         if "learner_" in self.__dict__:
             self._require_same_columns(y)
             self.learner_ = copy.deepcopy(self.learner_)
@@ -577,7 +587,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         learner = self.learner_
         self._told: set[str] = set()
         learner.notes.clear()
-        rows = learner.learn_frame(source, weight)
+        fits = is_whole and source.is_in_memory
+        rows = (learner.fit_frame if fits else learner.learn_frame)(source, weight)
         if rows and not hasattr(self, "n_features_in_"):
             named(self, [c for c in source.offered if c != learner.encoding.columns.label])
         if rows:

@@ -6,6 +6,7 @@ of which only the number of rows and a hash are known.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from sklearn.base import clone
 from xxhash import xxh3_128
 
 from counterpoise.arrays import Vector
+from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.blas import one_thread
+from counterpoise.exact.state import Batch
 from counterpoise.jobs.forget import taken_back
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import Learner
@@ -74,6 +77,36 @@ class Course(Learner):
                 self.learn(self._marked(chunk), FRAMES, encoded)
             at += chunk.rows
         return at
+
+    def fit_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Learn the rows of a frame in memory from scratch, and return their number.
+
+        With ``calibrate`` they are cross-fitted, so that their order does not matter.
+        """
+        prototype = self._prototype
+        cross_fits = getattr(prototype, "calibrate", False) and prototype.half_life is None
+        self._calibrates = not cross_fits
+        try:
+            rows = self.learn_frame(source, weight)
+        finally:
+            self._calibrates = True
+        model = self.model
+        if cross_fits and isinstance(model, BalancedRidgeClassifier) and rows:
+            features = [feature.name for feature in self.encoding.features]
+            with one_thread():
+                model.cross_fit(lambda: self._batches(source, weight), features)
+        return rows
+
+    def _batches(self, source: FrameSource, weight: Vector | None) -> Iterator[Batch]:
+        """Yield the rows of a frame that were learned, encoded again."""
+        encoding, at = self.encoding, 0
+        kinds = encoding.columns.read(encoding.kinds)
+        for chunk in source.chunks(self.chunk_rows, Mark(), kinds, encoding.columns.wanted):
+            rows, _ = encoding.learn(chunk, lenient=True)
+            rows, at = weighed(rows, weight, at), at + chunk.rows
+            if rows.X.shape[0]:
+                assert isinstance(self.model, BalancedRidgeClassifier)
+                yield self.model.batch_of(rows.X, rows.y, rows.weight)
 
     def forget_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Take the rows of a frame back, and return their number."""

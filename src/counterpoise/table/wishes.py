@@ -63,9 +63,9 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
     """Return the model inside, with nothing learned, for these columns."""
     if isinstance(estimator, RiskClassifier):
         validate.factors(estimator, "costs")
-        estimator = estimator.estimator or BalancedRidgeClassifier()
+        estimator = estimator.inner()
     if estimator is None:
-        estimator = BalancedRidgeClassifier(calibrate=True)
+        estimator = BalancedRidgeClassifier()
     if not isinstance(estimator, (BalancedRidgeClassifier, ChoosingClassifier)):
         raise TypeError(
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
