@@ -65,16 +65,7 @@ def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
     check(estimator)
 
 
-def expected_failures_of_risks(model):
-    why = "cross-fitting deals equal rows to different folds, and a heavy row to one"
-    names = ("dense_data", "sparse_data") if model.estimator is None else ()
-    return {f"check_sample_weight_equivalence_on_{name}": why for name in names}
-
-
-@parametrize_with_checks(
-    [RiskClassifier(), RiskClassifier(BalancedRidgeClassifier(pooling=9.0))],
-    expected_failed_checks=expected_failures_of_risks,
-)
+@parametrize_with_checks([RiskClassifier(), RiskClassifier(BalancedRidgeClassifier(pooling=9.0))])
 def test_scikit_learn_checks_of_risks(estimator, check):
     check(estimator)
 

@@ -1,8 +1,9 @@
 """Cross-fitting: calibration of a whole sample that does not depend on the order of its rows.
 
-Rows of each class are sorted by a hash of their contents and dealt to five folds in turn. Each fold
-is scored by the model of the four others, whose moments add up. Equal rows are interchangeable, so
-that the order of rows changes nothing except rounding, and there is no seed.
+Rows of each class are sorted by a hash of their contents and dealt to five folds in turn, one unit
+of weight at a time: a row of weight 2 is dealt like two equal rows. Each fold is scored by the
+model of the four others, whose moments add up. Equal rows are interchangeable, so that the order of
+rows changes nothing except rounding, and there is no seed.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Rows
+from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.exact.calibration import Calibration
 from counterpoise.exact.filling import Fill
 from counterpoise.exact.limits import require_room
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 MIN_ROWS = 16  # fewer do not calibrate anything
+MIN_SHARE = 1e-9  # of a row in a fold; less is rounding
 HASH_VALUES = 2**18  # that are hashed in one step
 MIX = np.uint64(0xBF58476D1CE4E5B9)
 Hashes = NDArray[np.uint64]
@@ -59,10 +62,11 @@ def cross_fit(
     Calibration
     """
     parts = [_hashed(batch, names, state.fill) for batch in batches()]
-    fold = _folds(np.concatenate([y for y, _ in parts]), np.concatenate([h for _, h in parts]))
+    y, hashes, weight = (np.concatenate(list(one)) for one in zip(*parts, strict=True))
     found = Calibration.empty()
-    if len(fold) < MIN_ROWS:
+    if weight.sum() < MIN_ROWS:
         return found
+    fold = _deal(y, hashes, weight)
     moments = state.moments
     require_room((FOLDS + 2) * len(moments.n), len(moments.anchor), limit, state.fixed is not None)
     sums: list[Moments | None] = [None] * FOLDS
@@ -81,15 +85,16 @@ def cross_fit(
     return found
 
 
-def _parts(batches: Iterable[Batch], fold: NDArray[np.intp]) -> Iterator[tuple[int, Batch]]:
-    """Yield the rows of each batch by fold."""
+def _parts(batches: Iterable[Batch], fold: Matrix) -> Iterator[tuple[int, Batch]]:
+    """Yield the rows of each batch by fold, with their weights (n, folds) in it."""
     at = 0
     for batch in batches:
         n = len(batch.y)
         for k in range(FOLDS):
-            rows = np.flatnonzero(fold[at : at + n] == k)
+            weight = fold[at : at + n, k]
+            rows = np.flatnonzero(weight)
             if len(rows):
-                yield k, batch.part(rows)
+                yield k, replace(batch.part(rows), weight=weight[rows])
         at += n
 
 
@@ -104,18 +109,31 @@ def _without(
     return None if rest is None else state.scores_by(rest, options)
 
 
-def _folds(y: NDArray[Any], hashes: Hashes) -> NDArray[np.intp]:
-    """Return the fold of each row: its rank by hash within its class, modulo the folds."""
+def _deal(y: NDArray[Any], hashes: Hashes, weight: Vector) -> Matrix:
+    """Return the weight of each row in each fold, (n, folds).
+
+    By hash within its class, the rows from weight c to weight e before the end of a row are units
+    c to e; unit j belongs to fold j modulo the number of folds.
+    """
     _, codes = np.unique(y if y.dtype != object else y.astype(str), return_inverse=True)
-    order = np.lexsort((hashes, codes))
-    first = np.searchsorted(codes[order], codes[order])
-    fold = np.empty(len(y), dtype=np.intp)
-    fold[order] = (np.arange(len(y)) - first) % FOLDS
-    return fold
+    result = np.zeros((len(y), FOLDS))
+    for k in range(int(codes.max()) + 1):
+        mine = np.flatnonzero(codes == k)
+        mine = mine[np.argsort(hashes[mine], kind="stable")]
+        end = np.cumsum(weight[mine])
+        unit = min(1.0, float(end[-1]) / 2.0) or 1.0  # at least two folds
+        edges = np.concatenate([[0.0], end / unit])
+        whole, rest = np.divmod(edges, FOLDS)
+        before = whole[:, None] + np.clip(rest[:, None] - np.arange(FOLDS), 0.0, 1.0)
+        result[mine] = unit * np.diff(before, axis=0)
+    result[result < MIN_SHARE * weight[:, None]] = 0.0
+    return result
 
 
-def _hashed(batch: Batch, names: Sequence[Any], fill: Fill | None) -> tuple[NDArray[Any], Hashes]:
-    """Return labels and hashes (n,) of rows; a feature that is 0 does not count."""
+def _hashed(
+    batch: Batch, names: Sequence[Any], fill: Fill | None
+) -> tuple[NDArray[Any], Hashes, Vector]:
+    """Return labels, hashes and weights (n,) of rows; a feature that is 0 does not count."""
     digests = [hashlib.blake2b(repr(name).encode(), digest_size=8).digest() for name in names]
     keys = np.frombuffer(b"".join(digests), dtype="<u8") | np.uint64(1)
     X, n, d = batch.X, len(batch.y), len(names)
@@ -123,9 +141,8 @@ def _hashed(batch: Batch, names: Sequence[Any], fill: Fill | None) -> tuple[NDAr
     step = max(1, HASH_VALUES // max(d, 1))
     for start in range(0, n, step):
         hashes[start : start + step] = _row_hashes(X[start : start + step], keys, fill)
-    if batch.weight is not None:
-        hashes += _mixed(batch.weight.astype(np.float64), np.uint64(3))
-    return batch.y, hashes
+    weight = np.ones(n) if batch.weight is None else batch.weight.astype(np.float64)
+    return batch.y, hashes, weight
 
 
 def _row_hashes(X: Rows, keys: Hashes, fill: Fill | None) -> Hashes:
