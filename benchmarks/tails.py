@@ -78,8 +78,8 @@ def main():
     lines = []
     for world in WORLDS:
         b = constant(world)
-        new, true, _ = sample(world, 500_000, 1, b)
-        samples = [sample(world, options.rows, 11 + seed, b) for seed in range(options.seeds)]
+        new, true, _ = sample(world, 500_000, 2, b)
+        samples = [sample(world, options.rows, 101 + seed, b) for seed in range(options.seeds)]
         alert = MISS_COST * true > 1.0 - true
         least = np.where(alert, 1.0 - true, MISS_COST * true).mean()
         loss = -(true * np.log(true) + (1.0 - true) * np.log1p(-true)).mean()
@@ -115,7 +115,8 @@ def main():
         "probabilities, relative to the true probabilities as predictions. "
         "logistic: normal features, linear log-odds. heavy-tailed: features with Student's t "
         "distribution of 3 degrees, log-odds linear in them up to 15. interactions: log-odds with "
-        "two products and a square. " + report.machine("numpy", "scikit-learn"),
+        "two products and a square. The form of the calibration curve was chosen on other seeds of "
+        "these worlds. " + report.machine("numpy", "scikit-learn"),
         report.table(head, lines),
     )
 

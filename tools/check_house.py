@@ -2,7 +2,7 @@
 
 Below ``cli/`` no text names an option of the command line: a message names a setting
 (``counterpoise.errors.Remedy``), and whoever shows it spells it. With ``--underscores`` also: no
-module uses a private name of another one. And no file is longer than 400 lines without a reason.
+module uses a private name of another one. And no file is longer than 600 lines without a reason.
 """
 
 import ast
@@ -16,26 +16,18 @@ SOURCES = ROOT / "src" / "counterpoise"
 OPTION = re.compile(r"(?<![\w(-])--(?:[a-z][\w-]*(?![\w-]*:)|$)")
 # Of named tuples, which are public all the same.
 TUPLES = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
-MOST = 400  # lines of a file
+MAX_LINES = 600  # of a file
 LONG = {
     "choosing/classifier.py": "one public class, half of it docstrings",
     "classifier.py": "one public class, more than half of it docstrings",
     "exact/_moments.pyx": "the kernels of one object, which share their helpers",
     "exact/_scorer.pyx": "one compiled class: linear, discriminant and quadratic scores of a row",
     "exact/_walk.pyx": "one compiled class: the steps of a block, one derivation",
-    "exact/loops.h": "the inner loops that the kernels share",
-    "exact/solve.py": "one derivation and its code, more than half of it words",
     "exact/state.py": "one object: all that a model has learned",
     "jobs/event_store.py": "one object: pending events, labels that wait, and learned ids",
-    "jobs/export/onnx.py": "one graph: a node for each map and each kind of column",
-    "jobs/forget.py": "one act: rows are read again, subtracted, and perhaps learned again",
-    "jobs/learn.py": "one object: a model, and what it has learned from where",
     "ledger/ledger.py": "one public class, more than half of it docstrings",
-    "ledger/storage.py": "one object: the file of a ledger, its transactions and its checks",
-    "online/_kernels.pyx": "one loop for each rule of the paper, short ones all",
     "river/classifier.py": "one public class, nearly half of it docstrings",
     "table/classifier.py": "one public class, more than half of it docstrings",
-    "validate.py": "checks of rows, labels and parameters, one short function for each",
 }
 PYSPARK = {"_dummy", "_resetUid"}  # which its own guide tells authors of estimators to use
 
@@ -85,9 +77,11 @@ def foreign_names(path, tree):
 def long_files(root):
     """Files that are too long, and reasons that are no longer needed."""
     files = [path for kind in ("py", "pyx", "pxd", "h") for path in root.rglob(f"*.{kind}")]
-    long = {path for path in files if path.read_text().count("\n") > MOST}
+    long = {path for path in files if path.read_text().count("\n") > MAX_LINES}
     excused = {root / name for name in LONG} if root == SOURCES else set()
-    yield from (f"{path}: more than {MOST} lines and no reason" for path in sorted(long - excused))
+    yield from (
+        f"{path}: more than {MAX_LINES} lines and no reason" for path in sorted(long - excused)
+    )
     yield from (f"{path}: a reason to be long, but it is not" for path in sorted(excused - long))
 
 

@@ -56,6 +56,6 @@ def test_private_names_stay_at_home(tmp_path):
 
 
 def test_long_files_have_a_reason(tmp_path):
-    (tmp_path / "a.py").write_text("a = 1\n" * 400)
-    (tmp_path / "b.pyx").write_text("b = 1\n" * 401)
-    assert checked(tmp_path) == (1, ["b.pyx: more than 400 lines and no reason"])
+    (tmp_path / "a.py").write_text("a = 1\n" * 600)
+    (tmp_path / "b.pyx").write_text("b = 1\n" * 601)
+    assert checked(tmp_path) == (1, ["b.pyx: more than 600 lines and no reason"])

@@ -611,6 +611,9 @@ def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spar
         np.testing.assert_array_equal(found.calibration.counts, expected.calibration.counts)
         np.testing.assert_allclose(found.calibration.sums, expected.calibration.sums, atol=1e-6)
         assert found.progressive.order.runs == expected.progressive.order.runs
+    ordered = spark.createDataFrame(table.drop(columns="w").sort_values("y")).coalesce(1)
+    with pytest.warns(UserWarning, match="sorted"):
+        ModelSink(str(tmp_path / "sorted"), "y", calibrate=True)(ordered, 0)
 
 
 def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):

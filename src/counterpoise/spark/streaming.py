@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time as clock
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,12 +19,14 @@ from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoding import Encoding
 from counterpoise.errors import DataError
 from counterpoise.exact.filling import Fill
+from counterpoise.exact.progressive_calibration import SORTED
 from counterpoise.features import FixedMap, Map
 from counterpoise.features.given import text_of
 from counterpoise.jobs.begin import require_clock
 from counterpoise.jobs.file import save, stored_model
 from counterpoise.jobs.learn import CHUNK_ROWS, rarest
 from counterpoise.jobs.lock import BusyError, locked
+from counterpoise.jobs.models import has_sorted_labels
 from counterpoise.jobs.store import Record, Stored
 from counterpoise.spark.calibration import learned_progressively
 from counterpoise.spark.fit import learned, with_fixed_map
@@ -200,6 +203,9 @@ class ModelSink:
                 model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped
+        had_sorted = before is not None and has_sorted_labels(before.model)
+        if has_sorted_labels(model) and not had_sorted:
+            warnings.warn(SORTED, UserWarning, stacklevel=2)
         if before is None:
             return Stored(model, encoding, {}, CHUNK_ROWS), dropped
         after = replace(before, model=model, encoding=encoding)
