@@ -140,7 +140,7 @@ def main():
             f"opening the file again) and by one of the commands {', '.join(COMMANDS)}. *Bytes*: "
             "one to eight bytes of the file. *Rows*: a field, a deleted, moved, repeated or "
             "exchanged row, a view or a trigger, invented features. *Sealed*: the same with a "
-            "digest that was computed again, as somebody does who wants to deceive; its answers "
+            "digest that was computed again, as in an attack; its answers "
             "may differ. *Accepted*: every answer is bit-identical to that of the sound ledger, or "
             "a refusal; *different*: an answer is another one without an error.",
             report.table(["change", "reader", "cases", *columns], lines),

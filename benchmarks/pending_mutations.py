@@ -73,7 +73,7 @@ def restore(folder, files):
 
 
 def state(folder):
-    """What a model and its store contain, without times."""
+    """Return the contents of a model and its store, without times."""
     model = [(folder / name).read_bytes() for name in ("m", "both") if (folder / name).exists()]
     shutil.copy(folder / "m.pending", folder / "copy.pending")
     with EventStore(str(folder / "copy.pending")) as store:
