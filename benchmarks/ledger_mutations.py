@@ -111,7 +111,7 @@ def main():
             ledger.unlearn(table.slice(0, 30), name="twice")
         answers = ledger_answers(good)
         assert all(isinstance(answer, str) for answer in answers.values()), answers
-        mutations._warm()
+        mutations.warm()
         outputs = {}
         for command, words in COMMANDS.items():
             shutil.copy(good, folder / "l")

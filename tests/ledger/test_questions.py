@@ -9,6 +9,7 @@ from scipy import stats
 from counterpoise import BalancedRidgeClassifier, Ledger
 from counterpoise.ledger.comparing import together
 from counterpoise.ledger.demo import BEGIN, NORWAY, RELEASE, WAVE, payments
+from counterpoise.ledger.drifting import _loss_chart
 from counterpoise.ledger.solving import Rule, solved
 
 DAYS = 366
@@ -350,3 +351,13 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
 def test_a_question_that_cannot_be_answered_is_named(year, ask, message):
     with pytest.raises(ValueError, match=message):
         ask(year[0])
+
+
+def test_one_bad_bucket_does_not_hide_later_ones():
+    rng = np.random.default_rng(0)
+    loss = 0.6 * np.exp(0.05 * rng.standard_normal(60))
+    loss[[5, 40, 55]] = 300.0  # the first one before there is a limit
+    usual, limit, alarm = _loss_chart(loss, np.full(60, 100.0), 0.005)
+    assert np.flatnonzero(alarm).tolist() == [40, 55]
+    known = np.isfinite(limit)
+    assert (limit[known] < 3.0 * usual[known]).all()

@@ -44,6 +44,7 @@ from counterpoise.ledger.solving import Rule, solved
 MEMORIES = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
 FARTHEST = 37.0  # deviations, beyond which no tail can be told from 0
 MAX_LOG = 700.0  # of a loss, whose exponential is finite
+MAX_OUTLIERS = 3  # of the past of a chart
 WARMUP = 10  # buckets that a chart needs before it may pass a limit
 
 
@@ -202,7 +203,7 @@ def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, 
             continue
         if len(past) >= WARMUP:
             center = np.median(x[past])
-            upper = UpperTail.of((x[past] - center) * np.sqrt(n[past]))
+            upper = UpperTail.of(_without_outliers((x[past] - center) * np.sqrt(n[past]), tail))
             usual[g] = np.exp(center)
             limit[g] = np.exp(min(center + upper.quantile(tail) / np.sqrt(n[g]), MAX_LOG))
             z = -ndtri(upper.probability((x[g] - center) * np.sqrt(n[g])))
@@ -212,8 +213,22 @@ def _loss_chart(loss: Vector, n: Vector, level: float) -> tuple[Vector, Vector, 
             alarm[g] = (top > high * np.sqrt(bottom)).any()
         if alarm[g]:
             past, top, bottom = [], np.zeros(len(MEMORIES)), np.zeros(len(MEMORIES))
-        past.append(g)
+        else:
+            past.append(g)
     return usual, limit, alarm
+
+
+def _without_outliers(past: Vector, tail: float) -> Vector:
+    """Return past numbers without a few that are far less likely than ``tail`` by the others.
+
+    One bad bucket, such as one before the first limit, would hide all later ones otherwise.
+    """
+    ordered = np.sort(past)
+    for count in range(MAX_OUTLIERS, 0, -1):
+        rest = ordered[:-count]
+        if UpperTail.of(rest).probability(float(ordered[-count])) < 0.1 * tail:
+            return rest
+    return ordered
 
 
 @dataclass(frozen=True, eq=False)
