@@ -190,7 +190,7 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
-        (["model", "none", "-o", "m"], 1, "none: No such file"),
+        (["model", "none", "-o", "m"], 2, "cannot read none: No such file"),
         (["model", "y", "-o", "m", "--since", "soon"], 2, "--since soon is not a date"),
         (["model", "y", "-o", "m", "--where", "country"], 2, "is not COLUMN=VALUES"),
         (["model", "y", "-o", "m", "--since", "2026-01-01"], 2, "no rows are in the selection"),

@@ -238,9 +238,11 @@ def drift(
 
 
 def opened(kind: Any, path: str) -> Any:
-    """A ledger that exists."""
+    """Open a ledger that exists."""
     if not os.path.exists(path):
-        raise FileNotFoundError(2, "No such file or directory", path)
+        from counterpoise.streams.bytes import cannot_read
+
+        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
     return kind.open(path)
 
 
