@@ -1007,8 +1007,7 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
             batch, self.memory_limit, known, calibrating=None if cross_fits else options
         )
         if cross_fits:
-            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-            self.cross_fit(lambda: [batch], names.tolist())
+            self.cross_fit(lambda: [batch], range(self.n_features_in_))
         warn_if_sorted(before, self.state_.progressive, stacklevel=4)
 
     def _checked(

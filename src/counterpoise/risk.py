@@ -145,6 +145,10 @@ class RiskClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         inner = self.estimator_
+        steps = getattr(inner, "steps", None)
+        if steps and hasattr(steps[-1][1], "stream_proba"):  # a pipeline has no such method
+            X = inner[:-1].transform(X) if len(steps) > 1 else X
+            inner = steps[-1][1]
         tell = inner.stream_proba if hasattr(inner, "stream_proba") else inner.predict_proba
         p: Matrix = tell(X)
         return p

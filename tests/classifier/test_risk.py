@@ -14,6 +14,8 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
@@ -146,3 +148,12 @@ def test_costs_of_labels_that_never_occurred_are_told_of():
     with pytest.warns(UserWarning, match=says) as told:
         model.predict(X)
     assert told[0].filename == __file__
+
+
+def test_a_pipeline_is_priced_by_the_observed_frequencies():
+    rng = np.random.default_rng(0)
+    y = (rng.random(3000) < 0.1).astype(int)
+    X = rng.standard_normal((3000, 2)) + y[:, None]
+    inner = make_pipeline(StandardScaler(), BalancedRidgeClassifier(calibrate=True))
+    found = RiskClassifier(inner, costs={1: 10.0}).fit(X, y).predict_proba(X)[:, 1].mean()
+    assert abs(found - y.mean()) < 0.01

@@ -1102,6 +1102,8 @@ def test_a_time_in_the_future_is_refused(run, small, tmp_path):
     assert "typo.csv, row 2: column 'at' has the time 2204-01-04T00:00:00" in said
     assert "--allow-future" in said
     assert (tmp_path / "h").read_bytes() == before
+    assert "typo.csv, row 2" in run("check", "typo.csv", "-m", "h", code=1).out
+    run("check", "typo.csv", "-m", "h", "--allow-future")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         said = run("learn", "typo.csv", "-m", "h", "--allow-future", "--strict", code=3).err
@@ -1111,8 +1113,11 @@ def test_a_time_in_the_future_is_refused(run, small, tmp_path):
 def test_a_model_of_one_class_says_why_there_are_no_alerts(run):
     Path("one.csv").write_text("x,y\n1,no\n2,no\n3,no\n")
     run("learn", "one.csv", "--label", "y", "-m", "m")
-    said = run("predict", "m", "one.csv", "--threshold", "0.5").err
-    assert "warning: m has learned one class only, so there are no alerts" in said
+    for rule in (["--threshold", "0.5"], ["--cost-miss", "10"], ["--alert-rate", "0.5"],
+                 ["--top-per-day", "3", "--time-column", "x"]):  # fmt: skip
+        done = run("predict", "m", "one.csv", *rule)
+        assert "warning: m has learned one class only, so there are no alerts" in done.err
+        assert "true" not in done.out
     assert "warning" not in run("predict", "m", "one.csv").err
 
 
@@ -1151,6 +1156,10 @@ def test_check_with_ids_reports_each_missing_and_double_id(run):
     assert "row 9002: no id in column 'id';" in found[1]
     Path("good.csv").write_text("id,x\n1,2\n2,3\n")
     run("check", "good.csv", "--id", "id", "--label", "y")
+    Path("l.csv").write_text("id,y\n1,no\n2,yes\n")
+    run("learn", "good.csv", "--labels", "l.csv", "--id", "id", "--label", "y", "-m", "m")
+    Path("more.csv").write_text("id,x\n3,2\n4,3\n")
+    run("check", "more.csv", "--id", "id", "-m", "m")
     assert "good.csv has no column 'y'" in run("check", "good.csv", "--label", "y", code=1).out
 
 

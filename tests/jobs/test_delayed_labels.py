@@ -1,5 +1,6 @@
 """Pending events: formats, options, revisions, erasure, expiry, damage and full disks."""
 
+import json
 import os
 import random
 import shutil
@@ -322,6 +323,7 @@ def test_merging_reports_pending_events(run, tmp_path):
     run("learn", write(payments(1), "j.csv"), "--label", "y", "--drop", "customer,id", "-m", "n")
     told = run("merge", "m", "n", "--output", "both").err
     assert "warning: 20 pending events and 0 labels stay in m.pending" in told
+    assert "warning: both does not contain the 40 ids of m.pending" in told
     assert stored_model("both").model.class_count_.sum() == 100
     shutil.copy("m", "copy")
     assert "was learned by m and by copy" in run("merge", "m", "copy", "-o", "b", code=2).err
@@ -419,3 +421,32 @@ def test_a_nightly_job_of_ten_days(run, tmp_path, monkeypatch):
         lambda path, model: run("learn", path, "--label", "fraud", "--ridge", "2", "-m", model)
     )
     assert all(job.counts.values()), job.counts
+
+
+def write_days():
+    """Write two days of events, the second one with a new column, and their labels."""
+    days = [pd.DataFrame({"id": np.arange(40) + 100 * k, "cust": [f"C{i % 7}" for i in range(40)],
+                          "x": np.arange(40) % 9.0}) for k in range(2)]  # fmt: skip
+    days[1]["device"] = np.arange(40) % 3
+    for k, day in enumerate(days):
+        day.to_csv(f"e{k}.csv", index=False)
+        labels = np.where(day["x"] > 4, "yes", "no")
+        day[["id"]].assign(y=labels).to_csv(f"l{k}.csv", index=False)
+
+
+def test_a_new_column_is_dropped_before_the_first_labels(run):
+    write_days()
+    run("learn", "e0.csv", "--id", "id", "--label", "y", "--drop", "cust", "-m", "m")
+    run("learn", "e1.csv", "--id", "id", "--drop", "device", "-m", "m")
+    run("learn", "--labels", "l0.csv", "-m", "m")
+    run("learn", "--labels", "l1.csv", "-m", "m")
+    found = json.loads(run("inspect", "m", "--json").out)
+    assert sum(found["classes"].values()) == 80
+    assert "device" not in json.dumps(found["weights"])
+
+
+def test_pending_events_are_erased_by_a_condition_before_the_first_labels(run, tmp_path):
+    write_days()
+    run("learn", "e0.csv", "--id", "id", "--label", "y", "--drop", "cust", "-m", "m")
+    assert "6 pending events erased" in run("forget", "m", "e0.csv", "--where", "cust=C3").err
+    assert b"C3" not in (tmp_path / "m.pending").read_bytes()

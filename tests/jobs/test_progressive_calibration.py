@@ -293,3 +293,13 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not written, because it could not be loaded"):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before
+
+
+def test_fit_does_not_depend_on_the_names_of_columns():
+    rng = np.random.default_rng(0)
+    y = (rng.random(400) < 0.2).astype(int)
+    X = rng.standard_normal((400, 3)) + y[:, None]
+    plain = BalancedRidgeClassifier(calibrate=True).fit(X, y).stream_proba(X)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    named = BalancedRidgeClassifier(calibrate=True).fit(frame, y).stream_proba(frame)
+    np.testing.assert_array_equal(named, plain)

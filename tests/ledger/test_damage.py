@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from beside import a_year
@@ -131,3 +132,18 @@ def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypa
         assert all(model.class_count_.sum() < 110 for model in models.values())
         assert all("late" not in model.names_ for model in models.values())
         assert "late" in reader.features
+
+
+def test_a_ledger_without_its_digest_is_refused_and_stays(run, tmp_path):
+    at, y = pd.date_range("2024-01-01", periods=60, freq="h"), np.arange(60) % 3 > 0
+    frame = pd.DataFrame({"at": at, "x": np.arange(60.0) % 7, "y": np.where(y, "no", "yes")})
+    frame.to_csv("t.csv", index=False)
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    frame.assign(x=1.0).to_csv("more.csv", index=False)
+    with sqlite3.connect("l") as base:
+        base.execute("DELETE FROM meta WHERE name = 'digest'")
+    base.close()
+    before = (tmp_path / "l").read_bytes()
+    for words in (["learn", "more.csv", "-l"], ["show"], ["check"]):
+        assert "digest is missing" in run("ledger", *words, "l", code=2).err
+    assert (tmp_path / "l").read_bytes() == before

@@ -37,6 +37,9 @@ def check(
     classes: opt.Classes = None,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
+    allow_future: Annotated[
+        bool, typer.Option("--allow-future", help="Times after now are not a problem.")
+    ] = False,
     most: Annotated[int, typer.Option(help="Problems of a file that are told.", metavar="N")] = 100,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
@@ -61,20 +64,24 @@ def check(
     from counterpoise.cli.progress import Progress
     from counterpoise.jobs.begin import begun, resumed
     from counterpoise.jobs.check import Checker
+    from counterpoise.jobs.file import stored_model
     from counterpoise.jobs.guards import Guards
     from counterpoise.printable import printable
 
     paths = streams.expanded(files)
     columns = streams.with_label(columns, paths, format)
-    if id is not None:
-        columns["drop"] = tuple(sorted({*columns.get("drop", ()), id}))
-    stored = None
+    stored, known = None, tuple[str, ...]()
+    if model is not None and os.path.exists(model):
+        known = stored_model(model).encoding.columns.drop
+    if id is not None and (id not in known or "drop" in columns):
+        columns["drop"] = tuple(sorted({*columns.get("drop", known), id}))
     if model is not None and os.path.exists(model):
         stored, _ = resumed(model, columns, {}, None, None)
         encoding = stored.encoding
     else:
         encoding = begun(columns, {}, None)
-    checker = Checker(encoding, Guards(model or "the model"), stored, most, id)
+    guards = Guards(model or "the model", allow_future=allow_future)
+    checker = Checker(encoding, guards, stored, most, id)
     found = 0
     with Progress() as progress:
         for path in paths:

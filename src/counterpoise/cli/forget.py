@@ -54,7 +54,7 @@ def forget(
     from counterpoise.jobs.event_store import has_store
 
     done: dict[str, Any] = {}
-    if not files and not os.path.exists(model) and has_store(model):
+    if meant is not None and not os.path.exists(model) and has_store(model):
         erased = _erase_pending(model, meant)
         if as_json:
             show_summary(model, None, done, erased_events=erased)

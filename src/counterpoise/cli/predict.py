@@ -139,7 +139,7 @@ def predict(
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
-    if asked and len(known[0]) < 2:
+    if asked and sum(count > 0 for count in known[1]) < 2:
         words.say(
             f"warning: {model} has learned one class only, so there are no alerts; learn rows of "
             "another class first"

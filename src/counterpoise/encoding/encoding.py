@@ -129,7 +129,8 @@ class Encoding:
         then 0. Return the rows, and the encoding with what is new in them; itself if nothing is.
         """
         learned = [feature.column for feature in self.features]
-        limits.require_columns(self.columns, chunk, learned, not self.kinds, lenient)
+        is_first = not self.kinds and not chunk.is_checked
+        limits.require_columns(self.columns, chunk, learned, is_first, lenient)
         limits.require_room(chunk, self._least(chunk), room)
         kinds = reading.decided(self.columns, chunk, self.kinds)
         numeric, missing = reading.numbers(self.columns, chunk, kinds, None)

@@ -247,6 +247,7 @@ class State:
         if life is not None:
             before = float(self.moments.n.sum())
             mine, theirs = shares(float(self.moments.when[0]), latest, life)
+            latest = max(latest, float(self.moments.when[0]))
             warn_if_erased(before, rows, mine * before + theirs * weight, latest)
 
     def _calibrated(

@@ -170,6 +170,7 @@ class Checker:
         lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))
+        guards.require_past(chunk, encoded, encoding.columns.clock)
         earlier = stored is not None and any(r.mark.rows for r in stored.records.values())
         guards.notice_columns(chunk, lacking, encoding, after, earlier)
         known: list[Any] = [] if stored is None else stored.model.classes_.tolist()

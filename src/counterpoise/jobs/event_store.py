@@ -170,6 +170,11 @@ class EventStore:
         return self._base.count(EVENTS)
 
     @property
+    def learned_ids(self) -> int:
+        """Number of ids of events that were learned."""
+        return self._base.count("learned")
+
+    @property
     def waiting_labels(self) -> int:
         """Number of labels whose event did not come yet."""
         return self._base.count(LABELS)

@@ -216,7 +216,8 @@ class Learner:
         lacking = self.encoding.lacking(chunk)
         self._guards.require_whole(chunk, lacking)
         encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
-        self._guards.require_past(chunk, encoded, self.encoding.columns.clock)
+        if key != PENDING:  # which were checked when they came
+            self._guards.require_past(chunk, encoded, self.encoding.columns.clock)
         others = any(record.mark.rows for record in self._others(key))
         self._guards.notice_columns(chunk, lacking, self.encoding, self._next, others)
         fitted = self.model is not None and self.model.__sklearn_is_fitted__()

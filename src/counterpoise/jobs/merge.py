@@ -147,13 +147,22 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
     for path in dict.fromkeys(models):
         if has_store(path) and os.path.realpath(path) != os.path.realpath(output):
             with EventStore(pending_path(path)) as store:
-                notes.append(
-                    Message(
-                        f"warning: {len(store):,} pending events and {store.waiting_labels:,} "
-                        f"labels stay in {store.path}: they can be learned only into {path}",
-                        Remedy("merge again when their labels have come"),
+                if len(store) or store.waiting_labels:
+                    notes.append(
+                        Message(
+                            f"warning: {len(store):,} pending events and {store.waiting_labels:,} "
+                            f"labels stay in {store.path}: they can be learned only into {path}",
+                            Remedy("merge again when their labels have come"),
+                        )
                     )
-                )
+                if store.learned_ids:
+                    notes.append(
+                        Message(
+                            f"warning: {output} does not contain the {store.learned_ids:,} ids of "
+                            f"{store.path}, so that it does not recognize these rows",
+                            Remedy(f"learn, relabel and forget them in {path}, and merge again"),
+                        )
+                    )
     return notes
 
 

@@ -126,7 +126,9 @@ class Predictor:
         if self.alerts is not None:
             k = self._positive
             told = Told(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
-            found.append(self.alerts.judge(chunk, told))
+            has_two = int(self.learned.state.classes.seen.sum()) > 1
+            no_alerts = np.zeros(len(f), dtype=bool)
+            found.append(self.alerts.judge(chunk, told) if has_two else no_alerts)
         if self._explain and kept.any():
             why = reasons.reasons_of(self.learned, self.encoding, encoded.X)
             found += reasons.columns_of(why, self._explain, sign)

@@ -55,6 +55,13 @@ TIMEOUT = 60  # seconds to wait for another connection
 MAX_LISTED_SEGMENTS = 10_000  # segments that a condition of SQL lists
 DIGEST = "digest"  # name of the digest in the table meta
 UNSEALED = (DIGEST, "writer")  # names in the table meta that the digest does not cover
+CONTENTS = (  # a new file has none of these rows
+    f"SELECT 1 FROM meta WHERE name NOT IN {UNSEALED} LIMIT 1",
+    *(
+        f"SELECT 1 FROM {table} LIMIT 1"
+        for table in ("labels", "segments", "inputs", "heads", "cells", "totals")
+    ),
+)
 
 
 class File:
@@ -155,9 +162,18 @@ class File:
         It identifies a state of the ledger.
         """
         found = self._base().execute("SELECT value FROM meta WHERE name = ?", (DIGEST,)).fetchone()
-        if found is not None and not isinstance(found[0], str):
+        if found is None:
+            self._require_empty()
+            return None
+        if not isinstance(found[0], str):
             raise self.damaged("its digest is not text")
-        return None if found is None else found[0]
+        return str(found[0])
+
+    def _require_empty(self) -> None:
+        """Raise if a file without a digest has contents: it is damaged, and not new."""
+        for query in CONTENTS:
+            if self._base().execute(query).fetchone() is not None:
+                raise self.damaged("its digest is missing")
 
     def digest(self) -> Digest | None:
         """Return the digest of the whole; None of an empty file."""
