@@ -6,6 +6,7 @@ are kept; what is judged by kept rows is in test_average.py.
 
 import copy
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 from samples import assert_close, assert_same_model, data_set, stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, TableClassifier
 from counterpoise.choosing.judge import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
 from counterpoise.choosing.leaving import Sample, left_out
 from counterpoise.choosing.names import LINEAR
@@ -515,3 +516,18 @@ def test_classes_can_be_declared_without_a_row(before):
     np.testing.assert_allclose(chosen.predict_proba(X), at_once.predict_proba(X), rtol=1e-9)
     with pytest.raises(ValueError, match="text"):
         chooser().partial_fit(X[:0], y[:0], classes=[0, 1]).partial_fit(X, y.astype(str))
+
+
+@pytest.mark.slow
+def test_fit_of_a_table_does_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 3))
+    y = X[:, 0] ** 2 + X[:, 1] + 0.7 * rng.standard_normal(1500) > 1.8
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    found = []
+    for order in (np.arange(1500), np.argsort(X[:, 0])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = TableClassifier(ChoosingClassifier()).fit(frame.iloc[order], y[order])
+        found.append(model.predict_proba(frame))
+    np.testing.assert_allclose(*found, atol=1e-12)

@@ -10,19 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from xxhash import xxh3_128
 
-from counterpoise.arrays import Vector
+from counterpoise.arrays import Rows, Vector
+from counterpoise.choosing.classifier import ChoosingClassifier
+from counterpoise.choosing.row_order import row_order
 from counterpoise.classifier import BalancedRidgeClassifier
 from counterpoise.encoding.encoding import Encoded, Encoding
 from counterpoise.errors import DataError, Remedy
 from counterpoise.exact.blas import one_thread
+from counterpoise.exact.filling import Fill
 from counterpoise.exact.state import Batch
 from counterpoise.jobs.forget import taken_back
 from counterpoise.jobs.guards import Guards
 from counterpoise.jobs.learn import Learner
-from counterpoise.jobs.models import Model
+from counterpoise.jobs.models import Model, taught
 from counterpoise.jobs.store import FRAMES, Record, Stored
 from counterpoise.streams import Chunk, Mark
 from counterpoise.streams.frames import FrameSource
@@ -81,7 +86,8 @@ class Course(Learner):
     def fit_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame in memory from scratch, and return their number.
 
-        With ``calibrate`` they are cross-fitted, so that their order does not matter.
+        With ``calibrate`` they are cross-fitted, so that their order does not matter. A model that
+        averages learns them once more in a seeded random order, whose first rows fix its maps.
         """
         prototype = self._prototype
         cross_fits = getattr(prototype, "calibrate", False) and prototype.half_life is None
@@ -95,9 +101,27 @@ class Course(Learner):
             features = [feature.name for feature in self.encoding.features]
             with one_thread():
                 model.cross_fit(lambda: self._batches(source, weight), features)
+        if isinstance(model, ChoosingClassifier) and prototype.half_life is None and rows:
+            self._learn_shuffled(list(self._encoded(source, weight)))
         return rows
 
-    def _batches(self, source: FrameSource, weight: Vector | None) -> Iterator[Batch]:
+    def _learn_shuffled(self, parts: list[Encoded]) -> None:
+        """Replace the model by one that has learned all rows in the order of their hashes."""
+        is_sparse = any(sp.issparse(part.X) for part in parts)
+        rows = [part.X for part in parts]
+        X: Rows = sp.vstack(rows, format="csr") if is_sparse else np.vstack(rows)
+        y = np.concatenate([part.y for part in parts])
+        weight = None
+        if parts[0].weight is not None:
+            weight = np.concatenate([np.asarray(part.weight) for part in parts])
+        order = row_order(X, y, weight)
+        model = self._made(self.encoding)
+        model.fill_in(Fill.of(*self.encoding.fill))
+        with one_thread():
+            taught(model, X[order], y[order], None if weight is None else weight[order])
+        self.model = model
+
+    def _encoded(self, source: FrameSource, weight: Vector | None) -> Iterator[Encoded]:
         """Yield the rows of a frame that were learned, encoded again."""
         encoding, at = self.encoding, 0
         kinds = encoding.columns.read(encoding.kinds)
@@ -105,8 +129,13 @@ class Course(Learner):
             rows, _ = encoding.learn(chunk, lenient=True)
             rows, at = weighed(rows, weight, at), at + chunk.rows
             if rows.X.shape[0]:
-                assert isinstance(self.model, BalancedRidgeClassifier)
-                yield self.model.batch_of(rows.X, rows.y, rows.weight)
+                yield rows
+
+    def _batches(self, source: FrameSource, weight: Vector | None) -> Iterator[Batch]:
+        """Yield the rows of a frame that were learned, as checked batches."""
+        assert isinstance(self.model, BalancedRidgeClassifier)
+        for rows in self._encoded(source, weight):
+            yield self.model.batch_of(rows.X, rows.y, rows.weight)
 
     def forget_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Take the rows of a frame back, and return their number."""
