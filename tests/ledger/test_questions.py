@@ -7,6 +7,7 @@ from beside import DAY, a_year
 from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger
+from counterpoise.errors import DataError
 from counterpoise.ledger.comparing import together
 from counterpoise.ledger.demo import BEGIN, NORWAY, RELEASE, WAVE, payments
 from counterpoise.ledger.drifting import _loss_chart
@@ -361,3 +362,14 @@ def test_one_bad_bucket_does_not_hide_later_ones():
     assert np.flatnonzero(alarm).tolist() == [40, 55]
     known = np.isfinite(limit)
     assert (limit[known] < 3.0 * usual[known]).all()
+
+
+def test_standard_errors_are_not_those_of_another_ledger(tmp_path):
+    tables = [payments(days=40, rows=30, seed=seed)[0] for seed in (0, 1)]
+    ledgers = [Ledger.open(tmp_path / name, label="fraud", time="at") for name in "ab"]
+    for ledger, table in zip(ledgers, tables, strict=True):
+        ledger.learn(table)
+    model = ledgers[0].model()
+    assert ledgers[0].uncertainty(model).coef.size
+    with pytest.raises(DataError, match="not one of this ledger"):
+        ledgers[1].uncertainty(model)

@@ -828,7 +828,7 @@ class Ledger:
         if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
             rule = _rule({name: options[name] for name in RULE})
             rows = None if X is None else validate.rows(model, X)
-            return jackknifed(series, weight, model.names_, rule, rows)
+            return _same_model(model, jackknifed(series, weight, model.names_, rule, rows))
         W, found = left_out(weight), []
         for w in W:
             by_start = dict(zip(series.start.tolist(), w.tolist(), strict=True))
@@ -841,7 +841,7 @@ class Ledger:
                 raise DataError("without one of its buckets, the selection has no rows of a class")
             state = State(Plan(), moments, moments.labels[:0]).filling(fill)
             found.append(BalancedRidgeClassifier.with_state(state, **options))
-        return of_models(found, series.summed(W), model.names_, X)
+        return _same_model(model, of_models(found, series.summed(W), model.names_, X))
 
     # Inside
 
@@ -1032,6 +1032,17 @@ class _Gathering(_Alone):
     def __enter__(self) -> Any:
         super().__enter__()
         return self._ledger._book
+
+
+def _same_model(model: BalancedRidgeClassifier, found: Uncertainty) -> Uncertainty:
+    """Return standard errors; raise if they are those of other coefficients."""
+    mine, theirs = np.ravel(model.coef_), np.ravel(found.coef)
+    scale = float(np.abs(mine).max(initial=0.0))
+    if mine.shape != theirs.shape or not np.allclose(mine, theirs, rtol=0.0, atol=1e-6 * scale):
+        raise DataError(
+            "the model is not one of this ledger as it is now", Remedy("use Ledger.model again")
+        )
+    return found
 
 
 def _unsettled(file: File) -> bool:
