@@ -116,6 +116,11 @@ def test_every_segment_gets_a_file_of_its_own(run, tmp_path):
         if town == "a/b":
             found = json.loads(run("inspect", "one-a%2Fb", "--json").out)
             assert list(found["classes"].values()) == model.class_count_.tolist()
+    (tmp_path / "long.csv").write_text(text.replace("C+", "C" * 300), encoding="utf-8")
+    run("ledger", "learn", "long.csv", "-l", "k", "--label", "y", "--time", "at", "--by", "town")
+    said = run("ledger", "model", "k", "--by", "town", "-o", "two-{}", code=2).err
+    assert "is too long for the name of a file" in said
+    assert not list(tmp_path.glob("two-*"))
 
 
 def test_a_new_column_needs_the_option_that_learn_has(run, tmp_path):

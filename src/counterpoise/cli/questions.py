@@ -11,6 +11,7 @@ from counterpoise.cli import options as opt
 from counterpoise.cli import words
 from counterpoise.cli.table import Json, show, show_json
 
+MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
 Names = list[str]
 Path = Annotated[str, typer.Argument(help="The ledger's file.", metavar="LEDGER")]
 Since = Annotated[str | None, typer.Option(help="Rows from this time on.", metavar="TIME")]
@@ -77,9 +78,16 @@ def model(
             return
         names = opt.names(by)
         several = book.models(names if len(names) > 1 else names[0], pool, **chosen, **parameters)
+        files: dict[str, Any] = {}
         for segment, found in several.items():
             values = segment if isinstance(segment, tuple) else (segment,)
             name = output.replace("{}", ",".join(map(_escaped, values)))
+            if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
+                raise opt.bad(
+                    "--by", f"segment {segment!r} is too long for the name of a file; use --where"
+                )
+            files[name] = found
+        for name, found in files.items():
             book.save(found, name)
             words.say(f"{name}: {counts_of(found)}")
 
