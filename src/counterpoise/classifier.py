@@ -396,9 +396,10 @@ class BalancedRidgeClassifier(Saved, ClassifierMixin, BaseEstimator):
         """
         found = self._open()
         when = clock.time(t) if isinstance(self.half_life, str) else None
-        before = None if found is None else self.state_.progressive
+        before = self.state_.progressive if found is not None and self.calibrate else None
         if found is not None and self.state_.learn_row(found, x, y, w, when):
-            warn_if_sorted(before, self.state_.progressive)
+            if self.calibrate:
+                warn_if_sorted(before, self.state_.progressive)
         else:
             row = np.asarray(x)
             with validate.all_or_nothing(self) as draft:

@@ -764,9 +764,14 @@ class State:
         slot = found.slots.get(y)
         if slot is None or not 0.0 <= w <= HEAVIEST:
             return False
+        calibrates = found.options.calibrate
+        if t is None and self.fixed is None and not calibrates:
+            # Before, so that no old scores are left whenever a signal comes.
+            found.version = self.version = self.version + 1
+            if found.events.learn_plain(x, slot, w):
+                return True
         plain = np.asarray(x)
         row = None if t is None and self.fixed is None else self.row(plain)
-        calibrates = found.options.calibrate
         if calibrates:
             if plain.dtype.kind not in "fiub" or plain.shape != (self.inputs,):
                 return False
@@ -774,9 +779,9 @@ class State:
                 self.prepare_row(found.options)
         # Before, so that no old scores are left whenever a signal comes.
         found.version = self.version = self.version + 1
-        if t is None and self.fixed is None and found.events.learn_plain(x, slot, w):
-            if calibrates:
-                self.add_row(plain.copy(), y, w)
+        is_plain = calibrates and t is None and self.fixed is None
+        if is_plain and found.events.learn_plain(x, slot, w):
+            self.add_row(plain.copy(), y, w)
             return True
         row = self.row(plain) if row is None else row
         if row is None:
