@@ -112,8 +112,8 @@ def _without(
 def _deal(y: NDArray[Any], hashes: Hashes, weight: Vector) -> Matrix:
     """Return the weight of each row in each fold, (n, folds).
 
-    By hash within its class, the rows from weight c to weight e before the end of a row are units
-    c to e; unit j belongs to fold j modulo the number of folds.
+    Rows of a class are in the order of their hashes. A row that begins at the weight c and ends at
+    the weight e has the units from c to e. Unit j belongs to fold j modulo the number of folds.
     """
     _, codes = np.unique(y if y.dtype != object else y.astype(str), return_inverse=True)
     result = np.zeros((len(y), FOLDS))
