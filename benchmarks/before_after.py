@@ -169,12 +169,12 @@ def online(d):
 
 def choosing(d):
     """The model that chooses by itself, with its default candidates."""
-    from counterpoise import ChoosingClassifier
+    from counterpoise import AutoClassifier
 
     X, y = rows(2000, d, 0.3)
 
     def begun():
-        return ChoosingClassifier().fit(X[:1000], y[:1000])
+        return AutoClassifier().fit(X[:1000], y[:1000])
 
     def singly(model):
         for i in range(1000, 1050):

@@ -12,8 +12,8 @@ import numpy as np
 import report
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.choosing.names import LINEAR
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.engine.parameters import LINEAR
 
 SHAPES = {  # rows, columns of words, words of each, classes
     "soybean": (683, 35, 4, 19),
@@ -38,7 +38,7 @@ def fits():
     for name, shape in SHAPES.items():
         X, y = words(*shape)
         begun = time.process_time()
-        model = ChoosingClassifier().fit(X, y)
+        model = AutoClassifier().fit(X, y)
         fitted = time.process_time()
         model.predict(X[:1])
         looked = time.process_time()
@@ -66,7 +66,7 @@ def microseconds(models, X, y, look):
 def singles():
     for d in FEATURES:
         X, y = numbers(d)
-        chooser = ChoosingClassifier().fit(X[:ROWS], y[:ROWS])
+        chooser = AutoClassifier().fit(X[:ROWS], y[:ROWS])
         chooser.predict(X[:1])
         alone = [
             BalancedRidgeClassifier(features=None if one == LINEAR else one, ridge=1.0)
@@ -91,7 +91,7 @@ def main():
     report.write(
         "chooser",
         "What a model that chooses costs",
-        "`ChoosingClassifier()`, processor time, one thread, one run; load "
+        "`AutoClassifier()`, processor time, one thread, one run; load "
         f"{report.load()}. " + report.machine("numpy"),
         "Seconds to fit rows and to look at the model for the first time. The sets are made up, in "
         "the shape of those that they are named after (words as one-hot columns):",

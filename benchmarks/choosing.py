@@ -28,8 +28,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, datasets
-from counterpoise.choosing.params import CANDIDATES
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, datasets
+from counterpoise.engine.parameters import CANDIDATES
 from counterpoise.modelfile import container as modelfile
 
 SETS = ("cod-rna", "ijcnn1", "skin-nonskin")
@@ -102,11 +102,11 @@ def events(make):
 def smaller():
     """Half of the landmarks, and half of the kept rows."""
     rich = CANDIDATES[-1].replace(":600", ":300")
-    return ChoosingClassifier(candidates=(*CANDIDATES[:-1], rich), kept_rows=64)
+    return AutoClassifier(candidates=(*CANDIDATES[:-1], rich), kept_rows=64)
 
 
 LEARNERS = {
-    "chooser": progressive(ChoosingClassifier),
+    "chooser": progressive(AutoClassifier),
     "chooser, 300 landmarks, 64 kept rows": progressive(smaller),
     "linear": progressive(BalancedRidgeClassifier),
     "SVC, grid, at doublings": lambda X, y: doubling(Tuned(), MOST)(X, y),
@@ -124,7 +124,7 @@ def resident():
 
 def growth(X, y, parts=10, **options):
     """Time, memory and candidates of the chooser, tenth by tenth of a stream."""
-    model, rows, step = ChoosingClassifier(**options), [], len(y) // parts
+    model, rows, step = AutoClassifier(**options), [], len(y) // parts
     for part in range(parts):
         begun = time.process_time()
         for at in range(part * step, (part + 1) * step, CHUNK):
@@ -159,7 +159,7 @@ def quality(model, X, y):
 
 def streamed(X, y):
     """A model that has learned chunks of 1,000 rows, and whether it warned of its first rows."""
-    model = ChoosingClassifier()
+    model = AutoClassifier()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for at in range(0, len(y), 1000):
@@ -178,7 +178,7 @@ def sorted_rows():
         order = np.argsort(X[:half, apart.argmax()], kind="stable")
         cells = [quality(BalancedRidgeClassifier().fit(X[:half], y[:half]), X[test], y[test])]
         for rows in (np.arange(half), order):
-            fitted = ChoosingClassifier().fit(X[rows], y[rows])
+            fitted = AutoClassifier().fit(X[rows], y[rows])
             learned, warned = streamed(X[rows], y[rows])
             cells += [quality(fitted, X[test], y[test]), quality(learned, X[test], y[test])]
             cells[-1] += ", warned" if warned else ""
@@ -198,7 +198,7 @@ def few_rows():
                 some = [rows[y[rows] == label][:count] for label in np.unique(y)]
                 rest = np.setdiff1d(rows, np.concatenate(some))
                 some = rng.permutation(np.concatenate(some))
-                models = BalancedRidgeClassifier(), ChoosingClassifier()
+                models = BalancedRidgeClassifier(), AutoClassifier()
                 guesses = [one.fit(X[some], y[some]).predict(X[rest]) for one in models]
                 recalls = [
                     [(one == y[rest])[y[rest] == k].mean() for k in set(y)] for one in guesses
@@ -219,7 +219,7 @@ def write_fits():
         "choosing_fit",
         "The averaging classifier on sorted rows, and on few",
         "Held-out G-mean and area under the ROC curve of `BalancedRidgeClassifier()` and "
-        "`ChoosingClassifier()`. One half is learned, at most "
+        "`AutoClassifier()`. One half is learned, at most "
         f"{LONGEST:,} rows, and the other is evaluated. The rows are in a random order (seed 0), "
         "or sorted by the feature whose class means differ most. A fit gets all rows, a stream "
         "chunks of 1,000; *warned* streams reported that they had left their first rows. "

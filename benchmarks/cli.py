@@ -29,8 +29,8 @@ learn(learner, [(source(path), "t")], 1_000_000, lambda: False, lambda *_: None)
 MEASURED = """
 import json, os, sys, time
 import pyarrow.csv, pyarrow.parquet
-from counterpoise.jobs.learn import Learner, learn
-from counterpoise.streams import source
+from counterpoise.tables.model import Learner, learn
+from counterpoise.readers import source
 def megabytes(field):
     # Not ru_maxrss, which remembers the process that this one was forked from.
     (line,) = (l for l in open("/proc/self/status") if l.startswith(field))

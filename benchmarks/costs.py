@@ -6,9 +6,9 @@ import numpy as np
 import report
 from sklearn.model_selection import StratifiedKFold
 
-from counterpoise import BalancedRidgeClassifier, RiskClassifier
+from counterpoise import BalancedRidgeClassifier, CostSensitiveClassifier
 from counterpoise.datasets import load
-from counterpoise.evaluate.costs import cost_curve
+from counterpoise.evaluate.cost_curve import cost_curve
 
 RATIOS = (5.0, 20.0, 100.0)
 MOST_ROWS = 20_000
@@ -45,7 +45,7 @@ def decided(X, y, runs):
     for run in range(runs):
         for train, test in StratifiedKFold(2, shuffle=True, random_state=run).split(X, y):
             train = np.random.default_rng(run).permutation(train)
-            model = RiskClassifier(BalancedRidgeClassifier(calibrate=True))
+            model = CostSensitiveClassifier(BalancedRidgeClassifier(calibrate=True))
             for start in range(0, len(train), CHUNK):
                 rows = train[start : start + CHUNK]
                 model.partial_fit(X[rows], y[rows], classes=[0, 1])
@@ -95,7 +95,7 @@ def main():
         "costs",
         "What decisions by price cost",
         f"Half of each set was learned, in chunks of {CHUNK} rows, and the other half decided by "
-        "`RiskClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: ratio})`, as "
+        "`CostSensitiveClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: ratio})`, as "
         f"`predict --cost-miss` decides; {options.runs} times in both directions. Costs are of "
         "1,000 rows, in false alarms. The best threshold is one for all halves of a set, chosen "
         "in hindsight on the same probabilities. " + report.machine("numpy", "scikit-learn"),

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import report
 
-from counterpoise.jobs.file import stored_model
+from counterpoise.tables.model_io import stored_model
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--checkpoint-every", "16384"]
 COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()", *LEARN]

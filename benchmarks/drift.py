@@ -9,8 +9,8 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
 from counterpoise import BalancedRidgeClassifier, PrecisionWarning
-from counterpoise.exact.removal import REFUSED
-from counterpoise.exact.scores import DOUBTFUL
+from counterpoise.moments.downdate import MAX_RELATIVE_ERROR
+from counterpoise.solver.scores import WARN_RELATIVE_ERROR
 
 ROWS, D = 10_000_000, 20
 RIDGE = 1e-4
@@ -108,7 +108,7 @@ def forgotten(model, X, y, kept, step):
         except ValueError:
             said = "refused"
     if said == "refused":
-        return [said, f"above {REFUSED:.0e}", "model unchanged"]
+        return [said, f"above {MAX_RELATIVE_ERROR:.0e}", "model unchanged"]
     if any(w.category is PrecisionWarning for w in caught):
         said = "warned"
     estimate = model.state_.moments.lost().max()
@@ -130,8 +130,9 @@ if __name__ == "__main__":
             ["stream", "relative distance of the coefficients"],
             [[name, f"{value:.1e}"] for name, value in drift],
         ),
-        f"Precision loss by `forget`: it warns above an estimate of {DOUBTFUL:.0e} and refuses "
-        f"above {REFUSED:.0e}. The true error is the distance to a fit on the remaining rows.",
+        f"Precision loss by `forget`: it warns above an estimate of {WARN_RELATIVE_ERROR:.0e} and "
+        f"refuses above {MAX_RELATIVE_ERROR:.0e}. The true error is the distance to a fit on the "
+        "remaining rows.",
         report.table(["what", "forget", "estimate", "true error"], removals()),
     )
     print(f"{time.time() - start:.0f} s")

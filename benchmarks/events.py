@@ -11,7 +11,7 @@ from river import linear_model, preprocessing
 from threadpoolctl import threadpool_limits
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.moments import Moments
+from counterpoise.moments.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 EVENTS, D = 1_000_000, 20

@@ -12,7 +12,7 @@ import numpy as np
 import report
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.moments import Moments
+from counterpoise.moments.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 LOOKS, CHUNK = 1_000, 10_000

@@ -13,10 +13,10 @@ import onnxruntime
 import pandas as pd
 import report
 
-from counterpoise.choosing.names import name_of
 from counterpoise.cli import main as command
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.file import stored_model
+from counterpoise.engine.parameters import name_of
+from counterpoise.tables.model_io import stored_model
 
 SETS = ["pima-diabetes", "wdbc", "spambase", "cod-rna", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:100", "auto"]

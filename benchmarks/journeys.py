@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import report
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.cli import main as command
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
@@ -138,7 +138,7 @@ def progressively():
 
 
 def choosing():
-    model = ChoosingClassifier().partial_fit(*rows(1000))
+    model = AutoClassifier().partial_fit(*rows(1000))
     for name, size in (("one row", 1), ("100 rows", 100)):
         chunks = pieces(size)
         yield f"chooser: partial_fit, {name}", traced(lambda c=chunks: model.partial_fit(*next(c)))

@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow.csv
 import report
 
-from counterpoise.ledger.demo import payments
+from counterpoise.ledger.synthetic import payments
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from forks import NOWHERE, Forks
 
 MODULES = (
-    "counterpoise.cli.app", "counterpoise.cli.ledger", "counterpoise.cli.progress",
-    "counterpoise.ledger.ledger", "counterpoise.streams", "pyarrow.csv", "rich.console",
+    "counterpoise.cli.app", "counterpoise.cli.ledger", "counterpoise.cli.messages",
+    "counterpoise.ledger.ledger", "counterpoise.readers", "pyarrow.csv", "rich.console",
 )  # fmt: skip
 PROGRAM = """
 import sys

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes, reseal
 
 from counterpoise import Ledger
-from counterpoise.ledger.demo import payments
+from counterpoise.ledger.synthetic import payments
 
 COMMANDS = {
     "show": ["show", "l", "--json"],

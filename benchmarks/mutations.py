@@ -29,18 +29,17 @@ import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
 
-import counterpoise.choosing.classifier
 import counterpoise.cli.app
-import counterpoise.cli.progress
-import counterpoise.jobs.evaluate
-import counterpoise.jobs.export.json
-import counterpoise.jobs.forget
-import counterpoise.jobs.inspect
-import counterpoise.jobs.learn
-import counterpoise.jobs.merge
-import counterpoise.jobs.metrics
-import counterpoise.jobs.output
-import counterpoise.jobs.predict
+import counterpoise.cli.messages
+import counterpoise.estimators.auto
+import counterpoise.export.json
+import counterpoise.tables.evaluate
+import counterpoise.tables.inspect
+import counterpoise.tables.merge
+import counterpoise.tables.model
+import counterpoise.tables.predict
+import counterpoise.tables.score_window
+import counterpoise.tables.unlearn
 from counterpoise.cli import main as command_line
 from counterpoise.modelfile import container as modelfile
 

@@ -33,8 +33,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, datasets
-from counterpoise.choosing.params import RIDGES
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, datasets
+from counterpoise.engine.parameters import RIDGES
 from counterpoise.evaluate.protocol import RUNS, fold
 from counterpoise.evaluate.ranks import against
 
@@ -94,7 +94,7 @@ def balanced_forest(X, y, X_test):
 
 def winner(X, y, X_test):
     """One candidate instead of an average: the best of five, scored before learning."""
-    model = ChoosingClassifier(kept_rows=0, ridges=RIDGES[:11])
+    model = AutoClassifier(kept_rows=0, ridges=RIDGES[:11])
     return model.partial_fit(X, y).best_.predict(X_test)
 
 
@@ -116,7 +116,7 @@ def dicts(X):
 
 
 LEARNERS = {
-    "chooser": ours(ChoosingClassifier),
+    "chooser": ours(AutoClassifier),
     "one winner": winner,
     "linear": ours(BalancedRidgeClassifier),
     "rff:400, gcv": ours(lambda: BalancedRidgeClassifier(features="rff:400", ridge="gcv")),

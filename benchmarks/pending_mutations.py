@@ -17,14 +17,14 @@ import mutations
 import numpy as np
 import report
 
-import counterpoise.jobs.delayed_labels
+import counterpoise.tables.delayed_labels
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from late_labels import spoil_store
 
-from counterpoise.jobs.event_store import TABLES, EventStore
+from counterpoise.tables.event_store import TABLES, EventStore
 
-assert counterpoise.jobs.delayed_labels  # imported before the processes are forked
+assert counterpoise.tables.delayed_labels  # imported before the processes are forked
 BAD = (*mutations.BAD, "other answer")
 LEARN = ["--id", "id", "--label", "y", "--drop", "customer", "-m", "m"]
 COMMANDS = [

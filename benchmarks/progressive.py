@@ -9,8 +9,8 @@ import report
 from threadpoolctl import threadpool_limits
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact import progressive
 from counterpoise.online import RLS
+from counterpoise.stepwise import progressive
 
 try:
     from vowpalwabbit import Workspace
@@ -21,10 +21,10 @@ WIDTHS, ROUNDS = (8, 22, 40, 72, 110, 166, 512), 5
 GOALS = {8: 2, 22: 3, 72: 4, 110: 4, 166: 4, 512: 5}
 CLASSES, CLASSES_WIDTH, CLASSES_ROWS = 5, 64, 6000
 PEER_WIDTH = 72
-SWITCH, BEGUN = progressive.WIDE, []
+SWITCH, BEGUN = progressive.MIN_FEATURES_FOR_BLOCKS, []
 
 
-class Watched(progressive.Walk):
+class Watched(progressive.BlockScorer):
     """A walk that can be asked afterwards what it did."""
 
     def __init__(self, *arguments):
@@ -41,7 +41,7 @@ def stream(d):
 
 def exact(X, y, wide=SWITCH, n_jobs=None, **options):
     """Scores with blocks from so many features on."""
-    progressive.WIDE = wide
+    progressive.MIN_FEATURES_FOR_BLOCKS = wide
     BalancedRidgeClassifier(**options).progressive_scores(X, y, n_jobs=n_jobs)
 
 
@@ -109,7 +109,7 @@ def peer():
 
 
 if __name__ == "__main__":
-    progressive.Walk = Watched
+    progressive.BlockScorer = Watched
     with threadpool_limits(1):
         measured = list(widths())
         several, driver = classes(), peer()

@@ -24,10 +24,7 @@ import report
 from joblib import Parallel, delayed
 from river.datasets import ImageSegments, synth
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.discriminant_analysis import (
-    LinearDiscriminantAnalysis,
-    QuadraticDiscriminantAnalysis,
-)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
@@ -36,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.evaluate.protocol import RUNS, halves
 from counterpoise.evaluate.ranks import paired
 
@@ -235,7 +232,7 @@ LEARNERS = {
     "ovr": ours(lambda: BalancedRidgeClassifier(multi_class="ovr")),
     "pooling=100": ours(lambda: BalancedRidgeClassifier(pooling=100.0)),
     "pooling=10": ours(lambda: BalancedRidgeClassifier(pooling=10.0)),
-    "chooser": ours(ChoosingClassifier),
+    "chooser": ours(AutoClassifier),
     "shared rest": shared_rest,
     "Ridge": scaled(lambda: RidgeClassifier(class_weight="balanced")),
     "Logistic": scaled(lambda: LogisticRegression(class_weight="balanced", max_iter=1_000)),
@@ -388,7 +385,7 @@ def main():
         "factor; the order of the classes is drawn for each run. *Synthetic*: classes of sizes "
         "that fall with a power of their rank, drawn for each run. "
         "`ours` is `BalancedRidgeClassifier()`, `ovr` its one-vs-rest, `pooling` its quadratic "
-        "form, `chooser` is `ChoosingClassifier()`; each learns the training half in one pass. "
+        "form, `chooser` is `AutoClassifier()`; each learns the training half in one pass. "
         "*Shared rest* is one-vs-rest where every row of all other classes weighs the same; in "
         "`ovr` every class does. The seven others come after `StandardScaler` and are **not "
         "tuned**: they are balanced by `class_weight` or by equal priors (*LDA* is not), and have "

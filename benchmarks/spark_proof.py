@@ -16,9 +16,9 @@ from report import machine, table, write
 from spark import rows, session
 
 from counterpoise import BalancedRidgeClassifier, datasets
-from counterpoise.jobs.file import stored_model
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
+from counterpoise.tables.model_io import stored_model
 
 LARGEST = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom")
 PARTITIONS = (1, 2, 7, 64)

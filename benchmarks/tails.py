@@ -9,7 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 SHARE, FEATURES = 0.002, 8
 WORLDS = ("logistic", "heavy-tailed", "interactions")
@@ -60,7 +60,7 @@ def models():
 
     yield "BalancedRidgeClassifier", ours(BalancedRidgeClassifier())
     yield "BalancedRidgeClassifier, calibrate=True", ours(BalancedRidgeClassifier(calibrate=True))
-    yield "ChoosingClassifier", ours(ChoosingClassifier())
+    yield "AutoClassifier", ours(AutoClassifier())
     yield "LogisticRegression", theirs(LogisticRegression(max_iter=300))
     boosting = HistGradientBoostingClassifier(random_state=0)
     yield "HistGradientBoosting", theirs(boosting)

@@ -8,7 +8,7 @@ import numpy as np
 
 from counterpoise.datasets import load
 from counterpoise.evaluate.protocol import fold, g_mean
-from counterpoise.online import batch
+from counterpoise.online import least_squares
 
 from .clock import LABELS
 from .methods import FAMILY, LARGE, METHODS
@@ -74,9 +74,9 @@ def _batch(rule, X, y, at):
     W, took = [], []
     for t in at:
         began = time.thread_time_ns()
-        s = batch.start(rows.shape[1])
-        batch.add(s, rows[:t], target[:t], weight[:t])
-        w = batch.solve(s, rule.ridge, 0.0, 1.0, balanced)
+        s = least_squares.start(rows.shape[1])
+        least_squares.add(s, rows[:t], target[:t], weight[:t])
+        w = least_squares.solve(s, rule.ridge, 0.0, 1.0, balanced)
         took.append(time.thread_time_ns() - began)
         W.append(w)
     return np.array(W), took

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 
 from . import tables
 from .jobs import Settings, run
@@ -106,7 +106,7 @@ the class in each term it would be.
 """
     tables.write_page(settings, settings.results / "bayes.md", text)
     made = draw({n: np.array(found[n, 0]) for n in SHOWN}, error)
-    tables.write(settings.figures / "bayes.svg", drawing.svg(made))
+    tables.write(settings.figures / "bayes.svg", plots.svg(made))
 
 
 def draw(shown: dict[int, np.ndarray], error: dict[int, float]) -> Figure:

@@ -17,9 +17,9 @@ import numpy as np
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.evaluate.protocol import Fold
-from counterpoise.exact import progressive
-from counterpoise.exact.moments import Moments
-from counterpoise.exact.options import Options
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.options import Options
+from counterpoise.stepwise import progressive
 
 LABELS = np.array([-1, 1])
 LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition
@@ -85,6 +85,6 @@ def _engine(one: Fold) -> tuple[Callable[[], Any], Learner]:
         return Moments(LABELS, one.X[0].copy())
 
     def learn(moments: Any) -> None:
-        progressive.scores(options, moments, LABELS, one.X, codes, 0)
+        progressive.progressive_scores(options, moments, LABELS, one.X, codes, 0)
 
     return begin, learn

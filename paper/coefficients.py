@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from counterpoise import online
 from counterpoise.datasets import load
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import Fold, fold, scaled
 
 from . import tables
@@ -120,7 +120,7 @@ sides.
 {tables.markdown(["set", *exact], drifted)}
 """
     tables.write_page(settings, settings.results / "coefficients.md", text)
-    tables.write(settings.figures / "coefficients.svg", drawing.svg(draw(by_method)))
+    tables.write(settings.figures / "coefficients.svg", plots.svg(draw(by_method)))
 
 
 def draw(by_method: dict[str, np.ndarray]) -> Figure:
@@ -132,7 +132,7 @@ def draw(by_method: dict[str, np.ndarray]) -> Figure:
     for k, method in enumerate(FAMILY):
         w = by_method[method]
         axes.bar(
-            np.arange(d) + (k - 2.5) * 0.13, w, 0.13, color=drawing.style(method)["color"],
+            np.arange(d) + (k - 2.5) * 0.13, w, 0.13, color=plots.style(method)["color"],
             alpha=ALPHA.get(method, 1.0),
             edgecolor="white", linewidth=0.2, label=f"{method} (mean {w.mean():.4f})",
         )  # fmt: skip

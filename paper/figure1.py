@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from counterpoise.evaluate import drawing
-from counterpoise.features import Polynomial
+from counterpoise.evaluate import plots
+from counterpoise.feature_maps import Polynomial
 
 from . import tables
 from .jobs import Settings, run
@@ -153,7 +153,7 @@ Balancing trades mistakes on the common class for mistakes on the rare one: it l
 the two error *rates*, not the count of mistakes, whatever the printed example shows.
 """  # fmt: skip
     tables.write_page(settings, settings.results / "figure1.md", text)
-    tables.write(settings.figures / "figure1.svg", drawing.svg(draw()))
+    tables.write(settings.figures / "figure1.svg", plots.svg(draw()))
 
 
 class Drawn(NamedTuple):
@@ -202,7 +202,7 @@ def draw() -> Figure:
         for method, title in groups.items():
             rule, mapped = fitted(method, r)
             f = rule.decision_function(mapped.transform(grid)).reshape(300, 300)
-            drawn = drawing.style(method)
+            drawn = plots.style(method)
             drawn["linestyle"] = DASHES[method]
             axes.contour(
                 side, side, f, [0.0], colors=[drawn["color"]],

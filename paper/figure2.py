@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from counterpoise.datasets import SETS
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 
 from . import tables
 from .along import BATCH, curves, steps
@@ -40,7 +40,7 @@ def stage(settings: Settings) -> None:
                 rows.append(row)
         tables.write_csv(settings.results / f"{file}.csv", head, rows)
     for name, by_method in means.items():
-        tables.write(settings.figures / f"samples-{name}.svg", drawing.svg(draw(name, by_method)))
+        tables.write(settings.figures / f"samples-{name}.svg", plots.svg(draw(name, by_method)))
 
 
 def averaged(what: str, runs: list[list[float]]) -> np.ndarray:
@@ -57,7 +57,7 @@ def draw(name: str, by_method: dict[str, dict[str, np.ndarray]]) -> Figure:
     for letter, axes, (what, label) in zip("abc", made.subplots(1, 3), PANELS.items(), strict=True):
         axes.spines[["top", "right"]].set_visible(False)
         for method, values in by_method.items():
-            v, drawn = values[what], drawing.style(method)
+            v, drawn = values[what], plots.style(method)
             if method in BATCH:  # a band, on which the recursions that equal it lie
                 drawn = {"color": drawn["color"], "linewidth": 4.5, "alpha": 0.35}
             legend = f"{method} ({v.mean():.3g} ± {v.std():.3g})"
@@ -66,10 +66,10 @@ def draw(name: str, by_method: dict[str, dict[str, np.ndarray]]) -> Figure:
         axes.set_title(f"({letter})", loc="left", fontsize=10)
         if what != "g_mean":
             axes.set_yscale("log")
-            drawing.plain_numbers(axes.yaxis)
+            plots.plain_numbers(axes.yaxis)
         else:
             axes.set_ylim(-0.02, 1.02)
-        drawing.thousands(axes.xaxis, 4)
+        plots.thousands(axes.xaxis, 4)
         axes.legend(
             fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False,
             columnspacing=1.0, handlelength=1.6, handletextpad=0.5, borderaxespad=0.0,

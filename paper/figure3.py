@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.datasets import SETS
-from counterpoise.evaluate import drawing, plots
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import RULES
 from counterpoise.evaluate.ranks import Comparison, compare, critical_difference, groups
 
@@ -97,7 +97,7 @@ def stage(settings: Settings) -> None:
         test = [f"{one.difference:.4f}", f"{one.statistic:.4f}", f"{one.p:.4g}"]
         rows += [[key, name, f"{rank:.4f}", *test] for name, rank in one.average.items()]
         made = plots.critical_difference(one, TITLES[key])
-        tables.write(settings.figures / f"difference-{key}.svg", drawing.svg(made))
+        tables.write(settings.figures / f"difference-{key}.svg", plots.svg(made))
         ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in one.average.items())
         parts.append(f"""## {TITLES[key].capitalize()}
 

@@ -29,7 +29,7 @@ import sklearn
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import counterpoise
-from counterpoise.atomic import writing
+from counterpoise.atomic_write import atomic_write
 from counterpoise.datasets import SETS
 from counterpoise.evaluate.protocol import RUNS
 
@@ -85,7 +85,7 @@ class Settings:
                 f"{self.out} holds results of other settings ({'; '.join(other)[:300]}); give "
                 "another folder with --out"
             )
-        with writing(note, note.name) as file:
+        with atomic_write(note, note.name) as file:
             file.write((json.dumps(mine, indent=1) + "\n").encode())
 
     def note_machine(self, stage: str) -> None:
@@ -93,7 +93,7 @@ class Settings:
         note = self.results / "machine.json"
         found = json.loads(note.read_text()) if note.exists() else {}
         found[stage] = machine()
-        with writing(note, note.name) as file:
+        with atomic_write(note, note.name) as file:
             file.write((json.dumps(dict(sorted(found.items())), indent=1) + "\n").encode())
 
 
@@ -167,7 +167,7 @@ def run(
 
 
 def _keep(path: Path, result: Any) -> None:
-    with writing(path, "a result") as file:
+    with atomic_write(path, "a result") as file:
         file.write(json.dumps(result).encode())
 
 

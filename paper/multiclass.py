@@ -13,12 +13,11 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
 from counterpoise.arrays import Labels, Matrix
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import fold
-from counterpoise.exact.classes import winners
-from counterpoise.exact.scaling import affine
-from counterpoise.exact.solve import System, solve
-from counterpoise.exact.weighting import targets
+from counterpoise.moments.classes import argmax_classes
+from counterpoise.solver.class_weights import affine, targets
+from counterpoise.solver.ridge import System, solve
 
 from . import tables
 from .jobs import Settings, run
@@ -67,7 +66,7 @@ class OneMoments:
 
     def predict(self, X: Matrix) -> Labels:
         """Labels of rows."""
-        labels: Labels = self.labels[winners(self.solution.of(X))]
+        labels: Labels = self.labels[argmax_classes(self.solution.of(X))]
         return labels
 
 
@@ -175,10 +174,10 @@ others: it is more often right than NR-RLS on {ahead} of these {len(BUNDLED)}. B
     axes.spines[["top", "right"]].set_visible(False)
     for m, like in COLUMNS.items():
         axes.loglog(
-            classes, [times[m] for times in found], marker="o", label=m, **drawing.style(like)
+            classes, [times[m] for times in found], marker="o", label=m, **plots.style(like)
         )
     axes.set(xlabel="classes", ylabel="microseconds a row")
     axes.set_xticks(classes, [str(c) for c in classes])
     axes.minorticks_off()
     axes.legend(fontsize=8, frameon=False)
-    tables.write(settings.figures / "multiclass.svg", drawing.svg(made))
+    tables.write(settings.figures / "multiclass.svg", plots.svg(made))

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from counterpoise import online
 from counterpoise.datasets import SETS, load
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import RULES as JUDGED
 from counterpoise.evaluate.protocol import Fold, fold, g_mean, judge, scaled
-from counterpoise.features import Polynomial, ReducedPolynomial, terms
+from counterpoise.feature_maps import Polynomial, ReducedPolynomial, terms
 
 from . import tables
 from .jobs import Settings, run
@@ -148,7 +148,7 @@ NR-RLS with the reduced model:
 {tables.markdown(["no", "set", *(f"order {r}" for r in ORDERS)], best, left=2)}
 """
     tables.write_page(settings, settings.results / "orders.md", text)
-    tables.write(settings.figures / "orders.svg", drawing.svg(draw(mean)))
+    tables.write(settings.figures / "orders.svg", plots.svg(draw(mean)))
 
 
 def averages(settings: Settings) -> dict[tuple[str, str, int], float]:
@@ -212,7 +212,7 @@ def draw(mean: dict[tuple[str, str, int], float]) -> Figure:
                 [mean[kind, rule, r] for r in ORDERS],
                 marker="o",
                 label=rule,
-                **drawing.style(rule),
+                **plots.style(rule),
             )
         axes.set(title=f"({letter}) {kind} polynomial", xlabel="order", xticks=ORDERS)
     made.axes[0].set_ylabel("mean held-out G-mean")

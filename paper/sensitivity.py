@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from counterpoise import BalancedRidgeClassifier, online
 from counterpoise.datasets import SETS, load
-from counterpoise.evaluate import drawing
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import fold, g_mean
 
 from . import tables
@@ -85,7 +85,7 @@ sets.
 {tables.markdown(["factor", *(f"{f:g}" for f in FACTORS)], by_weight)}
 """
     tables.write_page(settings, settings.results / "sensitivity.md", text)
-    tables.write(settings.figures / "sensitivity.svg", drawing.svg(draw(mean)))
+    tables.write(settings.figures / "sensitivity.svg", plots.svg(draw(mean)))
 
 
 def averages(settings: Settings) -> dict[tuple[str, float, str], float]:
@@ -105,7 +105,7 @@ def draw(mean: dict[tuple[str, float, str], float]) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
     for m in ("RLS", "AR-RLS", "NR-RLS"):
         left.semilogx(
-            RIDGES, [mean["b", b, m] for b in RIDGES], marker="o", label=m, **drawing.style(m)
+            RIDGES, [mean["b", b, m] for b in RIDGES], marker="o", label=m, **plots.style(m)
         )
     left.axvline(1e-4, color="#999999", linewidth=0.8)
     left.set_title("(a)", loc="left", fontsize=10)
@@ -116,7 +116,7 @@ def draw(mean: dict[tuple[str, float, str], float]) -> Figure:
         FACTORS,
         [mean["weight", f, "NR-RLS"] for f in FACTORS],
         marker="o",
-        **drawing.style("NR-RLS"),
+        **plots.style("NR-RLS"),
     )
     right.axvline(1.0, color="#999999", linewidth=0.8)
     right.set(xlabel="weight of positives, times (balanced at the line)")

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from counterpoise.atomic import writing
+from counterpoise.atomic_write import atomic_write
 
 PRINTED = Path(__file__).parent / "printed"
 
@@ -17,7 +17,7 @@ PRINTED = Path(__file__).parent / "printed"
 def write(path: Path, text: str) -> None:
     """Write a file whole, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path, path.name) as file:
+    with atomic_write(path, path.name) as file:
         file.write(text.encode())
 
 

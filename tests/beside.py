@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.encoding.columns import Feature
-from counterpoise.ledger.buckets import text
-from counterpoise.ledger.demo import payments
+from counterpoise.ledger.synthetic import payments
+from counterpoise.ledger.time_buckets import text
 
 DAY = 86_400
 

@@ -32,11 +32,12 @@ import ask
 MAIN = "from counterpoise.cli import main; main()"
 MOST = 64  # descriptors that a program is started with
 MODULES = (
-    "counterpoise.choosing.classifier", "counterpoise.cli.progress", "counterpoise.evaluate.race",
-    "counterpoise.jobs.evaluate", "counterpoise.jobs.forget", "counterpoise.jobs.inspect",
-    "counterpoise.jobs.learn", "counterpoise.jobs.merge", "counterpoise.jobs.output",
-    "counterpoise.jobs.predict", "counterpoise.jobs.race", "rich.console",
-    "counterpoise.jobs.lock", "counterpoise.jobs.metrics", "counterpoise.ledger.ledger", "filelock",
+    "counterpoise.estimators.auto", "counterpoise.cli.messages", "counterpoise.evaluate.benchmark",
+    "counterpoise.tables.evaluate", "counterpoise.tables.unlearn", "counterpoise.tables.inspect",
+    "counterpoise.tables.model", "counterpoise.tables.merge", "counterpoise.tables.predict",
+    "counterpoise.tables.predict", "counterpoise.tables.evaluate", "rich.console",
+    "counterpoise.atomic_write", "counterpoise.tables.score_window", "counterpoise.ledger.ledger",
+    "filelock",
     "rich.table",
 )  # fmt: skip
 
@@ -247,11 +248,11 @@ def _become(request, given):
 
 def warm(modules):
     """Import modules, or what commands import in the way they do; see that no thread is left."""
-    from counterpoise.cli import late
+    from counterpoise.cli import app
 
     for name in modules:
         importlib.import_module(name)
-    with late.imports():
+    with app.lazy_imports():
         for name in MODULES if not modules else ():
             importlib.import_module(name)
         if not modules:

@@ -17,7 +17,7 @@ DYING = """
 import os, sys
 where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
 from counterpoise import atomic
-from counterpoise.jobs.event_store import EventStore
+from counterpoise.tables.event_store import EventStore
 owner = os if where in ("replace", "fsync") else EventStore
 real = getattr(owner, where)
 def dying(*arguments, **options):

@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise import Ledger
 from counterpoise.errors import DataError
 from counterpoise.ledger.cells import HEAD
-from counterpoise.ledger.digest import SUMS, Contents, Digest, hash_heads
+from counterpoise.ledger.storage import SUMS, Contents, Digest, hash_heads
 
 FIELDS = HEAD.names
 NUMBERS = [0, 1, -1, 2, 7, 10**6, 2**31, 2**62, -(2**62)]

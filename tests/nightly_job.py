@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from counterpoise.jobs.event_store import EventStore, pending_path
-from counterpoise.jobs.file import stored_model
+from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.model_io import stored_model
 
 MAX_DELAY = 20
 FORMATS = {2: "parquet", 4: "jsonl"}  # by the day modulo 5; else CSV

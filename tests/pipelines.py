@@ -27,9 +27,9 @@ import pyarrow.ipc
 from forks import import_commands
 
 import counterpoise.cli.app
-import counterpoise.jobs.learn
-import counterpoise.jobs.metrics
-from counterpoise.jobs.file import stored_model
+import counterpoise.tables.model
+import counterpoise.tables.score_window
+from counterpoise.tables.model_io import stored_model
 
 ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)

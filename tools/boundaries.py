@@ -8,13 +8,13 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 MODELS = {
     "linear": BalancedRidgeClassifier,
     "features='rm3'": lambda: BalancedRidgeClassifier(features="rm3", ridge="gcv"),
     "features='rff:400'": lambda: BalancedRidgeClassifier(features="rff:400", ridge="gcv"),
-    "ChoosingClassifier": ChoosingClassifier,
+    "AutoClassifier": AutoClassifier,
 }
 RARE, COMMON = "#CC3311", "#0072B2"
 

@@ -17,36 +17,34 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "counterpoise": None,
     "counterpoise.datasets": None,
-    "counterpoise.errors": ["DataError", "Remedy"],
-    "counterpoise.evaluate.confusion": ["Confusion"],
-    "counterpoise.evaluate.costs": ["CostCurve", "cost_curve", "pays"],
-    "counterpoise.evaluate.metrics": ["Metrics", "measure"],
+    "counterpoise.errors": ["DataError", "Suggestion"],
+    "counterpoise.evaluate.cost_curve": ["CostCurve", "cost_curve", "should_alert"],
+    "counterpoise.evaluate.metrics": ["Confusion", "Metrics", "measure"],
     "counterpoise.evaluate.plots": [
         "class_shares", "confusion_matrix", "critical_difference", "g_mean_over_stream",
         "largest_weights", "precision_recall", "time_per_row",
     ],
     "counterpoise.evaluate.protocol": ["Fold", "fold", "folds", "g_mean", "halves", "judge"],
-    "counterpoise.evaluate.race": ["Result", "race", "winner"],
+    "counterpoise.evaluate.benchmark": ["Result", "race", "best_result"],
     "counterpoise.evaluate.ranks": ["Comparison", "against", "compare", "paired"],
-    "counterpoise.evaluate.report": ["evaluation", "page"],
-    "counterpoise.features": None,
-    "counterpoise.ledger.backtesting": ["Backtest", "Way"],
-    "counterpoise.ledger.comparing": ["Comparison"],
-    "counterpoise.ledger.demo": ["payments"],
-    "counterpoise.ledger.drifting": ["Drift"],
+    "counterpoise.evaluate.html_report": ["evaluation", "page"],
+    "counterpoise.feature_maps": None,
+    "counterpoise.ledger.backtest": ["Backtest", "BacktestSetting"],
+    "counterpoise.ledger.compare": ["Comparison"],
+    "counterpoise.ledger.synthetic": ["payments"],
+    "counterpoise.ledger.drift": ["Drift"],
     "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
     "counterpoise.online": None,
-    "counterpoise.reasons": None,
-    "counterpoise.reasons.drawing": ["overview", "waterfall"],
+    "counterpoise.explanation": ["Explanation", "overview", "waterfall"],
     "counterpoise.river": None,
     "counterpoise.spark": None,
-    "counterpoise.streams": ["Chunk", "Mark", "source"],
+    "counterpoise.readers": ["Chunk", "ReadPosition", "source"],
 }  # fmt: skip
 # Of these only some methods are for users, the others for the classifiers.
 TRANSFORMER = {"fit", "transform", "get_feature_names_out"}
 METHODS = {
     "Moments": {"of"},
-    "FixedMap": {"transform"},
+    "FittedMap": {"transform"},
     "Hinges": TRANSFORMER,
     "Interactions": TRANSFORMER,
     "Landmarks": TRANSFORMER,
@@ -54,7 +52,7 @@ METHODS = {
     "RandomFourier": TRANSFORMER,
     "Ranks": TRANSFORMER,
     "ReducedPolynomial": TRANSFORMER,
-    "Union": TRANSFORMER,
+    "MapUnion": TRANSFORMER,
     "Chunk": set(),
 }
 
@@ -74,11 +72,11 @@ def broken_links():
 
 
 def wrong_map():
-    """Layers and rooms that CONTRIBUTING.md draws otherwise than pyproject.toml has them."""
+    """Layers and packages that CONTRIBUTING.md draws otherwise than pyproject.toml has them."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    picture = re.search(r"## The map of the house\n\n```\n(.*?)```", text, re.DOTALL)
+    picture = re.search(r"## Layers\n\n```\n(.*?)```", text, re.DOTALL)
     drawn = [re.split(r"  +", line.strip())[0] for line in picture.group(1).splitlines()]
     for layer, line in zip(layers, drawn, strict=False):
         if layer != line:

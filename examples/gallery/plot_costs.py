@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate.costs import cost_curve, pays
+from counterpoise.evaluate.cost_curve import cost_curve, should_alert
 
 rng = np.random.default_rng(4)
 n, day = 60_000, 1000
@@ -49,7 +49,7 @@ print(f"by price {curve.at(price):,.0f}, in hindsight at best {curve.least:,.0f}
 # If a missed fraud costs its own amount, a small payment is not worth the call at a probability at
 # which a large one is. No single threshold can say that, not even the best in hindsight.
 own = cost_curve(y, p, miss=amount, alarm=alarm)
-alerts = pays(p, amount, alarm)
+alerts = should_alert(p, amount, alarm)
 spent = amount[(y == 1) & ~alerts].sum() + alarm * (alerts & (y == 0)).sum()
 names = ["never alert", "best single threshold\nin hindsight", "each payment\nat its own price"]
 fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")

@@ -8,49 +8,49 @@ from typing import TYPE_CHECKING, Any
 from counterpoise.version import VERSION
 
 if TYPE_CHECKING:
-    from counterpoise.choosing.classifier import ChoosingClassifier
-    from counterpoise.classifier import BalancedRidgeClassifier
-    from counterpoise.exact.moments import Moments
-    from counterpoise.exact.scores import PrecisionWarning
+    from counterpoise.estimators.auto import AutoClassifier
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+    from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier
+    from counterpoise.estimators.table import TableClassifier
     from counterpoise.ledger.ledger import Ledger
-    from counterpoise.risk import RiskClassifier
-    from counterpoise.table.classifier import TableClassifier
+    from counterpoise.moments.moments import Moments
+    from counterpoise.solver.scores import PrecisionWarning
 
 __version__ = VERSION
 __all__ = [
+    "AutoClassifier",
     "BalancedRidgeClassifier",
-    "ChoosingClassifier",
+    "CostSensitiveClassifier",
     "Ledger",
     "Moments",
     "PrecisionWarning",
-    "RiskClassifier",
     "TableClassifier",
 ]
 
-_HOMES = {
-    "BalancedRidgeClassifier": "classifier",
-    "ChoosingClassifier": "choosing.classifier",
+_MODULE_OF = {
+    "AutoClassifier": "estimators.auto",
+    "BalancedRidgeClassifier": "estimators.balanced_ridge",
+    "CostSensitiveClassifier": "estimators.cost_sensitive",
     "Ledger": "ledger.ledger",
-    "Moments": "exact.moments",
-    "PrecisionWarning": "exact.scores",
-    "RiskClassifier": "risk",
-    "TableClassifier": "table.classifier",
+    "Moments": "moments.moments",
+    "PrecisionWarning": "solver.scores",
+    "TableClassifier": "estimators.table",
 }
 
-_OF_THE_SHELL = ("pyarrow", "xxhash")  # what reads tables, an extra
+_CLI_DEPENDENCIES = ("pyarrow", "xxhash")
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: the command line must start at once."""
-    if name not in _HOMES:
+    """Import a public name at its first use, so that the command line starts fast."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f"counterpoise.{_HOMES[name]}"), name)
+        return getattr(import_module(f"counterpoise.{_MODULE_OF[name]}"), name)
     except ModuleNotFoundError as error:
-        if error.name not in _OF_THE_SHELL:
+        if error.name not in _CLI_DEPENDENCIES:
             raise
-        said = f"{name} needs {error.name}: pip install 'counterpoise[cli]'"
-        raise ImportError(said, name=error.name) from error
+        text = f"{name} requires {error.name}: pip install 'counterpoise[cli]'"
+        raise ImportError(text, name=error.name) from error
 
 
 def __dir__() -> list[str]:

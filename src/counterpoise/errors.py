@@ -7,12 +7,67 @@ problem names the setting as Python does; who shows the message spells it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
-class Setting(NamedTuple):
+def printable(text: object, keep: str = "") -> str:
+    r"""Text whose characters all can be seen; the others become their escapes.
+
+    Parameters
+    ----------
+    text : object
+        A label, a name, a path, a message.
+    keep : str
+        Characters that are ours, such as line ends.
+
+    Returns
+    -------
+    str
+        Different for different texts, unless somebody writes escapes himself.
+
+    Examples
+    --------
+    >>> from counterpoise.errors import printable
+    >>> print(printable("caf\u00e9 \x1b[31m\n"))
+    café \x1b[31m\n
+    """
+    whole = str(text)
+    if whole.isprintable():
+        return whole
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in whole
+    )
+
+
+def finite(value: Any) -> Any:
+    """A value as JSON can hold it: None where a number is not finite.
+
+    Parameters
+    ----------
+    value : object
+        Numbers, text, and lists and dicts of them.
+
+    Returns
+    -------
+    object
+
+    Examples
+    --------
+    >>> from counterpoise.errors import finite
+    >>> finite({"offset": [1.5, float("-inf")]})
+    {'offset': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class OptionValue(NamedTuple):
     """A setting, perhaps with a value.
 
     Attributes
@@ -28,11 +83,11 @@ class Setting(NamedTuple):
 
 
 Spelling = Callable[..., str]  # of settings
-Words = str | Sequence[str | Setting]
+Words = str | Sequence[str | OptionValue]
 
 
 @dataclass(frozen=True)
-class Remedy:
+class Suggestion:
     """Something that can be done about a problem.
 
     Attributes
@@ -48,8 +103,8 @@ class Remedy:
 
     Examples
     --------
-    >>> from counterpoise.errors import DataError, Remedy
-    >>> raise DataError("no value in column 'age'", Remedy("leave it out", "drop", ["age"]))
+    >>> from counterpoise.errors import DataError, Suggestion
+    >>> raise DataError("no value in column 'age'", Suggestion("leave it out", "drop", ["age"]))
     Traceback (most recent call last):
         ...
     counterpoise.errors.DataError: no value in column 'age'; leave it out with drop=["age"]
@@ -58,7 +113,7 @@ class Remedy:
     words: str
     option: str | None = None
     value: Any = None
-    also: tuple[Setting, ...] = ()
+    also: tuple[OptionValue, ...] = ()
 
     def spelled(self, spell: Spelling) -> str:
         """In words.
@@ -74,7 +129,7 @@ class Remedy:
         """
         if self.option is None:
             return self.words
-        shown = spell(Setting(self.option, self.value), *self.also)
+        shown = spell(OptionValue(self.option, self.value), *self.also)
         before, place, after = self.words.partition("{}")
         return f"{before}{shown}{after}" if place else f"{before} with {shown}"
 
@@ -91,12 +146,12 @@ class Message:
 
     Examples
     --------
-    >>> from counterpoise.errors import Message, Remedy
-    >>> print(Message("no value in column 'a'", Remedy("leave the column out", "drop", ["a"])))
+    >>> from counterpoise.errors import Message, Suggestion
+    >>> print(Message("no value in column 'a'", Suggestion("leave the column out", "drop", ["a"])))
     no value in column 'a'; leave the column out with drop=["a"]
     """
 
-    def __init__(self, problem: Words, *remedies: Remedy) -> None:
+    def __init__(self, problem: Words, *remedies: Suggestion) -> None:
         self.problem = (problem,) if isinstance(problem, str) else tuple(problem)
         self.remedies = remedies
 
@@ -123,7 +178,7 @@ class Message:
         return "; ".join([problem, *listed])
 
     def __str__(self) -> str:
-        return self.spelled(in_python)
+        return self.spelled(format_as_arguments)
 
 
 class DataError(ValueError):
@@ -154,7 +209,7 @@ class DataError(ValueError):
     the frame, row 2: no value in column 'amount'; fill it by the mean with missing="mean", ...
     """
 
-    def __init__(self, problem: Words, *remedies: Remedy) -> None:
+    def __init__(self, problem: Words, *remedies: Suggestion) -> None:
         super().__init__(problem, *remedies)
         self.message = Message(problem, *remedies)
 
@@ -162,7 +217,7 @@ class DataError(ValueError):
         return str(self.message)
 
 
-def in_python(*settings: Setting) -> str:
+def format_as_arguments(*settings: OptionValue) -> str:
     """Spell settings as arguments.
 
     Parameters

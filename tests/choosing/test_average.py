@@ -7,24 +7,23 @@ import pytest
 import scipy.sparse as sp
 from samples import assert_close, stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.choosing import params
-from counterpoise.choosing.average import (
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.engine import parameters
+from counterpoise.engine.averaging import (
     COLD,
-    NOTHING,
+    MIN_WEIGHT,
     PRIOR_ROWS,
     WARM,
     evidence,
-    shares,
+    softmax_weights,
     temperature,
 )
-from counterpoise.choosing.kept import Kept, now
-from counterpoise.choosing.leaving import Sample, left_out
-from counterpoise.choosing.names import LINEAR
-from counterpoise.choosing.row_order import row_order
-from counterpoise.exact.options import Options
-from counterpoise.exact.solve import eigen
+from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
+from counterpoise.engine.parameters import LINEAR
+from counterpoise.engine.row_buffer import RowBuffer, decayed_weight, row_order
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import eigen
 
 SOME = {
     "candidates": (LINEAR, "pooling=10", "interactions", "landmarks:20"),
@@ -39,7 +38,7 @@ def crossed(rows=700, seed=0):
 
 
 def chooser(**options):
-    return ChoosingClassifier(**{**SOME, **options})
+    return AutoClassifier(**{**SOME, **options})
 
 
 def content(one):
@@ -55,7 +54,9 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     options = Options(ridge=b, **how)
     state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y).state_
     sample = Sample(X[rows], y[rows], np.ones(len(rows)), np.ones(len(rows)))
-    found = left_out(state.moments, state.classes, options, np.array([b]), sample).scores[:, 0]
+    found = leave_one_out_scores(
+        state.moments, state.classes, options, np.array([b]), sample
+    ).scores[:, 0]
     whole, refitted = [], []
     for i in rows:
         others = np.arange(120) != i
@@ -85,7 +86,7 @@ def test_the_average_is_that_of_scores_over_their_size():
             f = alone.decision_function(X)
             size = np.sqrt(np.mean([(f[y == k] ** 2).mean() for k in (0, 1)]))
             assert_close(judge.rms[j], size, 1e-9)
-            if share.sum() > NOTHING:  # what is not felt is left out
+            if share.sum() > MIN_WEIGHT:  # what is not felt is left out
                 total += share[j] * f / size
     i, j = verdict.best
     # By decompositions here and by elimination there.
@@ -96,7 +97,10 @@ def test_the_average_is_that_of_scores_over_their_size():
 def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
     G = [np.array([0.9]), np.array([0.88, -np.inf]), np.array([0.9, 0.9])]
     many_rows = np.array([1e9, 1e9])
-    few, many = shares(G, temperature(100, many_rows)), shares(G, temperature(10**6, many_rows))
+    few, many = (
+        softmax_weights(G, temperature(100, many_rows)),
+        softmax_weights(G, temperature(10**6, many_rows)),
+    )
     assert_close(few[0][0] / few[1][0], np.e, 1e-12)
     assert few[1][1] == 0.0
     assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
@@ -113,7 +117,7 @@ def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
     assert temperature(1, np.full(2, PRIOR_ROWS)) == WARM
     assert temperature(1, np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * WARM
     best = [
-        shares(G, temperature(200, np.array([1000.0, rare])))[1].item()
+        softmax_weights(G, temperature(200, np.array([1000.0, rare])))[1].item()
         for rare in (1.0, 10.0, 100.0, 1000.0)
     ]
     assert best == sorted(best)
@@ -197,7 +201,7 @@ def test_merging_is_having_seen_both_streams(kept_rows):
         assert_close(
             tally.total, first.candidates_.tally.total + later.candidates_.tally.total, 1e-12
         )
-    assert content(ChoosingClassifier.from_contents(from_bytes(content(both)))) == content(both)
+    assert content(AutoClassifier.from_contents(from_bytes(content(both)))) == content(both)
 
 
 def test_models_with_other_maps_or_options_do_not_merge():
@@ -227,7 +231,7 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
     for name, state in one.candidates_.states.items():
         assert_close(state.moments.C, two.candidates_.states[name].moments.C, 1e-9)
     assert one.class_count_.tolist() == two.class_count_.tolist()
-    assert content(ChoosingClassifier.from_contents(from_bytes(content(one)))) == content(one)
+    assert content(AutoClassifier.from_contents(from_bytes(content(one)))) == content(one)
     assert_close(one.decision_function(X), two.decision_function(X), 1e-7)
     single = chooser(candidates=fixed).partial_fit(X[:20], y[:20], sample_weight=w[:20])
     for x, label, weight in zip(X[20:], y[20:], w[20:], strict=True):
@@ -253,8 +257,8 @@ def test_labels_that_arrive_late_change_no_score_before():
 
 def test_the_last_rows_of_each_class_are_kept_however_they_come():
     X, y = crossed(100)
-    at_once = Kept(8).followed(X, y, None, {})
-    one = Kept(8)
+    at_once = RowBuffer(8).followed(X, y, None, {})
+    one = RowBuffer(8)
     for x, label in zip(X, y.tolist(), strict=True):
         n = sum(1 for _ in one.rows.get(label, ()))
         before = one.rows[label][-1][2] if n else 0.0
@@ -268,7 +272,7 @@ def test_the_last_rows_of_each_class_are_kept_however_they_come():
 
 def test_kept_rows_fade_as_the_moments_do():
     weight, passed = np.array([1.0, 1.0, 2.0]), np.array([0.0, 10.0, 0.0])
-    assert_close(now(weight, passed, 10.0), [1.0, 0.5, 1.0 + 2.0**-0.1], 1e-12)
+    assert_close(decayed_weight(weight, passed, 10.0), [1.0, 0.5, 1.0 + 2.0**-0.1], 1e-12)
     X, y = crossed(400)
     one = chooser(half_life=50.0).fit(X, y)
     assert one.score(X, y) > 0.7
@@ -296,7 +300,7 @@ def test_a_file_of_impossible_kept_rows_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
-        ChoosingClassifier.from_contents(contents)
+        AutoClassifier.from_contents(contents)
 
 
 @pytest.mark.parametrize("kept_rows", [-1, 1.5, True, "64", 10**9])
@@ -337,30 +341,32 @@ def test_landmarks_that_there_is_no_row_for_change_nothing():
 
 
 def test_many_classes_are_judged_by_fewer_rows_of_each():
-    kept = Kept(128, {k: tuple((np.zeros(1), 1.0, float(i)) for i in range(128)) for k in "abcde"})
+    kept = RowBuffer(
+        128, {k: tuple((np.zeros(1), 1.0, float(i)) for i in range(128)) for k in "abcde"}
+    )
     labels = np.array(list("abcde"))
     assert len(kept.arrays(labels)[0]) == 5 * 128
     _, code, _, clock = kept.arrays(labels, kept.judging(5))
     assert np.bincount(code).tolist() == [64] * 5  # the last ones
     assert clock.min() == 64.0
     assert kept.judging(2) == 128
-    assert Kept(9).judging(2) >= 9
+    assert RowBuffer(9).judging(2) >= 9
 
 
 @pytest.mark.parametrize("kept_rows", [0, 16])
 def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch, kept_rows):
     X, y = crossed(600)
     once = (LINEAR, "interactions")
-    for name in ("CANDIDATES", "WITHOUT_ROWS"):
-        monkeypatch.setattr(params, name, once)
-    old = ChoosingClassifier(kept_rows=kept_rows, drop=False).partial_fit(X[:400], y[:400])
+    for name in ("CANDIDATES", "CANDIDATES_WITHOUT_BUFFER"):
+        monkeypatch.setattr(parameters, name, once)
+    old = AutoClassifier(kept_rows=kept_rows, drop=False).partial_fit(X[:400], y[:400])
     data = to_bytes(old.contents())
     monkeypatch.undo()
-    again = ChoosingClassifier.from_contents(from_bytes(data))
+    again = AutoClassifier.from_contents(from_bytes(data))
     assert list(again.g_means_) == list(once)
     assert_close(again.decision_function(X), old.decision_function(X), 1e-12)
     again.partial_fit(X[400:], y[400:])
-    whole = ChoosingClassifier(candidates=once, kept_rows=kept_rows, drop=False)
+    whole = AutoClassifier(candidates=once, kept_rows=kept_rows, drop=False)
     whole.partial_fit(X[:400], y[:400]).partial_fit(X[400:], y[400:])
     assert_close(again.decision_function(X), whole.decision_function(X), 1e-9)
 

@@ -15,17 +15,25 @@ import pytest
 import scipy.sparse as sp
 from samples import assert_close, assert_same_model, data_set, stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, TableClassifier
-from counterpoise.choosing.judge import EARLY, FAST, FIRST, Judge, Tally, best, losers, next_refresh
-from counterpoise.choosing.leaving import Sample, left_out
-from counterpoise.choosing.names import LINEAR
-from counterpoise.choosing.params import CANDIDATES, RIDGES, WITHOUT_ROWS
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
+from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
+from counterpoise.engine.parameters import CANDIDATES, CANDIDATES_WITHOUT_BUFFER, LINEAR, RIDGES
+from counterpoise.engine.ranking import (
+    FAST,
+    FIRST,
+    MIN_ROWS_BEFORE_DROP,
+    Judge,
+    PrequentialCounts,
+    best,
+    candidates_to_drop,
+    next_refresh,
+)
+from counterpoise.engine.state import State
 from counterpoise.evaluate.protocol import fold, judge
-from counterpoise.exact.options import Options
-from counterpoise.exact.scores import scores_of
-from counterpoise.exact.state import State
-from counterpoise.features import WARMUP, fixed_by
+from counterpoise.feature_maps import WARMUP, fit_map
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.solver.options import Options
+from counterpoise.solver.scores import solve_scores
 
 SMALL = {
     "candidates": (LINEAR, "interactions", "rff:20"),
@@ -41,7 +49,7 @@ def crossed(rows=700, seed=0):
 
 
 def chooser(**options):
-    return ChoosingClassifier(**{**SMALL, **options})
+    return AutoClassifier(**{**SMALL, **options})
 
 
 def content(one):
@@ -92,7 +100,7 @@ def test_the_choice_is_an_exact_model_of_all_rows():
     found = one.best_
     assert found.features == "interactions"
     refitted = BalancedRidgeClassifier(
-        features=fixed_by(found.features, X[:WARMUP]), ridge=found.ridge
+        features=fit_map(found.features, X[:WARMUP]), ridge=found.ridge
     ).fit(X, y)
     assert_same_model(found, refitted)
     assert_close(found.decision_function(X), refitted.decision_function(X))
@@ -109,7 +117,7 @@ def test_what_is_linear_stays_so_and_what_is_not_does_not():
     assert chooser(drop=False).fit(X, y).dropped_ == {}
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
-    found = ChoosingClassifier(candidates=(LINEAR, "rff:40,width=0.1"), kept_rows=0)
+    found = AutoClassifier(candidates=(LINEAR, "rff:40,width=0.1"), kept_rows=0)
     found.fit(X, straight)
     assert found.best_.features is None
     assert found.dropped_ == {"rff:40,width=0.1": found.dropped_["rff:40,width=0.1"]}
@@ -122,9 +130,11 @@ def test_a_path_is_every_ridge_solved_alone(classes):
     moments = one.state_.moments
     ridges = np.array([b for b in RIDGES if b >= 1e-4])
     nobody = Sample(np.empty((0, len(moments.anchor))), np.empty(0, int), np.empty(0), np.empty(0))
-    found = left_out(moments, one.state_.classes, Options.of(one), ridges, nobody).weights
+    found = leave_one_out_scores(
+        moments, one.state_.classes, Options.of(one), ridges, nobody
+    ).weights
     for j, ridge in enumerate(ridges):
-        alone = scores_of(moments, one.state_.classes, Options(ridge=ridge)).solution
+        alone = solve_scores(moments, one.state_.classes, Options(ridge=ridge)).solution
         assert_close(found.coef[j], alone.coef, 1e-8)
         assert_close(found.offset[j], alone.offset, 1e-8)
 
@@ -141,7 +151,7 @@ def test_rows_are_judged_by_the_weights_of_the_last_refresh():
 
 def test_the_tally_is_the_g_mean_of_what_was_judged():
     X, y = crossed(500)
-    one = ChoosingClassifier(candidates=("interactions",), ridges=(1.0,), kept_rows=0)
+    one = AutoClassifier(candidates=("interactions",), ridges=(1.0,), kept_rows=0)
     scores = one.progressive_scores(X, y)
     rows = np.arange(FIRST, 500)
     found = (scores[rows] > 0) == (y[rows] == 1)
@@ -156,8 +166,8 @@ def test_the_tally_is_the_g_mean_of_what_was_judged():
 def test_a_simpler_candidate_must_be_ahead_by_a_standard_error():
     labels, total = np.array([0, 1]), np.array([100.0, 100.0])
     hits = np.array([[[90.0], [88.0]], [[90.0], [88.0]]])
-    assert best(Tally(labels, total, hits), 1)[0] == 1
-    assert best(Tally(labels, 100 * total, 100 * hits), 1)[0] == 0
+    assert best(PrequentialCounts(labels, total, hits), 1)[0] == 1
+    assert best(PrequentialCounts(labels, 100 * total, 100 * hits), 1)[0] == 0
 
 
 @pytest.mark.slow
@@ -167,16 +177,21 @@ def test_costs_decide_which_recall_counts_more():
     assert (dear.predict(X) == 1).mean() > (cheap.predict(X) == 1).mean()
     labels, total = np.array([0, 1]), np.array([1e4, 1e4])
     hits = np.array([[[9e3], [7e3]], [[7e3], [9e3]]])
-    assert best(Tally(labels, total, hits), 1, {0: 3.0})[0] == 0
-    assert best(Tally(labels, total, hits), 1, {1: 3.0})[0] == 1
+    assert best(PrequentialCounts(labels, total, hits), 1, {0: 3.0})[0] == 0
+    assert best(PrequentialCounts(labels, total, hits), 1, {1: 3.0})[0] == 1
 
 
 def test_only_what_is_surely_worse_is_dropped_and_not_early():
     labels, total = np.array([0, 1]), np.array([1e4, 1e4])
     hits = np.array([[[9e3], [8e3]], [[9e3], [8e3]]])
-    assert losers(Tally(labels, total, hits), EARLY - 1) == []
-    assert losers(Tally(labels, total, hits), EARLY) == [1]
-    assert losers(Tally(labels, total / 1e3, hits / 1e3), EARLY) == []
+    assert (
+        candidates_to_drop(PrequentialCounts(labels, total, hits), MIN_ROWS_BEFORE_DROP - 1) == []
+    )
+    assert candidates_to_drop(PrequentialCounts(labels, total, hits), MIN_ROWS_BEFORE_DROP) == [1]
+    assert (
+        candidates_to_drop(PrequentialCounts(labels, total / 1e3, hits / 1e3), MIN_ROWS_BEFORE_DROP)
+        == []
+    )
 
 
 def test_refreshes_are_ever_rarer_but_not_rarer_than_that():
@@ -221,7 +236,7 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     one = chooser(costs={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.predict(X)  # whoever looks must not be seen in the file
     one.save(tmp_path / "m.safetensors")
-    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert content(again) == content(one)
     assert again.get_params() == one.get_params()
     for two in (one, again):
@@ -262,7 +277,7 @@ def test_a_file_that_cannot_be_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
-        ChoosingClassifier.from_contents(contents)
+        AutoClassifier.from_contents(contents)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +365,7 @@ def test_the_usual_candidates_are_what_the_documents_say():
     plain = ["linear", "pooling=1000", "pooling=10"]
     landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8"]
     assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", *landmarks]
-    assert list(WITHOUT_ROWS) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
+    assert list(CANDIDATES_WITHOUT_BUFFER) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
     assert RIDGES[0] == 100.0
     assert RIDGES[-1] == 1e-6
     assert len(RIDGES) == 13
@@ -362,7 +377,7 @@ def test_the_usual_candidates_are_what_the_documents_say():
 def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
     X, y = data_set("tic-tac-toe")
     one = fold(X, y, 0, 0)
-    chosen, linear = judge(ChoosingClassifier(), one), judge(BalancedRidgeClassifier(), one)
+    chosen, linear = judge(AutoClassifier(), one), judge(BalancedRidgeClassifier(), one)
     assert chosen["held-out"] > linear["held-out"] + 0.2
     assert chosen["progressive"] > linear["progressive"] + 0.1
 
@@ -379,7 +394,7 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     one.widen(["a", "b", "c", "d"])
     one.partial_fit(wide[late : late + 3], y[late : late + 3])
     one.save(tmp_path / "m.safetensors")
-    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert content(again) == content(one)
     scores = [m.progressive_scores(wide[late + 3 :], y[late + 3 :]) for m in (one, again)]
     np.testing.assert_array_equal(*scores)
@@ -417,17 +432,17 @@ def test_a_limit_may_change_on_the_way(tmp_path):
     X, y = crossed(300)
     one = chooser().fit(X, y).set_params(memory_limit=3e9, drop=False).partial_fit(X, y)
     one.save(tmp_path / "m.safetensors")
-    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert again.set_params(memory_limit=1e9).partial_fit(X, y).memory_limit == 1e9
 
 
 def test_arrays_of_candidates_and_who_answers_first():
     X, y = crossed(300)
-    one = ChoosingClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
+    one = AutoClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
     assert one.best_.features is None
-    fixed_one = fixed_by("rff:20", X)
+    fixed_one = fit_map("rff:20", X)
     one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
-    again = ChoosingClassifier.from_contents(from_bytes(content(one)))
+    again = AutoClassifier.from_contents(from_bytes(content(one)))
     assert again.candidates == (LINEAR, fixed_one)
     assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
 
@@ -451,7 +466,7 @@ def test_a_file_that_would_crash_later_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises(ModelFileError):
-        ChoosingClassifier.from_contents(contents)
+        AutoClassifier.from_contents(contents)
 
 
 def test_scores_of_what_are_no_rows():
@@ -464,7 +479,7 @@ def test_scores_of_what_are_no_rows():
 @pytest.mark.parametrize("options", [{}, {"drop": False, "kept_rows": 0}])
 def test_one_row_takes_few_calls(options):
     X, y = crossed(1400)  # the maps are fixed by 1,200
-    one = ChoosingClassifier(**options).fit(X[:1300], y[:1300])
+    one = AutoClassifier(**options).fit(X[:1300], y[:1300])
     one.partial_fit(X[1300:1301], y[1300:1301])
     assert not options or one.candidates_.rows + 1 < one.candidates_.due
     calls = []
@@ -477,7 +492,7 @@ def test_one_row_takes_few_calls(options):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ChoosingClassifier(candidates=(LINEAR, "pooling=10", "rm2")),
+        lambda: AutoClassifier(candidates=(LINEAR, "pooling=10", "rm2")),
         lambda: BalancedRidgeClassifier(ridge="gcv"),
     ],
 )
@@ -528,6 +543,6 @@ def test_fit_of_a_table_does_not_depend_on_the_order_of_the_rows():
     for order in (np.arange(1500), np.argsort(X[:, 0])):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = TableClassifier(ChoosingClassifier()).fit(frame.iloc[order], y[order])
+            model = TableClassifier(AutoClassifier()).fit(frame.iloc[order], y[order])
         found.append(model.predict_proba(frame))
     np.testing.assert_allclose(*found, atol=1e-12)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from samples import assert_close, assert_same_model, stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.choosing.file import chosen_of
-from counterpoise.choosing.judge import Tally, best
-from counterpoise.choosing.names import LINEAR, map_name, name_of, pooling_of
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of
+from counterpoise.engine.ranking import PrequentialCounts, best
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.engines import chosen_of
 
 POOLED = (LINEAR, "pooling=1000", "pooling=10")
 MIXED = {
@@ -40,7 +40,7 @@ def content(one):
 @pytest.mark.parametrize("nu", [0.5, 10.0, 1000.0])
 def test_the_answer_is_that_of_the_classifier_with_this_pooling(classes, nu):
     X, y = stream(400, d=4, classes=classes, minority=0.2)
-    one = ChoosingClassifier(candidates=(f"pooling={nu}",), costs={1: 2.0}).fit(X, y)
+    one = AutoClassifier(candidates=(f"pooling={nu}",), costs={1: 2.0}).fit(X, y)
     alone = BalancedRidgeClassifier(pooling=nu, costs={1: 2.0}).fit(X, y)
     assert (one.best_.pooling, one.best_.ridge) == (nu, "shrinking")
     assert_close(one.decision_function(X), alone.decision_function(X))
@@ -53,7 +53,7 @@ def test_the_answer_is_that_of_the_classifier_with_this_pooling(classes, nu):
 
 def test_rows_are_judged_by_the_densities_of_the_last_refresh():
     X, y = spread(40)
-    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:20], y[:20])
+    one = AutoClassifier(kept_rows=0, candidates=POOLED).fit(X[:20], y[:20])
     before = BalancedRidgeClassifier(pooling=10).fit(X[:20], y[:20])
     judged = one.candidates_.judges[2].scores(X[20:])[:, 0, 0]
     assert_close(judged, before.decision_function(X[20:]))
@@ -63,7 +63,7 @@ def test_rows_are_judged_by_the_densities_of_the_last_refresh():
 
 def test_what_was_judged_is_the_g_mean_of_the_progressive_scores():
     X, y = spread(500)
-    one = ChoosingClassifier(kept_rows=0, candidates=("pooling=10",))
+    one = AutoClassifier(kept_rows=0, candidates=("pooling=10",))
     scores = one.progressive_scores(X, y)
     rows = np.arange(16, 500)
     w, found = np.sqrt(rows), (scores[rows] > 0) == (y[rows] == 1)
@@ -76,10 +76,10 @@ def test_what_was_judged_is_the_g_mean_of_the_progressive_scores():
 
 def test_moments_are_learned_once_whoever_looks_at_them():
     X, y = spread(600)
-    one = ChoosingClassifier(kept_rows=0, candidates=POOLED, drop=False).fit(X, y)
+    one = AutoClassifier(kept_rows=0, candidates=POOLED, drop=False).fit(X, y)
     assert list(one.candidates_.states) == [LINEAR]
     assert sum(name.endswith(" C") for name in one.contents().arrays) == 1
-    alone = ChoosingClassifier(kept_rows=0, candidates=(LINEAR,), drop=False).fit(X, y)
+    alone = AutoClassifier(kept_rows=0, candidates=(LINEAR,), drop=False).fit(X, y)
     G, alone_G = (list(it.g_means_[LINEAR].values()) for it in (one, alone))
     assert_close(G, alone_G, 1e-12)
     assert_same_model(alone.best_, BalancedRidgeClassifier(ridge=alone.best_.ridge).fit(X, y))
@@ -89,7 +89,7 @@ def test_moments_are_learned_once_whoever_looks_at_them():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(classes):
     X, y = spread(1200, classes=classes)
-    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:800], y[:800])
+    one = AutoClassifier(kept_rows=0, candidates=POOLED).fit(X[:800], y[:800])
     linear = BalancedRidgeClassifier().fit(X[:800], y[:800])
     assert one.best_.pooling == 10.0
     assert one.score(X[800:], y[800:]) > linear.score(X[800:], y[800:]) + 0.1
@@ -99,26 +99,28 @@ def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(clas
 
 @pytest.mark.parametrize("seed", range(5))
 def test_classes_of_the_same_spread_stay_linear(seed):
-    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(*shifted(seed=seed))
+    one = AutoClassifier(kept_rows=0, candidates=POOLED).fit(*shifted(seed=seed))
     assert one.best_.pooling is None
 
 
 def test_quadratic_boundaries_must_be_ahead_by_half_a_standard_error():
     labels, total = np.array([0, 1]), np.array([100.0, 100.0])
     close, ahead = (np.array([[[88.0], [n], [86.0]]] * 2) for n in (88.5, 91.0))
-    assert best(Tally(labels, total, close[:, :2]), 1, None, [1])[0] == 0
-    assert best(Tally(labels, total, close[:, :2]), 1)[0] == 1
-    assert best(Tally(labels, total, ahead[:, :2]), 1, None, [1])[0] == 1
+    assert best(PrequentialCounts(labels, total, close[:, :2]), 1, None, [1])[0] == 0
+    assert best(PrequentialCounts(labels, total, close[:, :2]), 1)[0] == 1
+    assert best(PrequentialCounts(labels, total, ahead[:, :2]), 1, None, [1])[0] == 1
     # Of the others the richest within a standard error is what they must be ahead of.
-    assert best(Tally(labels, total, close), 1, None, [1])[0] == 1
-    assert best(Tally(labels, total, close - [[0.0], [2.0], [0.0]]), 1, None, [1])[0] == 2
+    assert best(PrequentialCounts(labels, total, close), 1, None, [1])[0] == 1
+    assert (
+        best(PrequentialCounts(labels, total, close - [[0.0], [2.0], [0.0]]), 1, None, [1])[0] == 2
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_chunks_do_not_matter(size):
     X, y = spread(300, classes=3)
-    whole, one = ChoosingClassifier(**MIXED).partial_fit(X, y), ChoosingClassifier(**MIXED)
+    whole, one = AutoClassifier(**MIXED).partial_fit(X, y), AutoClassifier(**MIXED)
     for at in range(0, len(y), size):
         one.partial_fit(X[at : at + size], y[at : at + size])
     assert one.best_.pooling == whole.best_.pooling == 10.0
@@ -128,7 +130,7 @@ def test_chunks_do_not_matter(size):
 
 def test_the_choice_can_be_merged():
     X, y = spread(600)
-    one = ChoosingClassifier(kept_rows=0, candidates=POOLED).fit(X[:400], y[:400])
+    one = AutoClassifier(kept_rows=0, candidates=POOLED).fit(X[:400], y[:400])
     both = one.best_.merge(BalancedRidgeClassifier(pooling=10).fit(X[400:], y[400:]))
     at_once = BalancedRidgeClassifier(pooling=10).fit(X, y)
     assert_close(both.decision_function(X), at_once.decision_function(X), 1e-9)
@@ -138,9 +140,9 @@ def test_the_choice_can_be_merged():
 @pytest.mark.parametrize("rows", [1, 20, 300, 650])
 def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     X, y = spread(900, classes=3)
-    one = ChoosingClassifier(**MIXED).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
+    one = AutoClassifier(**MIXED).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.save(tmp_path / "m.safetensors")
-    again = ChoosingClassifier.load(tmp_path / "m.safetensors")
+    again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert content(again) == content(one)
     assert again.get_params() == one.get_params()
     learned = chosen_of(from_bytes(content(one)))  # whoever only predicts reads it like this
@@ -169,22 +171,22 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
 )
 def test_a_file_that_cannot_be_is_refused(change):
     X, y = spread(100)
-    contents = from_bytes(content(ChoosingClassifier(**MIXED).fit(X, y)))
+    contents = from_bytes(content(AutoClassifier(**MIXED).fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
-        ChoosingClassifier.from_contents(contents)
+        AutoClassifier.from_contents(contents)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [103, 300])
 def test_late_features_count_for_nothing_until_the_next_refresh(late):
     X, y = spread(500)
-    one = ChoosingClassifier(**MIXED, drop=False).partial_fit(X[:late], y[:late])
+    one = AutoClassifier(**MIXED, drop=False).partial_fit(X[:late], y[:late])
     before = one.candidates_.judges[1].scores(X)
     one.widen(["a", "b", "c", "d", "e"])
     wide = np.column_stack([X, np.where(np.arange(500) >= late, y, 0.0)])
     assert_close(one.candidates_.judges[1].scores(wide), before, 0.0)
-    again = ChoosingClassifier.from_contents(from_bytes(content(one)))
+    again = AutoClassifier.from_contents(from_bytes(content(one)))
     for two in (one, again):
         two.partial_fit(wide[late:], y[late:])
     assert content(again) == content(one)
@@ -207,7 +209,7 @@ def test_late_features_count_for_nothing_until_the_next_refresh(late):
 )
 def test_a_pooling_without_meaning_is_refused(candidates, says):
     with pytest.raises(ValueError, match=says):
-        ChoosingClassifier(candidates=candidates).fit(*spread(50))
+        AutoClassifier(candidates=candidates).fit(*spread(50))
 
 
 def test_names_are_the_same_however_a_number_is_written():
@@ -222,9 +224,9 @@ def test_names_are_the_same_however_a_number_is_written():
 def test_boundaries_count_among_the_memory():
     X, y = spread(50)
     limit = 8 * 2 * 2 * 4 * 4  # two classes: the moments, and as much for those of a chunk
-    ChoosingClassifier(kept_rows=0, candidates=POOLED[:2], memory_limit=limit).fit(X, y)
+    AutoClassifier(kept_rows=0, candidates=POOLED[:2], memory_limit=limit).fit(X, y)
     with pytest.raises(ValueError, match=r"4 \+ 4 \+ 4 terms.*name fewer candidates"):
-        ChoosingClassifier(kept_rows=0, candidates=POOLED, memory_limit=limit).fit(X, y)
+        AutoClassifier(kept_rows=0, candidates=POOLED, memory_limit=limit).fit(X, y)
 
 
 def test_a_class_that_was_never_seen_never_wins():
@@ -233,7 +235,7 @@ def test_a_class_that_was_never_seen_never_wins():
     X = rng.standard_normal((400, 2)) + 30.0 * np.eye(3)[y][:, :2]  # far apart: scores far below 0
     X[200:] = 10.0  # half-way between all of them
     for names in ((LINEAR,), ("pooling=10",)):
-        one = ChoosingClassifier(kept_rows=0, candidates=names, ridges=(1e-3,))
+        one = AutoClassifier(kept_rows=0, candidates=names, ridges=(1e-3,))
         scores = one.progressive_scores(X, y, classes=[0, 1, 2, 7])
         assert (scores[20:].argmax(axis=1) < 3).all()
         assert (scores[20:, 3] == -np.inf).all()

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from samples import stream
 from sklearn.exceptions import NotFittedError
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 X, y = stream(60, 3)
 NAN, INF = X.copy(), X.copy()
@@ -283,7 +283,7 @@ def test_an_empty_chunk_teaches_nothing():
     for model in (
         BalancedRidgeClassifier(),
         BalancedRidgeClassifier(features="poly2"),
-        ChoosingClassifier(candidates=("linear",)),
+        AutoClassifier(candidates=("linear",)),
     ):
         model.partial_fit(X[:0], LABELS[:0]).partial_fit(X, LABELS)
         before = model.decision_function(X)

@@ -22,7 +22,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import _get_feature_names
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
 
 CONFIGURATIONS = [
     BalancedRidgeClassifier(),
@@ -60,12 +60,14 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([ChoosingClassifier(candidates=("linear", "rm2", "rff:20"))])
+@parametrize_with_checks([AutoClassifier(candidates=("linear", "rm2", "rff:20"))])
 def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks([RiskClassifier(), RiskClassifier(BalancedRidgeClassifier(pooling=9.0))])
+@parametrize_with_checks(
+    [CostSensitiveClassifier(), CostSensitiveClassifier(BalancedRidgeClassifier(pooling=9.0))]
+)
 def test_scikit_learn_checks_of_risks(estimator, check):
     check(estimator)
 

@@ -15,10 +15,10 @@ from forks import PIPE
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.learn import Learner, learn
-from counterpoise.streams import source
-from counterpoise.streams.array import Elements
+from counterpoise.readers import source
+from counterpoise.readers.jsonlines import Elements
+from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model_io import stored_model
 
 MODEL = "m.safetensors"
 
@@ -530,7 +530,7 @@ def test_alerts_of_today_are_compared_with_yesterday(run):
 
 @pytest.mark.slow
 def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
-    from counterpoise.jobs.recent import most
+    from counterpoise.tables.score_window import max_scores
 
     frame = payments(700)
     frame.to_csv("t.csv", index=False)
@@ -547,8 +547,8 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     before = stored_model("both.st").recent
     run("forget", "both.st", "t.csv")  # scores are compared with those of days before all the same
     np.testing.assert_array_equal(stored_model("both.st").recent, before)
-    assert most(1) == 10_000
-    assert most(400) == 100
+    assert max_scores(1) == 10_000
+    assert max_scores(400) == 100
     written("v.csv", 300, 2, fraud=lambda f: f["fraud"].where(f.index % 200 < 190, "else"))
     teach(run, "v.csv", more=["--new-class"])
     assert stored_model(MODEL).recent.shape == (100, 3)  # by a model that knows the new class

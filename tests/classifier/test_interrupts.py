@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from samples import stream
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.online import AROW, LS, RLS
 from counterpoise.river import BalancedRidgeClassifier as River
 
@@ -31,7 +31,7 @@ def learned(**options):
 
 
 def chooser():
-    return ChoosingClassifier(candidates=("linear",), ridges=(1.0, 0.1)).partial_fit(X, y)
+    return AutoClassifier(candidates=("linear",), ridges=(1.0, 0.1)).partial_fit(X, y)
 
 
 def river(**options):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
-from counterpoise.exact import state
+from counterpoise.engine import state
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -314,7 +314,7 @@ def test_hundreds_of_classes_take_memory_for_their_moments_only():
 def test_looking_while_learning_never_leaves_an_old_solution_behind(monkeypatch):
     X, y = stream(100, 3)
     model = BalancedRidgeClassifier().fit(X[:50], y[:50])
-    solve = state.scores_of
+    solve = state.solve_scores
 
     def slow(*arguments):  # rows arrive while another thread solves
         solution = solve(*arguments)
@@ -322,7 +322,7 @@ def test_looking_while_learning_never_leaves_an_old_solution_behind(monkeypatch)
         model.partial_fit(X[50:], y[50:])
         return solution
 
-    monkeypatch.setattr(state, "scores_of", slow)
+    monkeypatch.setattr(state, "solve_scores", slow)
     model.predict(X)
     assert_close(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_)
 

@@ -27,7 +27,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.file import stored_model
+from counterpoise.tables.model_io import stored_model
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"
@@ -581,8 +581,8 @@ def test_rows_that_were_all_dropped_may_bring_a_column(run):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
     """Columns not in the order of the alphabet, with something new in each chunk."""
-    from counterpoise.jobs.learn import Learner, learn
-    from counterpoise.streams import source
+    from counterpoise.readers import source
+    from counterpoise.tables.model import Learner, learn
 
     rows = [{"zeta": f"z{i}", "town": f"t{i % 5}", "amount": i, "country": f"c{i // 2}",
              **({f"late{i}": 1.5} if ending == "jsonl" else {}), "y": "pq"[i % 2]}
@@ -1014,8 +1014,8 @@ def spoilt(text, rng):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
     """One message, or a model that predicts; benchmarks/mutations.py spoils many more."""
-    from counterpoise.jobs.learn import Learner, learn
-    from counterpoise.streams import DataError, source
+    from counterpoise.readers import DataError, source
+    from counterpoise.tables.model import Learner, learn
 
     rng = np.random.default_rng(seed)
     frame = payments(40, seed)

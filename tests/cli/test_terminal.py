@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forks import MAIN
 
-from counterpoise.printable import printable
+from counterpoise.errors import printable
 
 # Markup of rich, a colour, a link, a cursor that moves, and a line that pretends to be ours.
 NASTY = [

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoise import BalancedRidgeClassifier, RiskClassifier
-from counterpoise.evaluate.costs import cost_curve, pays
-from counterpoise.evaluate.reliability import reliability
-from counterpoise.jobs.alerts import Highest, PerDay
+from counterpoise import BalancedRidgeClassifier, CostSensitiveClassifier
+from counterpoise.evaluate.cost_curve import cost_curve, reliability, should_alert
+from counterpoise.tables.alerts import DailyQuota, TopShare
 
 LEARN = ["--label", "fraud", "--drop", "payment,when,price", "--model", "m"]
 
@@ -49,7 +48,7 @@ def test_an_alert_pays_where_its_threshold_is_reached():
     for miss in (0.5, 20.0, price):
         expected = p >= 2.0 / (2.0 + miss)
         near = np.isclose(p, 2.0 / (2.0 + miss), rtol=1e-12)
-        np.testing.assert_array_equal(pays(p, miss, 2.0)[~near], expected[~near])
+        np.testing.assert_array_equal(should_alert(p, miss, 2.0)[~near], expected[~near])
 
 
 @pytest.mark.slow
@@ -57,9 +56,11 @@ def test_risk_classifiers_decide_as_alerts_do():
     rng = np.random.default_rng(0)
     y = (rng.random(3000) < 0.03).astype(int)
     X = rng.standard_normal((3000, 2)) + 1.5 * y[:, None]
-    model = RiskClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: 20}).fit(X, y)
+    model = CostSensitiveClassifier(BalancedRidgeClassifier(calibrate=True), costs={1: 20}).fit(
+        X, y
+    )
     np.testing.assert_array_equal(
-        model.predict(X) == 1, pays(model.predict_proba(X)[:, 1], 20.0, 1.0)
+        model.predict(X) == 1, should_alert(model.predict_proba(X)[:, 1], 20.0, 1.0)
     )
 
 
@@ -102,7 +103,7 @@ def test_bins_of_reliability_hold_all_rows_and_their_shares():
 
 def test_the_highest_are_a_share_of_the_recent():
     values = np.random.default_rng(0).random(3000)
-    flags = Highest(0.1).among(values)
+    flags = TopShare(0.1).among(values)
     assert abs(flags[500:].mean() - 0.1) < 0.02
     assert values[flags].min() > 0.7
 
@@ -111,7 +112,7 @@ def test_alerts_per_day_never_exceed_and_are_nearly_all_spent():
     rng = np.random.default_rng(0)
     when = np.sort(rng.uniform(0, 30 * 86400.0, 20_000))
     values = rng.random(20_000)
-    flags = PerDay(20, "when").among(values, when)
+    flags = DailyQuota(20, "when").among(values, when)
     spent = np.bincount((when[flags] // 86400).astype(int), minlength=30)
     assert spent.max() <= 20
     assert spent[1:].mean() > 15  # those highest by the rate, less what days above it lose
@@ -145,16 +146,16 @@ def test_alerts_by_price(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "--cost-miss", 200, "--cost-alarm", 5, "-o", "a.csv")
     found = pd.read_csv("a.csv")
-    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, 200.0, 5.0))
+    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, 200.0, 5.0))
     run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-alarm", 5, "-o", "b.csv")
     found = pd.read_csv("b.csv")
-    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, payments.price, 5.0))
+    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, payments.price, 5.0))
     payments.assign(price=payments.price.where(payments.payment % 3 > 0)).to_csv("gaps.csv")
     run("predict", "m", "gaps.csv", "--ignore-unknown", "--cost-miss-column", "price",
         "--cost-miss", 9, "-o", "c.csv")  # fmt: skip
     found = pd.read_csv("c.csv")
     price = payments.price.where(payments.payment % 3 > 0, 9.0)
-    np.testing.assert_array_equal(found.alert, pays(found.stream_yes, price, 1.0))
+    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, price, 1.0))
     run("predict", "m", "t.csv", "--alerts-per-day", 4, "--time-column", "when", "-o", "d.csv")
     spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
     assert spent.max() == 4
@@ -228,7 +229,7 @@ def test_evaluate_says_what_decisions_have_cost(run, payments):
         costs = ["--cost-alarm", 5, *more]
         found = json.loads(run("evaluate", "m", "t.csv", *costs, "--json").out)["costs"]
         curve = cost_curve(payments.fraud, p, miss=miss, alarm=5.0, positive="yes")
-        alert, fraud = pays(p, miss, 5.0), payments.fraud == "yes"
+        alert, fraud = should_alert(p, miss, 5.0), payments.fraud == "yes"
         bill = np.where(fraud & ~alert, miss, 0.0).sum() + 5.0 * (~fraud & alert).sum()
         assert found["cost"] == pytest.approx(bill)
         assert found["best"] == pytest.approx(curve.least)

@@ -20,23 +20,23 @@ from sklearn import metrics as theirs
 
 from counterpoise import BalancedRidgeClassifier, online
 from counterpoise.errors import DataError
-from counterpoise.evaluate import drawing, plots, theme
-from counterpoise.evaluate.demo import made_up
-from counterpoise.evaluate.guests import guest
-from counterpoise.evaluate.metrics import measure
-from counterpoise.evaluate.race import (
-    OURS,
-    OWN,
-    RIVALS,
-    SLOW,
+from counterpoise.evaluate import plots
+from counterpoise.evaluate.benchmark import (
+    CUSTOM_METHOD,
+    MAIN_METHOD,
+    METHODS,
+    QUADRATIC_TIME_METHOD,
     Result,
+    best_result,
+    load_external_model,
+    n_warmup_rows,
     race,
     standardised,
+    synthetic_payments,
     too_slow,
-    uncounted,
-    winner,
 )
-from counterpoise.evaluate.report import page
+from counterpoise.evaluate.html_report import page
+from counterpoise.evaluate.metrics import measure
 
 
 def guesses(classes, seed=0, rows=400):
@@ -115,13 +115,13 @@ def test_standardising_looks_at_the_rows_before_only():
 def test_a_race_is_test_then_train(delay):
     X, y = stream(300, d=4)
     results = {result.name: result for result in race(X, y, delay)}
-    assert list(results) == [OURS, *RIVALS]
+    assert list(results) == [MAIN_METHOD, *METHODS]
     model = BalancedRidgeClassifier()
     expected = model.progressive_scores(X, y, delay=delay, classes=[0, 1])
-    np.testing.assert_array_equal(results[OURS].scores, expected)
+    np.testing.assert_array_equal(results[MAIN_METHOD].scores, expected)
     t = 200
     refit = BalancedRidgeClassifier().fit(X[: t - delay], y[: t - delay])
-    assert results[OURS].scores[t] == pytest.approx(
+    assert results[MAIN_METHOD].scores[t] == pytest.approx(
         refit.decision_function(X[t : t + 1])[0], rel=1e-8
     )
     arow = online.AROW()
@@ -136,7 +136,7 @@ def test_a_race_of_three_classes_is_one_against_the_rest():
     for result in results:
         assert result.scores.shape == (200, 3)
         assert set(result.predicted) <= {"a", "b", "c"}
-    assert winner(results).metrics.confusion.g_mean() > 0.3
+    assert best_result(results).metrics.confusion.g_mean() > 0.3
 
 
 @pytest.mark.slow
@@ -164,12 +164,12 @@ def test_the_names_of_the_labels_decide_nothing(delay, classes):
 def test_rows_count_once_two_classes_are_known(delay):
     X, y = stream(200, d=3)
     y[:30], y[30] = 0, 1
-    assert uncounted(y, delay) == 31 + delay
+    assert n_warmup_rows(y, delay) == 31 + delay
     for result in race(X, y, delay):
         assert result.first == 31 + delay
         assert result.metrics.confusion.scored == 200 - 31 - delay
         assert len(result.predicted) == len(result.scores) == 200
-    assert uncounted(y, 169) == uncounted(y[:20], 0) + 180 == 200
+    assert n_warmup_rows(y, 169) == n_warmup_rows(y[:20], 0) + 180 == 200
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_guests_are_tested_then_trained(delay):
     X, y = stream(60, d=2)
     guests = {"arrays": GaussianNB(), "dicts": Dicts()}
     results = {one.name: one for one in race(X, y, delay, 1, [], guests=guests)}
-    assert list(results) == [OURS, "arrays", "dicts"]
+    assert list(results) == [MAIN_METHOD, "arrays", "dicts"]
     Z, t = standardised(X), 50
     known = slice(0, t - delay)
     refit, again = GaussianNB(), Dicts()
@@ -192,7 +192,7 @@ def test_guests_are_tested_then_trained(delay):
     x = dict(zip(["x0", "x1"], Z[t].tolist(), strict=True))
     assert results["dicts"].scores[t] == again.predict_proba_one(x)[True]
     assert results["dicts"].predicted[t] == again.predict_one(x)
-    assert results["dicts"].first == uncounted(y, delay)
+    assert results["dicts"].first == n_warmup_rows(y, delay)
 
 
 @pytest.mark.slow
@@ -225,22 +225,31 @@ def test_guests_of_two_classes_meet_three():
 )
 def test_who_cannot_be_a_guest_is_told_why(path, problem):
     with pytest.raises(DataError, match=re.escape(problem)):
-        guest(path)
+        load_external_model(path)
 
 
 def test_a_guest_that_fails_is_named():
     X, y = stream(40, d=2)
     with pytest.raises(DataError, match=r"shy failed at row \d+ \(.*[Nn]egative.*\); leave it out"):
-        list(race(X, y, 0, 1, [], guests={"shy": guest("sklearn.naive_bayes:MultinomialNB")}))
+        list(
+            race(
+                X,
+                y,
+                0,
+                1,
+                [],
+                guests={"shy": load_external_model("sklearn.naive_bayes:MultinomialNB")},
+            )
+        )
 
 
 def test_who_would_take_long_is_left_out():
     y = np.repeat([0, 1], [19_000, 1_000])
-    assert list(too_slow(y, 8)) == [SLOW]
+    assert list(too_slow(y, 8)) == [QUADRATIC_TIME_METHOD]
     assert not too_slow(y[::40], 8)
-    assert set(too_slow(np.repeat([0, 1], 50_000), 180)) == {"NR-RLS", SLOW}
+    assert set(too_slow(np.repeat([0, 1], 50_000), 180)) == {"NR-RLS", QUADRATIC_TIME_METHOD}
     X, y = stream(60, d=2)
-    assert [result.name for result in race(X, y, rivals=["PA"])] == [OURS, "PA"]
+    assert [result.name for result in race(X, y, rivals=["PA"])] == [MAIN_METHOD, "PA"]
 
 
 @pytest.mark.slow
@@ -248,7 +257,7 @@ def test_own_options_run_too():
     X, y = stream(300, d=3)
     own = BalancedRidgeClassifier(ridge=0.1, features="poly2")
     results = list(race(X, y, 3, rivals=[], own=own, names=["a", "b", "c"]))
-    assert [result.name for result in results] == [OURS, OWN]
+    assert [result.name for result in results] == [MAIN_METHOD, CUSTOM_METHOD]
     again = BalancedRidgeClassifier(ridge=0.1, features="poly2")
     expected = again.progressive_scores(X, y, delay=3, classes=[0, 1])
     np.testing.assert_array_equal(results[1].scores, expected)
@@ -295,13 +304,13 @@ def test_precision_and_recall_fill_the_figure():
     assert 2 * max(axes.lines[0].get_ydata()) > axes.get_ylim()[1]
 
 
-@pytest.mark.parametrize("page", [nullcontext, theme.dark])
+@pytest.mark.parametrize("page", [nullcontext, plots.dark])
 def test_every_method_has_a_colour_of_its_own(page):
-    names = [OURS, OWN, *RIVALS]
+    names = [MAIN_METHOD, CUSTOM_METHOD, *METHODS]
     with page():
-        colours = [drawing.style(name)["color"] for name in names]
+        colours = [plots.style(name)["color"] for name in names]
     assert len(set(colours)) == len(names)
-    page = to_rgb("white") if page is nullcontext else to_rgb(theme.PAPER)
+    page = to_rgb("white") if page is nullcontext else to_rgb(plots.DARK_BACKGROUND)
     for colour in colours:
         assert contrast(to_rgb(colour), page) > 1.9
 
@@ -317,7 +326,7 @@ def contrast(*colours):
 
 @pytest.mark.slow
 def test_control_characters_break_no_figure():
-    X, y, _ = made_up(400)
+    X, y, _ = synthetic_payments(400)
     names = [f"\x1b[3{j}m\x00$name$ <{j}>" for j in range(8)]
     labels = np.where(y == "fraud", "\x1b[31m\x01fraud", "ok\x08")
     results = list(race(X, labels, rivals=["PA"]))
@@ -360,7 +369,7 @@ class _Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def report():
-    X, y, names = made_up(1500)
+    X, y, names = synthetic_payments(1500)
     results = list(race(X, y))
     return page("A <race>", results, y, names, "fraud", 0)
 
@@ -385,8 +394,8 @@ def test_the_report_needs_nothing_else(report):
 
 @pytest.mark.slow
 def test_the_same_race_gives_the_same_figures():
-    _, y, _ = made_up(500)
-    one, two = (drawing.svg(plots.class_shares(y)) for _ in range(2))
+    _, y, _ = synthetic_payments(500)
+    one, two = (plots.svg(plots.class_shares(y)) for _ in range(2))
     assert one == two
 
 
@@ -432,7 +441,7 @@ def test_tables_are_tab_separated_in_a_pipe(run):
 
     done = run("race", "--demo", "--report", "race.html")
     table = pd.read_csv(io.StringIO(done.out), sep="\t")
-    assert table["method"].tolist()[0] == OURS
+    assert table["method"].tolist()[0] == MAIN_METHOD
     assert "counterpoise: report: race.html" in done.err
     assert table["G-mean"].astype(float).idxmax() == 0
     found = json.loads(run("race", "--demo", "--json", "--delay", "100").out)
@@ -447,16 +456,16 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
     Path("t.csv").write_text(f"a,b,label\n{rows}\n")
     race = ["race", "t.csv", "--label", "label", "--json"]
     found = json.loads(run(*race, "--only", "arow,ir-rls", "--ridge", "0.1").out)
-    assert list(found["methods"]) == [OURS, OWN, "AROW", "IR-RLS"]
+    assert list(found["methods"]) == [MAIN_METHOD, CUSTOM_METHOD, "AROW", "IR-RLS"]
     done = run(*race, "--without", "ACOG", "--without", "PA,CW", "--delay", "3")
     found = json.loads(done.out)
-    assert set(found["methods"]) == {OURS, *RIVALS} - {"ACOG", "PA", "CW"}
-    assert found["not_counted"] == uncounted(y, 3)
-    assert f"not counted: the first {uncounted(y, 3)} rows" in done.err
-    assert found["methods"][OURS]["scored"] == 400 - found["not_counted"]
+    assert set(found["methods"]) == {MAIN_METHOD, *METHODS} - {"ACOG", "PA", "CW"}
+    assert found["not_counted"] == n_warmup_rows(y, 3)
+    assert f"not counted: the first {n_warmup_rows(y, 3)} rows" in done.err
+    assert found["methods"][MAIN_METHOD]["scored"] == 400 - found["not_counted"]
     assert json.loads(run(*race, "--only", "PA", "--features", "auto", "--delay", "1").out)[
         "methods"
-    ][OWN]
+    ][CUSTOM_METHOD]
     Path("models.py").write_text(
         "from sklearn.linear_model import SGDClassifier\n"
         "def steady():\n    return SGDClassifier(average=True, random_state=1)\n"
@@ -467,7 +476,13 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
         "river.tree:HoeffdingTreeClassifier",
     ]
     found = json.loads(run(*race, "--only", "PA", *(w for g in guests for w in ("--with", g))).out)
-    names = [OURS, "PA", "steady", "sklearn.linear_model:Perceptron", "HoeffdingTreeClassifier"]
+    names = [
+        MAIN_METHOD,
+        "PA",
+        "steady",
+        "sklearn.linear_model:Perceptron",
+        "HoeffdingTreeClassifier",
+    ]
     assert list(found["methods"]) == names
     done = run(*race, "--with", "models:nobody", code=2)
     assert "'--with': module 'models' has no class 'nobody'" in " ".join(done.err.split())
@@ -479,9 +494,9 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
 
 def test_one_outlier_does_not_flatten_a_plot():
     values = np.r_[np.linspace(0.4, 0.6, 50), 80.0, np.nan]
-    assert drawing.usual_range(values) == (0.4, 0.6)
-    assert drawing.usual_range([np.nan]) == (0.0, 1.0)
-    assert drawing.usual_range([3.0, 3.0]) == (3.0, 3.0)
+    assert plots.usual_range(values) == (0.4, 0.6)
+    assert plots.usual_range([np.nan]) == (0.0, 1.0)
+    assert plots.usual_range([3.0, 3.0]) == (3.0, 3.0)
 
 
 def test_precision_is_not_cut_where_recall_is_low():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as theirs
 
-from counterpoise.evaluate.ranking import Ranking
+from counterpoise.evaluate.metrics import Ranking
 
 
 @given(

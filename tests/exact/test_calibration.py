@@ -10,10 +10,18 @@ from samples import assert_close, stream
 from scipy.optimize import minimize
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.calibration import BINS, Calibration, log_odds
-from counterpoise.exact.curve import FLAT, LEVEL, ROUGH, SLOPE, Curve
 from counterpoise.modelfile.container import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier as Events
+from counterpoise.solver.calibration import (
+    BINS,
+    LEVEL,
+    MIN_SLOPE,
+    SLOPE,
+    SMOOTHNESS_PENALTY,
+    Calibration,
+    CalibrationCurve,
+    log_odds,
+)
 
 LABELS = np.array(["a", "b", "c"])
 ALL = np.ones(3, dtype=bool)
@@ -110,10 +118,10 @@ def counted(seed, rows, bins=BINS):
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 30, 3000, 10**7]))
 def test_the_curve_never_falls(seed, rows):
-    curve = Curve.fitted(*counted(seed, rows))
+    curve = CalibrationCurve.fitted(*counted(seed, rows))
     logit = np.linspace(-50, 50, 4001)
     slope = np.diff(curve.of(logit)) / np.diff(logit)
-    assert (slope >= FLAT * (1 - 1e-6)).all()
+    assert (slope >= MIN_SLOPE * (1 - 1e-6)).all()
 
 
 @pytest.mark.slow
@@ -125,7 +133,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
     ones = np.round(
         n / (1 + np.exp(-0.6 * logit + 0.7))
     )  # rises everywhere, so that nothing is pooled
-    curve = Curve.fitted(np.stack([n - ones, ones]), n * logit)
+    curve = CalibrationCurve.fitted(np.stack([n - ones, ones]), n * logit)
     u, told = np.arcsinh(logit), (ones + 0.5) * (n - ones + 0.5) / (n + 1)
 
     def objective(z):
@@ -133,7 +141,7 @@ def test_the_curve_is_that_of_least_loss_and_prior():
         c, a = np.polyfit(logit - told @ logit / told.sum(), delta, 1, w=np.sqrt(told))
         bend = np.diff(np.diff(z) / np.diff(logit))
         rough = (bend**2 / ((u[2:] - u[:-2]) / 2)).sum()
-        prior = ROUGH * rough + (a / LEVEL) ** 2 + (c / SLOPE) ** 2
+        prior = SMOOTHNESS_PENALTY * rough + (a / LEVEL) ** 2 + (c / SLOPE) ** 2
         return (n * np.logaddexp(0, z) - ones * z).sum() + 0.5 * prior
 
     best = minimize(objective, logit, method="BFGS", options={"gtol": 1e-7})

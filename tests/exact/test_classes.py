@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterpoise.exact.classes import grouped
+from counterpoise.moments.classes import grouped
 
 
 @pytest.mark.parametrize("kind", ["i8", "i4", "i1", "u1", ">i8", "?", "f8", "U3"])

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from counterpoise.exact import clock
+from counterpoise import timestamps
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,13 @@ from counterpoise.exact import clock
     ],
 )  # fmt: skip
 def test_the_time_of_one_row_is_that_of_rows(t):
-    assert clock.time(t) == clock.times([t], 1)[0]
+    assert timestamps.time(t) == timestamps.times([t], 1)[0]
 
 
 @pytest.mark.parametrize("t", [None, "soon", float("nan"), 2e12, True, [1.0, 2.0]])
 def test_what_is_no_time_is_refused_alike(t):
     with pytest.raises(ValueError, match=r" t|t ") as many:
-        clock.times(t, 1)
+        timestamps.times(t, 1)
     with pytest.raises(ValueError, match=r" t|t ") as one:
-        clock.time(t)
+        timestamps.time(t)
     assert str(one.value) == str(many.value)

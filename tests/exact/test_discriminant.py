@@ -11,17 +11,14 @@ import pytest
 import scipy.sparse as sp
 from samples import TOLERANCE, assert_close, centred, stream
 from scipy.stats import multivariate_normal
-from sklearn.discriminant_analysis import (
-    LinearDiscriminantAnalysis,
-    QuadraticDiscriminantAnalysis,
-)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from counterpoise import BalancedRidgeClassifier, PrecisionWarning
-from counterpoise.exact.discriminant import Pool, linear
-from counterpoise.exact.link import RIVALS, _inverse, _pairs
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
+from counterpoise.solver.link import MAX_COMPARED_CLASSES, _inverse, _nearest_class_pairs
+from counterpoise.solver.ridge import PooledClasses, linear
 
 SHAPES = [{}, {"multi_class": "ovr"}, {"pooling": 0.0}, {"pooling": 3.0}, {"pooling": 100.0}]
 AT_ONCE = [shape for shape in SHAPES if "multi_class" not in shape]
@@ -347,7 +344,9 @@ def test_two_classes_are_told_apart_by_the_weights_of_least_squares(multi_class)
     assert_close(model.coef_[0] * X.std(axis=0), w / (2.0 * (1.0 + D2 / 4.0)), 1e-12)
     moments = model.state_.moments
     slots = np.argsort(moments.labels)
-    pool = Pool(moments, moments.mean[0], X.std(axis=0), np.ones(2), slots, np.zeros(2), "free")
+    pool = PooledClasses(
+        moments, moments.mean[0], X.std(axis=0), np.ones(2), slots, np.zeros(2), "free"
+    )
     both = linear(pool, ridge)
     assert_close((both.coef[1] - both.coef[0]) * X.std(axis=0), w, 1e-12)
     # And with ever more pooled evidence quadratic scores become 2 (1 + D²/4) times the linear one.
@@ -631,10 +630,10 @@ def test_names_of_classes_do_not_matter(shape, classes):
 def test_rivals_are_those_that_are_hard_to_tell():
     rng = np.random.default_rng(0)
     gap, v = rng.uniform(0.0, 9.0, (2, 200, 200))
-    i, j = _pairs(gap, v)
-    assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 200 * RIVALS
+    i, j = _nearest_class_pairs(gap, v)
+    assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 200 * MAX_COMPARED_CLASSES
     ease = gap / np.sqrt(v)
     np.fill_diagonal(ease, np.inf)
     for k in (0, 77, 199):
-        assert set(j[i == k]) == set(np.argsort(ease[k])[:RIVALS])
-    assert len(_pairs(gap[:26, :26], v[:26, :26])[0]) == 26 * 25
+        assert set(j[i == k]) == set(np.argsort(ease[k])[:MAX_COMPARED_CLASSES])
+    assert len(_nearest_class_pairs(gap[:26, :26], v[:26, :26])[0]) == 26 * 25

@@ -5,9 +5,9 @@ import pytest
 from samples import stream
 from sklearn.impute import SimpleImputer
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.exact.filling import Fill, rebased
-from counterpoise.exact.moments import Moments
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.imputation import MeanImputation, change_base
 
 OPTIONS = [
     {},
@@ -30,7 +30,7 @@ def gappy(n=400, classes=2, seed=0, base=None):
     base = X[0, :2] if base is None else base
     rows = np.hstack([X, gone[:, :2]])
     rows[:, :2] = np.where(gone[:, :2], base, X[:, :2])
-    return np.where(gone, np.nan, X), rows, y, Fill.of([0, 1], [3, 4], base)
+    return np.where(gone, np.nan, X), rows, y, MeanImputation.of([0, 1], [3, 4], base)
 
 
 def filling(fill, **options):
@@ -126,14 +126,14 @@ def test_a_file_keeps_it(tmp_path):
 
 def test_one_that_chooses(tmp_path):
     gaps, rows, y, fill = gappy(700)
-    model = ChoosingClassifier(candidates=("linear", "pooling=10", "rff:20"))
+    model = AutoClassifier(candidates=("linear", "pooling=10", "rff:20"))
     model.fill_in(fill)
     model.partial_fit(rows, y)
     options = {"ridge": model.best_.ridge_, "pooling": model.best_.pooling}
     if model.best_.features_ is None:
         assert_imputed(model, rows, slice(None), gaps, y, options)
     model.save(tmp_path / "m")
-    again = ChoosingClassifier.load(tmp_path / "m").partial_fit(rows, y)
+    again = AutoClassifier.load(tmp_path / "m").partial_fit(rows, y)
     model.partial_fit(rows, y)
     np.testing.assert_array_equal(model.decision_function(rows), again.decision_function(rows))
 
@@ -144,7 +144,7 @@ def test_other_constants_for_what_is_missing(weight):
     base = np.array([1.0, 0.0])
     other = gappy(base=base)[1]
     weights = None if weight is None else np.full(len(y), weight)
-    moved = rebased(Moments.of(rows, y, weights), fill, base)
+    moved = change_base(Moments.of(rows, y, weights), fill, base)
     direct = Moments.of(other, y, weights)
     np.testing.assert_allclose(moved.mean + moved.anchor, direct.mean + direct.anchor, rtol=1e-11)
     scale = np.sqrt(np.einsum("kjj->kj", direct.C))

@@ -5,8 +5,8 @@ import datetime
 import numpy as np
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.exact.fading import seconds
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.moments.decay import seconds
 
 DAY = 86_400.0
 ROUNDING = 1e-10  # relative: what any order, chunking or partitioning keeps
@@ -234,7 +234,7 @@ def test_times_that_are_none_leave_the_model_as_it_was(t, message):
 def test_what_cannot_fade_by_the_clock_says_so():
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="must be a number of rows"):
-        ChoosingClassifier(half_life="7d").fit(X, y)
+        AutoClassifier(half_life="7d").fit(X, y)
     with pytest.raises(ValueError, match="forget is not possible with half_life"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).forget(X, y)
     with pytest.raises(ValueError, match="different options: half_life"):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.exact.held import held
-from counterpoise.features import Polynomial
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.engine.parameters import cached_params
+from counterpoise.feature_maps import Polynomial
 
 
 class Reader:
@@ -17,7 +17,7 @@ class Reader:
     def __init__(self, *, one=1.0, two=None):
         self.one, self.two, self.times = one, two, 0
 
-    @held(__init__)
+    @cached_params(__init__)
     def read(self):
         self.times += 1
         return self.one, self.two
@@ -69,7 +69,7 @@ def test_a_chooser_sees_that_its_costs_changed():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 3)), rng.integers(0, 2, 60)
     costs = {0: 1.0}
-    model = ChoosingClassifier(candidates=("linear",), costs=costs).fit(X, y)
+    model = AutoClassifier(candidates=("linear",), costs=costs).fit(X, y)
     costs[0] = 2.0
     with pytest.raises(ValueError, match="costs and half_life cannot change"):
         model.partial_fit(X, y)

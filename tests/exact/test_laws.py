@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from samples import assert_close, assert_same_model, labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments
-from counterpoise.exact import gather as class_rows
-from counterpoise.exact.moments import EPS
-from counterpoise.exact.shapes import Room, only, placed, with_features, with_labels
+from counterpoise.moments import accumulate as class_rows
+from counterpoise.moments.moments import EPS
+from counterpoise.moments.resize import (
+    GrowableScatter,
+    reindex_features,
+    select_features,
+    with_features,
+    with_labels,
+)
 
 widths = st.integers(1, 5)
 
@@ -124,7 +130,7 @@ def test_growing_is_a_feature_that_was_zero(sample, more):
 
 
 def test_growing_feature_by_feature_copies_rarely():
-    moments, room = Moments.of(np.ones((4, 1)), [0, 0, 1, 1]), Room()
+    moments, room = Moments.of(np.ones((4, 1)), [0, 0, 1, 1]), GrowableScatter()
     stores = []
     for d in range(2, 200):
         moments = with_features(moments, d, room)
@@ -143,8 +149,8 @@ def test_moments_are_values_that_share_nothing(sample):
         one + one,
         with_features(one, 5),
         with_labels(one, np.append(one.labels, one.labels.max() + 1)),
-        placed(one, np.array([2, 0, 1]), 4),
-        only(one, np.array([0, 2])),
+        reindex_features(one, np.array([2, 0, 1]), 4),
+        select_features(one, np.array([0, 2])),
     ]
     before = pickle.dumps(one)
     for other in others:
@@ -177,7 +183,7 @@ def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():
     rng = np.random.default_rng(0)
     for share in (0.01, 0.6):
         X = sp.random_array((700, 400), density=share, format="csr", random_state=rng)
-        assert class_rows._filled_pays(X) == (share > 0.5)
+        assert class_rows._dense_is_faster(X) == (share > 0.5)
         y = rng.integers(0, 2, 700)
         assert_same(Moments.of(X, y), Moments.of(X.toarray(), y))
 

@@ -8,10 +8,9 @@ from samples import assert_close, stream
 from scipy.stats import t as student
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.discriminant import linear
-from counterpoise.exact.link import _margins, nodes, slope
-from counterpoise.exact.probability import Link
-from counterpoise.exact.scores import problem_of
+from counterpoise.solver.link import Link, _margins, nodes, slope
+from counterpoise.solver.ridge import linear
+from counterpoise.solver.scores import build_problem
 
 
 def link(c, slope=1.0):
@@ -80,7 +79,7 @@ def test_margins_of_rows_that_were_left_out():
     gap, v = mean + mean.T, np.array([np.var(one, axis=0) for one in seen])
     model.fit(X, y)
     state, options = model.state_, model.options_
-    pool = problem_of(state.moments, state.classes, options)
+    pool = build_problem(state.moments, state.classes, options)
     found = _margins(pool, linear(pool, 1e-9))
     off = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(found[0][off], gap[off], rtol=0.05)

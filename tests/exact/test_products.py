@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterpoise.exact.moments import Moments
+from counterpoise.moments.moments import Moments
 
 
 @pytest.mark.parametrize("weighted", [False, True])

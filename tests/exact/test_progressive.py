@@ -8,7 +8,7 @@ from refits import assert_progressive, refitted
 from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact import progressive
+from counterpoise.stepwise import progressive
 
 OPTIONS = [
     {},
@@ -141,7 +141,7 @@ def test_ridge_zero_falls_back_where_the_system_is_singular():
 @pytest.mark.parametrize("options", [o for o in OPTIONS if o.get("ridge") != "gcv"], ids=str)
 def test_every_option_in_blocks(options, monkeypatch):
     """Blocks for narrow rows too, so that every option meets them."""
-    monkeypatch.setattr(progressive, "WIDE", 1)
+    monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
     X, y = stream(400, 6, minority=0.15, seed=4)
     if options.get("scale", 0) is None:
         X = X / X.std(axis=0)
@@ -151,7 +151,7 @@ def test_every_option_in_blocks(options, monkeypatch):
 
 @pytest.mark.slow
 def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
-    monkeypatch.setattr(progressive, "WIDE", 1)
+    monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
     monkeypatch.setattr(progressive, "TOLERANCE", 0.0)
     X, y = stream(300, 6, minority=0.15)
     assert_progressive(X, y, {"scale": "minmax"}, rows=range(0, 300, 7))
@@ -160,7 +160,7 @@ def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
 @pytest.mark.slow
 def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
     for wide in (1, 1000):
-        monkeypatch.setattr(progressive, "WIDE", wide)
+        monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", wide)
         X, y = stream(3000, 5, minority=0.01, seed=2)
         y[:2000] = 0
         y[[2000, 2100, 2900]] = 1

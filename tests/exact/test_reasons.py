@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from samples import data_set, stream
 from sklearn.exceptions import NotFittedError
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier
-from counterpoise.reasons import Reasons
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
+from counterpoise.explanation import Explanation
 
 LOOKS = [
     {},
@@ -151,15 +151,15 @@ def test_all_faces_explain_and_take_what_they_predict():
     model = BalancedRidgeClassifier().fit(frame, y)
     expected = assert_adds_up(model, frame)
     assert expected.names == list("abcde")
-    risk = RiskClassifier(BalancedRidgeClassifier()).fit(frame, y).explain(frame)
+    risk = CostSensitiveClassifier(BalancedRidgeClassifier()).fit(frame, y).explain(frame)
     np.testing.assert_array_equal(risk.values, expected.values)
-    chooser = ChoosingClassifier(candidates=("linear", "rm2", "pooling=10")).fit(frame, y)
+    chooser = AutoClassifier(candidates=("linear", "rm2", "pooling=10")).fit(frame, y)
     assert assert_adds_up(chooser, frame).names == list("abcde")
     sparse = BalancedRidgeClassifier().fit(sp.csr_array(X), y).explain(sp.csr_array(X))
     np.testing.assert_allclose(sparse.values, expected.values, atol=1e-12)
 
 
-@pytest.mark.parametrize("face", [BalancedRidgeClassifier, ChoosingClassifier, RiskClassifier])
+@pytest.mark.parametrize("face", [BalancedRidgeClassifier, AutoClassifier, CostSensitiveClassifier])
 def test_a_model_that_has_learned_nothing_has_no_reasons(face):
     with pytest.raises(NotFittedError):
         face().explain([[1.0]])
@@ -171,7 +171,7 @@ def test_a_model_that_has_learned_nothing_has_no_reasons(face):
 
 def test_reasons_are_grouped_and_ranked():
     values = np.array([[1.0, -4.0, 2.0], [0.5, 0.0, -0.25]])
-    reasons = Reasons(values, np.float64(0.5), ["de", "amount", "fr"], np.array([0, 1]))
+    reasons = Explanation(values, np.float64(0.5), ["de", "amount", "fr"], np.array([0, 1]))
     names, largest = reasons.top(2)
     assert names.tolist() == [["amount", "fr"], ["de", "fr"]]
     assert largest.tolist() == [[-4.0, 2.0], [0.5, -0.25]]

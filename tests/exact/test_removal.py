@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
-from counterpoise.exact.removal import constants
-from counterpoise.exact.scaling import spread as spread_of
 from counterpoise.modelfile.container import ModelFileError
+from counterpoise.moments.downdate import constant_features
+from counterpoise.solver.class_weights import spread as spread_of
 
 
 def true_error(model, X, y):
@@ -356,7 +356,7 @@ def test_marks_know_no_order_and_no_rounding(sample, cut):
 def test_marks_give_a_constant_back(row, times):
     row = np.array(row)
     marks = Moments.of([row], ["a"], [float(times)]).marks[0]
-    constant, value = constants(marks, row * (1 + 1e-9))
+    constant, value = constant_features(marks, row * (1 + 1e-9))
     assert constant.all()
     np.testing.assert_array_equal(value, row)
 

@@ -6,12 +6,11 @@ from samples import assert_close, stream
 from sklearn.exceptions import ConvergenceWarning
 
 from counterpoise import BalancedRidgeClassifier, Moments
-from counterpoise.exact.classes import Classes
-from counterpoise.exact.options import Options
-from counterpoise.exact.scaling import affine
-from counterpoise.exact.scores import FEW_FEATURES, _ends, condition
-from counterpoise.exact.solve import Path, System, choose_ridge, solve
-from counterpoise.exact.weighting import targets, totals
+from counterpoise.moments.classes import Classes
+from counterpoise.solver.class_weights import affine, class_total_weights, targets
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import RidgePath, System, choose_ridge, solve
+from counterpoise.solver.scores import MAX_FEATURES_FULL_EIGEN, _extreme_eigenvalues, condition
 
 INTERCEPTS = ["penalized", "free", "none"]
 
@@ -19,7 +18,7 @@ INTERCEPTS = ["penalized", "free", "none"]
 def systems(X, y, intercept, class_weight="balanced", scale="standard", weight=None):
     moments = Moments.of(X, y, weight, extremes=True)
     c = targets(len(moments.labels))
-    a = totals(moments.labels, moments.N, c, class_weight, None)
+    a = class_total_weights(moments.labels, moments.N, c, class_weight, None)
     m, s = affine(moments, scale)
     return [System(moments, m, s, a_q, y_q, intercept) for a_q, y_q in zip(a, c, strict=True)]
 
@@ -30,7 +29,7 @@ def test_the_path_passes_through_every_solution(scale, intercept):
     X, y = stream(100, 4)
     (system,) = systems(X, y, intercept, scale=scale)
     b = np.array([1e-6, 1e-2, 10.0])
-    t, w = Path(system).at(b)
+    t, w = RidgePath(system).at(b)
     for i in range(3):
         solution = solve([system], b[i])
         assert_close(solution.coef[0], w[i] / system.s, 1e-9)
@@ -63,7 +62,7 @@ def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weig
     X, y = stream(150, 6, minority=0.2, seed=3)
     (system,) = systems(X, y, intercept, class_weight)
     b = np.array([1e-3, 1e-1, 1.0]) * (1.0 if class_weight else 75.0)
-    gcv = Path(system).gcv(b)[0]
+    gcv = RidgePath(system).gcv(b)[0]
     loo = [leave_one_out(X, y, intercept, class_weight, value) for value in b]
     # GCV replaces each row's leverage by the mean of its class: near, not equal.
     np.testing.assert_allclose(gcv, loo, rtol=0.05)
@@ -88,7 +87,7 @@ def test_degrees_of_freedom_are_the_trace_of_the_hat_matrix(intercept):
         mine = y == k
         rss = ((target - hat @ target)[mine] ** 2).sum()
         expected += rss / (1.0 - np.diagonal(hat)[mine].mean()) ** 2
-    assert_close(Path(system).gcv(np.array([b]))[0], [expected], 1e-10)
+    assert_close(RidgePath(system).gcv(np.array([b]))[0], [expected], 1e-10)
 
 
 def test_gcv_prefers_a_large_ridge_for_noise_and_a_small_one_for_signal():
@@ -105,7 +104,7 @@ def test_gcv_prefers_a_large_ridge_for_noise_and_a_small_one_for_signal():
 def test_gcv_is_infinite_where_a_class_has_no_freedom_left():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 30)), np.arange(12) % 2
-    assert np.isinf(Path(systems(X, y, "penalized")[0]).gcv(np.array([1e-9]))[0]).all()
+    assert np.isinf(RidgePath(systems(X, y, "penalized")[0]).gcv(np.array([1e-9]))[0]).all()
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -182,7 +181,7 @@ def test_gcv_does_not_change_with_the_order_of_a_few_rows(rows, d):
 @pytest.mark.parametrize("rows", [300, 1400])
 def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(rows, ridge):
     """Found by two iterations: 1e-6 is what a condition number beyond 1e6 leaves of 1e-12."""
-    d = FEW_FEATURES + 50
+    d = MAX_FEATURES_FULL_EIGEN + 50
     X, y = stream(rows, d)
     (system,) = systems(X, y, "penalized")
     values = np.linalg.eigvalsh(system.K())
@@ -202,12 +201,12 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
 def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
     """Lanczos iterations may not tell them apart; they are found then, too."""
     rng = np.random.default_rng(0)
-    d = FEW_FEATURES + 150
+    d = MAX_FEATURES_FULL_EIGEN + 150
     values = np.geomspace(1e-6, 1.0, d)
     values[rng.permutation(d)[: d // 2]] = crowd * (1.0 + near * rng.random(d // 2))
     Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
     K = (Q * values) @ Q.T
-    least, most = _ends((K + K.T) / 2.0, 1e-7)
+    least, most = _extreme_eigenvalues((K + K.T) / 2.0, 1e-7)
     # Rounding of K is 1e-16 of its largest eigenvalue, and so 1e-10 of its least.
     assert least == pytest.approx(values.min() + 1e-7, rel=1e-6)
     assert most == pytest.approx(values.max() + 1e-7, rel=1e-6)

@@ -7,13 +7,13 @@ import pytest
 from samples import assert_close, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact import progressive, threads
-from counterpoise.features import WARMUP
+from counterpoise.feature_maps import WARMUP
+from counterpoise.stepwise import progressive
 
 
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch):
-    monkeypatch.setattr(threads, "LEAST", 20)
+    monkeypatch.setattr(progressive, "MIN_ROWS_PER_PART", 20)
 
 
 def assert_same(X, y, n_jobs, delay=0, past=0, **options):
@@ -87,7 +87,7 @@ def test_whoever_fails_halts_the_others(monkeypatch):
     X, y = stream(200, 3)
     model = BalancedRidgeClassifier().fit(X, y)
     before = model.coef_.copy()
-    waiting, real = threading.Event(), progressive.scores
+    waiting, real = threading.Event(), progressive.progressive_scores
 
     def scores(*given):
         rows, halt = given[3], given[-1]
@@ -98,7 +98,7 @@ def test_whoever_fails_halts_the_others(monkeypatch):
         waiting.wait()
         raise MemoryError("no more room")
 
-    monkeypatch.setattr(progressive, "scores", scores)
+    monkeypatch.setattr(progressive, "progressive_scores", scores)
     with pytest.raises(MemoryError, match="no more room"):
         model.progressive_scores(X, y, n_jobs=2)
     np.testing.assert_array_equal(model.coef_, before)

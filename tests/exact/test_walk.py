@@ -5,7 +5,7 @@ import pytest
 from refits import assert_progressive
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact import progressive
+from counterpoise.stepwise import progressive
 
 D, ROWS = 30, 480
 
@@ -94,13 +94,13 @@ def walks(monkeypatch):
     """Every walk that was begun, to ask what it did."""
     begun = []
 
-    class Watched(progressive.Walk):
+    class Watched(progressive.BlockScorer):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             begun.append(self)
 
-    monkeypatch.setattr(progressive, "Walk", Watched)
-    monkeypatch.setattr(progressive, "WIDE", 1)
+    monkeypatch.setattr(progressive, "BlockScorer", Watched)
+    monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
     return begun
 
 
@@ -117,14 +117,14 @@ def test_awkward_streams_in_blocks(stream, options, walks):
 def plainly(monkeypatch, X, y, options=None):
     """Scores and moments by elimination alone."""
     with monkeypatch.context() as patch:
-        patch.setattr(progressive, "WIDE", 10**9)
+        patch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 10**9)
         model = BalancedRidgeClassifier(**(options or {}))
         return model.progressive_scores(X, y), model.state_.moments
 
 
 @pytest.mark.parametrize("bound", [1e-2, 1e-5, 2e-9])
 def test_the_error_is_within_whatever_bound_is_asked_for(bound, walks, monkeypatch):
-    monkeypatch.setattr(progressive, "BOUND", bound)
+    monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", bound)
     X, y = base(1500, 20)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
     blocks, _, _, given_up = walks[0].counts
@@ -135,7 +135,7 @@ def test_the_error_is_within_whatever_bound_is_asked_for(bound, walks, monkeypat
 
 
 def test_a_bound_that_cannot_be_met_leaves_the_steps_to_others(walks, monkeypatch):
-    monkeypatch.setattr(progressive, "BOUND", 0.0)
+    monkeypatch.setattr(progressive, "SCORE_ERROR_BOUND", 0.0)
     X, y = base(200, 12)
     scores = BalancedRidgeClassifier().progressive_scores(X, y)
     blocks, _, _, given_up = walks[0].counts

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.features import Polynomial, ReducedPolynomial, terms
+from counterpoise.feature_maps import Polynomial, ReducedPolynomial, terms
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors.json").read_text())["feature_maps"]
 MAPS = {"reduced_multivariate": ReducedPolynomial, "full_multivariate": Polynomial}

@@ -14,19 +14,19 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.features import (
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.feature_maps import (
     WARMUP,
-    FixedMap,
+    FittedMap,
     Interactions,
+    MapUnion,
     Polynomial,
     RandomFourier,
-    Union,
-    fixed,
-    fixed_by,
+    fit_map,
+    make_fitted_map,
     map_of,
 )
-from counterpoise.features._tiles import nearness, products
+from counterpoise.feature_maps._pairwise import nearness, products
 from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
 
 MAPS = [
@@ -57,7 +57,7 @@ def in_chunks(start, rows, labels, size, **options):
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_any_order_and_any_chunks_give_the_same_model(name, options):
-    one = fixed_by(name, X[:100])
+    one = fit_map(name, X[:100])
     whole = model(one, **options).fit(X, Y)
     order = np.random.default_rng(0).permutation(len(Y))
     assert_same_model(in_chunks(one, X[order], Y[order], 37, **options), whole)
@@ -66,7 +66,7 @@ def test_any_order_and_any_chunks_give_the_same_model(name, options):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_the_terms_of_a_row_do_not_depend_on_other_rows_by_a_bit(name):
-    one = fixed_by(name, X[:100], y=Y[:100])
+    one = fit_map(name, X[:100], y=Y[:100])
     whole = one.transform(X)
     for size in (1, 2, 3, 5, 64, 256, 699):
         parts = [one.transform(X[at : at + size]) for at in range(0, len(X), size)]
@@ -78,7 +78,7 @@ def test_the_terms_of_a_row_do_not_depend_on_other_rows_by_a_bit(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rff:40", "landmarks:30", "rm2", "hinges+landmarks:20"])
 def test_rows_learned_together_can_be_forgotten_one_by_one(name):
-    one = fixed_by(name, X[:100], y=Y[:100])
+    one = fit_map(name, X[:100], y=Y[:100])
     whole = model(one).fit(X, Y)
     rare = np.flatnonzero(Y == 1)
     for i in rare.tolist():
@@ -125,7 +125,7 @@ def test_tiles_are_products_and_nearness(terms, rows):
 @pytest.mark.parametrize("rows", [(X, Y), (X3, Y3)], ids=["two classes", "three"])
 def test_merging_equals_having_seen_both_and_forgetting_equals_never_having_seen(name, rows):
     Z, y = rows
-    one = fixed_by(name, Z[:100])
+    one = fit_map(name, Z[:100])
     both = model(one).fit(Z[:300], y[:300]).merge(model(one).fit(Z[300:], y[300:]))
     whole = model(one).fit(Z, y)
     assert_same_model(both, whole)
@@ -136,7 +136,7 @@ def test_merging_equals_having_seen_both_and_forgetting_equals_never_having_seen
 @pytest.mark.parametrize("rows", [(X, Y), (X3, Y3)], ids=["two classes", "three"])
 def test_progressive_scores_are_those_of_refitted_models(name, rows):
     Z, y = rows[0][:400], rows[1][:400]
-    one = fixed_by(name, Z[:50])
+    one = fit_map(name, Z[:50])
     scores = model(one).progressive_scores(Z, y)
     for at in (20, 21, 150, 399):
         refitted = model(one).fit(Z[:at], y[:at]).decision_function(Z[at : at + 1])
@@ -145,7 +145,7 @@ def test_progressive_scores_are_those_of_refitted_models(name, rows):
 
 @pytest.mark.parametrize("name", ["rm2", "rff:40"])
 def test_integer_weights_are_repetitions_and_halves_fade(name):
-    one, times = fixed_by(name, X), np.random.default_rng(0).integers(0, 3, len(Y))
+    one, times = fit_map(name, X), np.random.default_rng(0).integers(0, 3, len(Y))
     weighted = model(one).partial_fit(X, Y, sample_weight=times)
     assert_same_model(weighted, model(one).fit(X.repeat(times, 0), Y.repeat(times)))
     fading = in_chunks(one, X, Y, 50, half_life=40.0)
@@ -154,7 +154,7 @@ def test_integer_weights_are_repetitions_and_halves_fade(name):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_the_model_is_that_of_its_terms(name):
-    one = fixed_by(name, X[:100])
+    one = fit_map(name, X[:100])
     mapped = BalancedRidgeClassifier(ridge=0.01).fit(one.transform(X), Y)
     assert_same_model(model(one).fit(X, Y), mapped, 1e-12)
 
@@ -174,10 +174,10 @@ def test_scikit_learn_agrees_about_polynomials(degree):
 @pytest.mark.parametrize("name", MAPS)
 def test_a_warm_up_scales_by_all_rows_so_far_and_then_the_scaling_stays(name):
     early = model(name).fit(X[:100], Y[:100])
-    by_them = fixed_by(name, X[:100], y=Y[:100])
+    by_them = fit_map(name, X[:100], y=Y[:100])
     assert_same_model(early, model(by_them).fit(X[:100], Y[:100]), 1e-12)
     late, n = model(name).fit(X, Y), map_of(name).rows
-    by_all = fixed_by(name, X[:n], y=Y[:n])
+    by_all = fit_map(name, X[:n], y=Y[:n])
     assert late.features_ == by_all
     assert_same_model(late, model(by_all).fit(X, Y), 1e-12)
     assert late.partial_fit(X * 1000.0, Y).features_ == by_all
@@ -266,8 +266,8 @@ def test_a_map_cannot_change_once_rows_were_learned():
 
 @pytest.mark.parametrize("name", ["rff", "rm2"])
 def test_forgetting_all_leaves_the_map(name):
-    one = model(fixed_by(name, X)).fit(X[:50], Y[:50]).forget(X[:50], Y[:50])
-    assert_same_model(one.partial_fit(X, Y), model(fixed_by(name, X)).fit(X, Y), 1e-12)
+    one = model(fit_map(name, X)).fit(X[:50], Y[:50]).forget(X[:50], Y[:50])
+    assert_same_model(one.partial_fit(X, Y), model(fit_map(name, X)).fit(X, Y), 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -283,8 +283,8 @@ def test_forgetting_all_leaves_the_map(name):
         (7, "7 is not known"),
         ("", "is not known"),
         (Polynomial(2, constant=True), "adds a constant itself"),
-        (Union([]), "one or more maps"),
-        (Union([Union([Polynomial()])]), "cannot be part"),
+        (MapUnion([]), "one or more maps"),
+        (MapUnion([MapUnion([Polynomial()])]), "cannot be part"),
         (RandomFourier(10, width="wide"), "width must be"),
         (RandomFourier(10, seed=-1), "seed must be"),
         ("poly9", "need .* GB for moments, more than memory_limit"),
@@ -300,11 +300,11 @@ def test_maps_that_are_none_are_refused(features, says):
 def test_a_scaling_that_is_none_is_refused():
     for mean, deviation in (([0.0], [0.0]), ([np.nan], [1.0]), ([0.0, 1.0], [1.0]), ([], [])):
         with pytest.raises(ValueError, match="mean and deviation"):
-            fixed("rm2", mean, deviation)
+            make_fitted_map("rm2", mean, deviation)
 
 
 def test_high_orders_overflow_with_a_clear_error():
-    one = model(fixed_by("rm90", X)).fit(X[:100], Y[:100])
+    one = model(fit_map("rm90", X)).fit(X[:100], Y[:100])
     before = to_bytes(one.contents())
     with pytest.raises(ValueError, match="terms of rm90 overflow; take a lower order"):
         one.partial_fit(X[:5] + 1e9, Y[:5])
@@ -346,7 +346,7 @@ def test_several_widths_are_the_mean_of_their_kernels():
 def test_terms_of_late_features_are_zero_where_these_are(inputs, order, name):
     rng = np.random.default_rng(order)
     Z = rng.standard_normal((6, inputs))
-    one = fixed(f"{name}{order}", np.zeros(inputs), np.ones(inputs))
+    one = make_fitted_map(f"{name}{order}", np.zeros(inputs), np.ones(inputs))
     at = rng.permutation(inputs + 2)[:inputs]
     wide, places = one.placed(at, [f"f{j}" for j in range(inputs + 2)])
     Z_wide = np.zeros((6, inputs + 2))
@@ -360,7 +360,7 @@ def test_terms_of_late_features_are_zero_where_these_are(inputs, order, name):
 
 
 def test_late_features_of_random_maps_change_nothing_about_rows_without_them():
-    one = fixed_by("rm2+rff:20", X[:100])
+    one = fit_map("rm2+rff:20", X[:100])
     wide, places = one.placed(np.array([2, 0, 3]), ["late", "b", "a", "c"])
     Z = np.zeros((50, 4))
     Z[:, [2, 0, 3]] = X[:50]
@@ -370,10 +370,10 @@ def test_late_features_of_random_maps_change_nothing_about_rows_without_them():
 
 
 def test_the_same_seed_draws_the_same_and_another_does_not():
-    one, two = (fixed_by("rff:20,seed=5", X) for _ in range(2))
+    one, two = (fit_map("rff:20,seed=5", X) for _ in range(2))
     assert one == two
     assert hash(one) == hash(two)
-    assert one != fixed_by("rff:20,seed=6", X)
+    assert one != fit_map("rff:20,seed=6", X)
     assert one != "rff:20,seed=5"
     # Fixed here for good: a file or a cluster of another version must draw these.
     drawn = RandomFourier(4, seed=1).draw(2).round(6).tolist()
@@ -385,7 +385,7 @@ def test_a_map_is_what_its_text_says(name):
     the_map = map_of(name)
     assert map_of(the_map.text).text == the_map.text
     assert map_of(the_map) is the_map
-    one = fixed_by(name, X)
+    one = fit_map(name, X)
     assert one.transform(X).shape[1] == one.size == len(set(one.names(["a", "b", "c"])))
     assert the_map.fit(X).transform(X).shape == (len(X), one.size)
     assert len(clone(the_map).fit(X).get_feature_names_out()) == one.size
@@ -394,7 +394,7 @@ def test_a_map_is_what_its_text_says(name):
 
 
 def test_far_values_are_cut_off():
-    one = fixed(Interactions(), [0.0, 0.0], [1.0, 2.0])
+    one = make_fitted_map(Interactions(), [0.0, 0.0], [1.0, 2.0])
     assert one.transform([[1e9, -1e9]]).tolist() == [[10.0, -10.0, -100.0]]
 
 
@@ -427,11 +427,11 @@ def test_rows_that_are_cut_off_are_counted(tmp_path):
 def test_a_chooser_counts_what_its_maps_cut_off():
     X, y = stream(300, d=2)
     X[260:, 1] += np.arange(40.0)
-    first = ChoosingClassifier(candidates=["linear", "rm2", "hinges"]).fit(X[:256], y[:256])
+    first = AutoClassifier(candidates=["linear", "rm2", "hinges"]).fit(X[:256], y[:256])
     rows, single = copy.deepcopy(first).partial_fit(X[256:], y[256:]), copy.deepcopy(first)
     for x, label in zip(X[256:], y[256:], strict=True):
         single.learn_one(x, label)
-    again = ChoosingClassifier(candidates=first.maps_).fit(X, y)
+    again = AutoClassifier(candidates=first.maps_).fit(X, y)
     assert rows.clipped_ == single.clipped_ == again.clipped_
     assert rows.clipped_ == {
         "rm2": first.maps_[1].far(X).sum(),
@@ -469,10 +469,10 @@ def test_save_then_load_is_the_identity_with_maps(tmp_path, name, rows):
 
 
 def test_a_map_that_was_given_comes_back_as_given(tmp_path):
-    one = model(fixed_by("rff:20", X)).fit(X, Y)
+    one = model(fit_map("rff:20", X)).fit(X, Y)
     one.save(tmp_path / "m.safetensors")
     again = BalancedRidgeClassifier.load(tmp_path / "m.safetensors")
-    assert isinstance(again.features, FixedMap)
+    assert isinstance(again.features, FittedMap)
     assert again.features == one.features
     assert_same_model(again.merge(one), model(one.features).fit(*doubled()))
 
@@ -525,9 +525,9 @@ def test_a_file_with_a_map_that_cannot_be_is_refused(change):
 
 
 def test_a_fixed_map_goes_to_another_model():
-    chosen = ChoosingClassifier(candidates=["rm2"]).partial_fit(X[:300], Y[:300])
+    chosen = AutoClassifier(candidates=["rm2"]).partial_fit(X[:300], Y[:300])
     one = model(chosen.best_.features_).fit(X, Y)
-    assert_same_model(one, model(fixed_by("rm2", X[:WARMUP])).fit(X, Y), 1e-12)
+    assert_same_model(one, model(fit_map("rm2", X[:WARMUP])).fit(X, Y), 1e-12)
 
 
 # What a reader found
@@ -549,7 +549,7 @@ def test_a_look_in_between_changes_no_progressive_score():
 @pytest.mark.parametrize("rows", [100, 400])
 def test_a_fixed_map_cannot_take_the_place_of_another(rows):
     one = model("poly2").partial_fit(X[:rows], Y[:rows])
-    for other in (one.features_, fixed_by("poly2", X[:9])):
+    for other in (one.features_, fit_map("poly2", X[:9])):
         before = to_bytes(one.contents())
         with pytest.raises(ValueError, match="cannot change once rows were learned"):
             one.set_params(features=other).partial_fit(X[rows:], Y[rows:])
@@ -593,7 +593,7 @@ def test_late_features_need_room_for_terms_only():
 
 
 def test_a_given_map_widens_with_the_model(tmp_path):
-    one = model(fixed_by("rm2", X)).fit(X, Y)
+    one = model(fit_map("rm2", X)).fit(X, Y)
     one.widen(["a", "b", "c", "d"])
     assert one.features == one.features_
     wide = np.column_stack([X, Y])
@@ -608,7 +608,7 @@ def test_a_given_map_widens_with_the_model(tmp_path):
 
 def test_long_streams_are_mapped_a_slice_at_a_time():
     rows, y = np.tile(X, (8, 1)), np.tile(Y, 8)
-    one = fixed_by("rff:20", X)
+    one = fit_map("rff:20", X)
     whole = model(one).progressive_scores(rows, y)
     parts = model(one)
     again = [
@@ -618,15 +618,15 @@ def test_long_streams_are_mapped_a_slice_at_a_time():
 
 
 def test_deviations_next_to_nothing_are_survived():
-    one = fixed("rm2", [0.0], [5e-324])
+    one = make_fitted_map("rm2", [0.0], [5e-324])
     assert one.transform([[1e100]])[0, 0] == 10.0
 
 
 @pytest.mark.parametrize("start", ["rm2", None, "given"])
 @pytest.mark.parametrize("then", ["poly2", None, "given"])
 def test_where_nothing_is_left_another_map_may_begin(start, then):
-    given = {"given": fixed_by("rm2", X[:50])}
-    one = model(fixed_by("rm2", X) if start == "given" else start).fit(X, Y).forget(X, Y)
+    given = {"given": fit_map("rm2", X[:50])}
+    one = model(fit_map("rm2", X) if start == "given" else start).fit(X, Y).forget(X, Y)
     features = given.get(then, then)
     one.set_params(features=features).partial_fit(X, Y)
     assert_same_model(one, model(features).fit(X, Y), 1e-12)

@@ -13,10 +13,15 @@ from forks import MAIN
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.atomic import beside, discard_temporary, writing
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.lock import BusyError, locked
-from counterpoise.streams import DataError, expanded
+from counterpoise.atomic_write import (
+    BusyError,
+    atomic_write,
+    discard_temporary,
+    hidden_sibling_path,
+    locked,
+)
+from counterpoise.readers import DataError, expanded
+from counterpoise.tables.model_io import stored_model
 
 OTHERS = [
     "poetry.lock", ".poetry.lock", ".poetry.counterpoise", ".poetry.0123abcd.tmp", ".poetry.tmp",
@@ -46,7 +51,7 @@ def hidden(folder="."):
 
 def stray(path):
     """What a process that was killed while it wrote has left."""
-    temporary = Path(beside(os.path.abspath(path), "-0123456789abcdef.tmp"))
+    temporary = Path(hidden_sibling_path(os.path.abspath(path), "-0123456789abcdef.tmp"))
     temporary.write_bytes(b"half")
     Path(f"{temporary}.lock").write_bytes(b"")
     return temporary
@@ -54,7 +59,7 @@ def stray(path):
 
 def test_models_whose_names_begin_alike_do_not_disturb_each_other(tmp_path):
     longer = str(tmp_path / "m4.st")
-    with writing(longer) as file:
+    with atomic_write(longer) as file:
         with locked(str(tmp_path / "m4")), locked(longer):
             assert len([n for n in hidden(tmp_path) if n.endswith(".tmp")]) == 1
         file.write(b"whole")
@@ -97,7 +102,7 @@ def test_temporary_files_in_use_are_never_removed(tmp_path):
         thread.start()
     try:
         for k in range(300):
-            with writing(path) as file:
+            with atomic_write(path) as file:
                 file.write(b"%d" % k)
             assert Path(path).read_bytes() == b"%d" % k
     finally:
@@ -110,14 +115,14 @@ def test_temporary_files_in_use_are_never_removed(tmp_path):
 def test_a_name_that_somebody_tidies_is_not_used(tmp_path, monkeypatch):
     """However often that happens: who tidies would remove the file."""
     path, names = tmp_path / "m", [f"{k:016x}" for k in range(6)]
-    held = [FileLock(beside(str(path), f"-{name}.tmp.lock")) for name in names[:-1]]
+    held = [FileLock(hidden_sibling_path(str(path), f"-{name}.tmp.lock")) for name in names[:-1]]
     for lock in held:
         lock.acquire()
     tried = iter(names)
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(tried))
-    with writing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"whole")
-        assert beside(str(path), f"-{names[-1]}.tmp") in map(str, tmp_path.iterdir())
+        assert hidden_sibling_path(str(path), f"-{names[-1]}.tmp") in map(str, tmp_path.iterdir())
     for lock in held:
         lock.release()
     assert path.read_bytes() == b"whole"
@@ -129,7 +134,7 @@ def test_a_block_that_fails_leaves_the_old_file(tmp_path, error):
     path.write_bytes(b"old")
 
     def write():
-        with writing(path) as file:
+        with atomic_write(path) as file:
             file.write(b"new")
             raise error
 
@@ -140,14 +145,14 @@ def test_a_block_that_fails_leaves_the_old_file(tmp_path, error):
 
 
 def test_an_error_about_another_file_stays_as_it_is(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught, writing(tmp_path / "m"):
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "m"):
         open("nowhere/there")  # noqa: SIM115
     assert caught.value.filename == "nowhere/there"
 
 
 KILLED = """
 import os, sys
-from counterpoise.atomic import writing
+from counterpoise.atomic_write import writing
 with writing("m") as file:
     file.write(b"half")
     file.flush()
@@ -173,7 +178,7 @@ def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
 
 HOLDER = """
 import sys
-from counterpoise.jobs.lock import BusyError, locked
+from counterpoise.atomic_write import BusyError, locked
 with locked("m"):
     print("held", flush=True)
     sys.stdin.read()
@@ -203,7 +208,7 @@ def test_a_lock_goes_when_its_owner_does(tmp_path, end):
 COUNTER = """
 import sys
 from pathlib import Path
-from counterpoise.jobs.lock import BusyError, locked
+from counterpoise.atomic_write import BusyError, locked
 done = 0
 while done < 40:
     try:
@@ -230,7 +235,7 @@ def test_no_folder_is_made(tmp_path):
     path = tmp_path / "folder" / "m"
     with pytest.raises(FileNotFoundError, match="folder/m"), locked(str(path)):
         pass
-    with pytest.raises(FileNotFoundError, match="was not saved"), writing(path):
+    with pytest.raises(FileNotFoundError, match="was not saved"), atomic_write(path):
         pass
     assert not os.listdir(tmp_path)
 
@@ -269,7 +274,7 @@ def test_a_lock_is_for_one(tmp_path):
 
 def test_long_names_have_room(tmp_path):
     path = str(tmp_path / ("n" * 255))
-    with locked(path), writing(path) as file:
+    with locked(path), atomic_write(path) as file:
         file.write(b"x")
     assert os.listdir(tmp_path) == ["n" * 255]
 

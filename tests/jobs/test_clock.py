@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, TableClassifier
-from counterpoise.ledger.demo import payments
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
+from counterpoise.ledger.synthetic import payments
 
 HOUR = 3600.0
 
@@ -132,4 +132,4 @@ def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table,
 
 def test_what_fades_by_the_clock_does_not_choose(table):
     with pytest.raises(ValueError, match="half_life"):
-        TableClassifier(ChoosingClassifier(), label="fraud", clock="at").fit(table)
+        TableClassifier(AutoClassifier(), label="fraud", clock="at").fit(table)

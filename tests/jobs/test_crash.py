@@ -15,12 +15,12 @@ import pytest
 from forks import NOWHERE
 from pipelines import FORMATS
 
-from counterpoise.cli.learn import _Watch
-from counterpoise.jobs.file import contents_of, stored_model
-from counterpoise.jobs.learn import Learner, learn
-from counterpoise.jobs.lock import locked
+from counterpoise.atomic_write import locked
+from counterpoise.cli.learn import _ProgressAndMetrics
 from counterpoise.modelfile import container as modelfile
-from counterpoise.streams import source
+from counterpoise.readers import source
+from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model_io import contents_of, stored_model
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]
 OFTEN = ["--checkpoint-every", "64"]
@@ -143,7 +143,7 @@ def measured(folder, every, chunks=10**9, dies=False):
     seen = []
     with locked(str(folder / "m")):
         learner = Learner(str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64)
-        watch = _Watch(learner, str(folder / "m.jsonl"), 150)
+        watch = _ProgressAndMetrics(learner, str(folder / "m.jsonl"), 150)
 
         def look(*arguments):
             if dies and len(seen) == chunks:

@@ -16,8 +16,8 @@ from late_labels import DYING, spoil_store
 from nightly_job import NightlyJob
 from samples import assert_close
 
-from counterpoise.jobs.event_store import EventStore, pending_path
-from counterpoise.jobs.file import stored_model
+from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.model_io import stored_model
 
 ROWS = 60
 LEARN = ["--id", "id", "--label", "y", "--drop", "customer", "--model", "m"]

@@ -16,11 +16,11 @@ import pytest
 from samples import data_set, stream
 from sklearn import datasets
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.jobs.export.onnx import graph
-from counterpoise.jobs.export.pipeline import fitted
-from counterpoise.jobs.file import save, stored_model
+from counterpoise.export.onnx import graph
+from counterpoise.export.sklearn_pipeline import fitted
+from counterpoise.tables.model_io import save, stored_model
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 MAPS = [
@@ -469,7 +469,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
 
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, ChoosingClassifier])
+@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier])
 def test_models_saved_from_python_export_too(run, kind, named):
     X, y = stream(400, d=3, classes=3)
     names = ["a", "b", "c"] if named else ["x0", "x1", "x2"]

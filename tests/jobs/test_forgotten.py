@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from counterpoise import BalancedRidgeClassifier, Moments
-from counterpoise.exact.shapes import only
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.store import sometimes
+from counterpoise.moments.resize import select_features
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.records import optional_columns
 
 MODEL = "m.st"
 
@@ -170,7 +170,7 @@ def test_moments_of_some_features_are_those_of_rows_with_these_alone(extremes):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), rng.integers(0, 4, 60)
     at = np.array([0, 2, 3])
-    found = only(Moments.of(X, y, extremes=extremes), at)
+    found = select_features(Moments.of(X, y, extremes=extremes), at)
     alone = Moments.of(X[:, at], y, extremes=extremes)
     for name in Moments.__slots__:
         np.testing.assert_allclose(
@@ -195,7 +195,7 @@ def test_merged_models_know_who_holds_what(run):
     assert_same(MODEL, "one.st")
     run("forget", "twice.st", "one.csv")
     assert BalancedRidgeClassifier.load("twice.st").n_features_in_ == 0
-    assert sometimes(stored_model(MODEL)) == frozenset()
+    assert optional_columns(stored_model(MODEL)) == frozenset()
 
 
 def test_rows_without_any_feature_keep_one(run):

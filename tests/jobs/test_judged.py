@@ -9,9 +9,9 @@ import pytest
 from samples import assert_close
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.jobs.learn import Learner
-from counterpoise.jobs.learn import learn as learn_inputs
-from counterpoise.streams import source
+from counterpoise.readers import source
+from counterpoise.tables.model import Learner
+from counterpoise.tables.model import learn as learn_inputs
 
 
 def table(rows, seed=0):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from late_labels import DYING, OPTIONS, PLAIN, learned, of_day, write_days
 
-from counterpoise.jobs.event_store import EventStore, pending_path
+from counterpoise.tables.event_store import EventStore, pending_path
 
 DAYS = 5
 POINTS = [

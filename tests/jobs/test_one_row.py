@@ -8,9 +8,9 @@ import pytest
 from late_labels import OPTIONS, of_day, write_days
 from samples import assert_close
 
-from counterpoise.jobs.event_store import EventStore, pending_path
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.gone import among, with_more
+from counterpoise.tables.event_store import EventStore, pending_path
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.records import add_rows, contains
 
 HEAD = "customer,payment,amount,country,fraud"
 LEARN = ["--label", "fraud", "--drop", "customer,payment"]
@@ -215,8 +215,8 @@ def test_rows_that_are_gone_are_ranges():
     for _ in range(50):
         more = rng.integers(0, 60, 3).tolist()
         places |= set(more)
-        ranges = with_more(ranges, more)
-        assert np.flatnonzero(among(ranges, np.arange(70))).tolist() == sorted(places)
+        ranges = add_rows(ranges, more)
+        assert np.flatnonzero(contains(ranges, np.arange(70))).tolist() == sorted(places)
 
 
 # Checking

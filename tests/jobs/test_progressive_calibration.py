@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, RiskClassifier, TableClassifier
-from counterpoise.exact.progressive_calibration import LabelOrder
+from counterpoise import BalancedRidgeClassifier, CostSensitiveClassifier, TableClassifier
+from counterpoise.engine.progressive_calibration import LabelOrder
 from counterpoise.river import BalancedRidgeClassifier as Events
 
 NAMES = ["a", "b", "c"]
@@ -93,8 +93,11 @@ def test_calibration_is_off_by_default_except_for_risks(run):
     frame.to_csv("t.csv", index=False)
     run("learn", "t.csv", "--label", "y", "-m", "m.st")
     assert not BalancedRidgeClassifier.load("m.st").calibrate
-    assert RiskClassifier().fit(frame[NAMES], frame["y"]).estimator_.state_.calibration.rows == 200
-    assert TableClassifier(RiskClassifier()).fit(frame, "y").estimator_.calibrate
+    assert (
+        CostSensitiveClassifier().fit(frame[NAMES], frame["y"]).estimator_.state_.calibration.rows
+        == 200
+    )
+    assert TableClassifier(CostSensitiveClassifier()).fit(frame, "y").estimator_.calibrate
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
-from counterpoise.exact.standing import against_rest
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.modelfile.container import ModelFileError
+from counterpoise.solver.score_functions import one_vs_rest_log_odds
 
 
 def table(rows, classes=3, seed=0):
@@ -148,7 +148,7 @@ def test_rows_are_ranked_by_the_odds_of_a_class_and_not_by_its_density(run):
 
 def test_odds_against_the_rest_are_finite_and_keep_their_digits():
     f = np.array([[0.0, -1000.0, -2000.0], [0.0, -np.inf, 1.0], [-np.inf, 5.0, -np.inf]])
-    odds = against_rest(f)
+    odds = one_vs_rest_log_odds(f)
     assert np.isfinite(odds).all()
     np.testing.assert_allclose(odds[0], [1000.0, -1000.0, -2000.0])
     np.testing.assert_allclose(odds[1, [0, 2]], [-1.0, 1.0])
@@ -175,7 +175,7 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
     assert "pooling=10" in run("inspect", "auto.st").out
     table = pd.read_csv("one.csv")
     X, y = table[list("abcdefgh")].to_numpy(), table["target"].to_numpy()
-    expected = ChoosingClassifier().partial_fit(X, y).decision_function(X)  # the average of all
+    expected = AutoClassifier().partial_fit(X, y).decision_function(X)  # the average of all
     np.testing.assert_allclose(scores(run, "auto.st").ravel(), expected, rtol=1e-9, atol=1e-12)
     learn(run, "two.csv", model="exact.st", more=["--features", "auto.st"])
     exact = BalancedRidgeClassifier.load("exact.st")

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 
 def payments(rows=600, seed=0, classes=2):
@@ -51,7 +51,7 @@ def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
     names = ["reason_1", "share_1", "reason_2", "share_2", "reason_3", "share_3"]
     assert found.columns.tolist() == [*plain.columns, *names]
     pd.testing.assert_frame_equal(found[plain.columns], plain)
-    model = (ChoosingClassifier if "auto" in more else BalancedRidgeClassifier).load("m.st")
+    model = (AutoClassifier if "auto" in more else BalancedRidgeClassifier).load("m.st")
     table = payments(classes=classes)
     X = np.zeros((len(table), len(model.feature_names_in_)))
     columns = []

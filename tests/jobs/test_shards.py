@@ -11,11 +11,11 @@ import pytest
 from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.choosing.params import CANDIDATES
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.forget import StoreChange, forget
-from counterpoise.jobs.learn import Learner
-from counterpoise.streams import source
+from counterpoise.engine.parameters import CANDIDATES
+from counterpoise.readers import source
+from counterpoise.tables.model import Learner
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.unlearn import StoreChange, forget
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.where import Where
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.records import RowFilter
 
 LARGE = 2**53 + 1  # the next integer below is the same float
 
@@ -65,7 +65,7 @@ def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, en
     ],
 )
 def test_a_value_is_compared_by_the_type_of_its_column(kind, values, value, expected):
-    rows = Where({"id": (value,)}).among({"id": pa.array(values, kind)}, 3)
+    rows = RowFilter({"id": (value,)}).among({"id": pa.array(values, kind)}, 3)
     assert rows.tolist() == expected
 
 

@@ -11,8 +11,8 @@ from beside import a_year
 from forks import PIPE
 
 from counterpoise import Ledger
-from counterpoise.jobs.lock import BusyError
-from counterpoise.ledger import filler, filling
+from counterpoise.atomic_write import BusyError
+from counterpoise.ledger import ingest
 
 KEYS = {"label": "fraud", "time": "at", "by": "country"}
 
@@ -122,8 +122,8 @@ with Ledger.open("l", label="fraud", time="at", by="country") as ledger:
 def test_whoever_is_killed_while_learning_ends_with_the_bits_of_others(
     forks, tmp_path, point, monkeypatch
 ):
-    monkeypatch.setattr(filler, "BATCH_ROWS", 1)
-    monkeypatch.setattr(filling, "EVERY", 8192)
+    monkeypatch.setattr(ingest, "BATCH_ROWS", 1)
+    monkeypatch.setattr(ingest, "EVERY", 8192)
     (table,), _ = a_year(days=60, rows=400)
     pa.csv.write_csv(table, tmp_path / "t.csv")
     with Ledger.open(tmp_path / "whole", **KEYS) as ledger:

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from counterpoise.exact.moments import Moments
-from counterpoise.ledger.cells import Block, Key, as_row
-from counterpoise.ledger.parts import Part, Sum
+from counterpoise.ledger.cells import Block, ClassCells, Key, MomentSum, as_row
+from counterpoise.moments.moments import Moments
 
 D = 3
 
@@ -23,7 +22,7 @@ def cells(m, seed=0):
 
 def summed(block, w, add):
     """Moments of the cells; ``add`` is what a sum is asked to do."""
-    total = Sum(D)
+    total = MomentSum(D)
     anchor = np.array([0.5, 4.0, 1e6])
     add(total, block, anchor, w)
     result = Moments(np.zeros(1, dtype=int), anchor)
@@ -42,7 +41,7 @@ def test_cells_where_they_lie(m, weights):
     }[weights]
     block = cells(m)
     one = summed(block, w, lambda total, b, anchor, w: total.take(b, anchor, w))
-    two = summed(block, w, lambda total, b, anchor, w: total.add(Part.of(b, anchor), w))
+    two = summed(block, w, lambda total, b, anchor, w: total.add(ClassCells.of(b, anchor), w))
     for name in ("n", "mean", "C", "away", "lightest", "peak"):
         found, expected = getattr(one, name), getattr(two, name)
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-12, err_msg=name)

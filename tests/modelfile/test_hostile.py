@@ -13,10 +13,18 @@ import pytest
 from forks import PIPE
 
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.encoding import Encoding
-from counterpoise.jobs.learn import Learner, learn
-from counterpoise.streams import DataError, Mark, columnar, jsonlines, messages, source, text
-from counterpoise.streams.chunk import CHUNK_BYTES
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.readers import (
+    DataError,
+    ReadPosition,
+    arrow_ipc,
+    columnar,
+    jsonlines,
+    source,
+    text_source,
+)
+from counterpoise.readers.chunk import CHUNK_BYTES
+from counterpoise.tables.model import Learner, learn
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +34,7 @@ def everything(name):
 
 
 def chunks(path, rows=8192, after=None, wanted=everything):
-    return list(source(str(path)).chunks(rows, after or Mark(), {}, wanted))
+    return list(source(str(path)).chunks(rows, after or ReadPosition(), {}, wanted))
 
 
 def learned(folder, name, label="y", columns=None, options=None, **how):
@@ -74,7 +82,7 @@ def test_an_index_beyond_its_dictionary_is_refused(tmp_path):
 
 
 def test_batches_of_spark_are_validated_too():
-    from counterpoise.spark.frames import chunk_of
+    from counterpoise.spark.dataframes import chunk_of
 
     offsets = pa.py_buffer(np.array([0, 1 << 20, 4], dtype=np.int32))
     column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"aabb")])
@@ -112,7 +120,7 @@ def test_text_kept_once_for_many_rows_is_not_spread_out_at_once(tmp_path, ending
     assert (tmp_path / f"t.{ending}").stat().st_size < 4_000_000
     opened = source(str(tmp_path / f"t.{ending}"))
     rows = 0
-    for chunk in opened.chunks(8192, Mark(), {}, everything):
+    for chunk in opened.chunks(8192, ReadPosition(), {}, everything):
         assert chunk.columns["t"].nbytes < 2 * CHUNK_BYTES
         rows += chunk.rows
     assert rows == 400
@@ -131,7 +139,7 @@ def test_batches_that_expand_to_much_more_are_refused(tmp_path, monkeypatch, end
     path.write_bytes(out.getvalue())
     assert len(out.getvalue()) < 3000
     assert [chunk.rows for chunk in chunks(path)] == [2]
-    monkeypatch.setattr(messages, "BODY", 90_000)
+    monkeypatch.setattr(arrow_ipc, "BODY", 90_000)
     with pytest.raises(DataError, match=r"claims 100,\d\d\d bytes, more than 90,000"):
         chunks(path)
 
@@ -178,11 +186,11 @@ def write(path, batch):
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "libsvm", "parquet", "arrow", "arrows"])
 def test_chunks_end_at_so_many_bytes_wherever_reading_began(tmp_path, monkeypatch, ending):
-    for module in (text, columnar):
+    for module in (text_source, columnar):
         monkeypatch.setattr(module, "CHUNK_BYTES", 1000)
     found = []
     for batch in (7, 25):
-        monkeypatch.setattr(text, "PIECE", 13 * batch)
+        monkeypatch.setattr(text_source, "PIECE", 13 * batch)
         path = tmp_path / f"t{batch}.{ending}"
         write(path, batch)
         found.append([chunk.mark for chunk in chunks(path, rows=20)])
@@ -196,7 +204,7 @@ def test_chunks_end_at_so_many_bytes_wherever_reading_began(tmp_path, monkeypatc
 
 
 def test_a_row_that_is_longer_than_a_chunk_is_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(text_source, "CHUNK_BYTES", 100)
     (tmp_path / "t.csv").write_text("a,y\n\n\n1,0\n" + f"{'7' * 300},1\n" + "2,0\n" * 30)
     found = [chunk.rows for chunk in chunks(tmp_path / "t.csv")]
     assert found == [2, 25, 5]
@@ -284,18 +292,18 @@ def test_labels_and_categories_have_at_most_1000_characters(tmp_path):
 @pytest.mark.slow
 def test_labels_that_would_be_padded_beyond_reason_are_refused(tmp_path):
     label = pa.array(["n" * 1000, "y"]).take(pa.array(np.arange(300_000) % 2))
-    encoding = Encoding(Columns("y"))
+    encoding = ColumnEncoder(Columns("y"))
     chunk = next(iter_chunk({"x": np.zeros(300_000), "y": label}))
     with pytest.raises(DataError, match="labels of 1000 characters in chunks of 300,000 rows"):
         encoding.learn(chunk)
 
 
 def iter_chunk(columns):
-    from counterpoise.streams import Chunk
+    from counterpoise.readers import Chunk
 
     arrays = {name: pa.array(column) for name, column in columns.items()}
     rows = len(next(iter(arrays.values())))
-    yield Chunk("t", 1, rows, arrays, Mark(), offered=tuple(arrays))
+    yield Chunk("t", 1, rows, arrays, ReadPosition(), offered=tuple(arrays))
 
 
 def test_a_long_category_that_was_never_learned_is_unknown(tmp_path):

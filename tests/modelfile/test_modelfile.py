@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.forget import repeated
-from counterpoise.jobs.learn import Learner, learn
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
-from counterpoise.streams import source
+from counterpoise.readers import source
+from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.unlearn import repeated
 
 RULES = [getattr(online, name) for name in online.__all__]
 
@@ -406,7 +406,7 @@ HOSTILE = {
 LOAD = """
 import resource, sys
 from counterpoise.modelfile.container import ModelFileError
-from counterpoise.jobs.file import stored_model
+from counterpoise.tables.model_io import stored_model
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

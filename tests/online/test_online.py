@@ -467,7 +467,7 @@ def test_pieces_of_the_loop_change_no_bit(rule, delay, monkeypatch):
     X, y = noisy(60, 3)
     states = []
     for piece in (1e12, 1.0):  # all at once, or step by step first
-        monkeypatch.setattr("counterpoise.online.pieces.PIECE", piece)
+        monkeypatch.setattr("counterpoise.online.base.OPS_BEFORE_CLOCK_CHECK", piece)
         one = rule()
         scores = one.progressive_scores(X, y, delay=delay)
         states.append([scores, one._state.w, one._state.S, one._state.z, one._state.n])

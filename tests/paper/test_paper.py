@@ -38,7 +38,7 @@ from scipy.optimize import minimize_scalar
 
 from counterpoise import online
 from counterpoise.datasets import SETS, load
-from counterpoise.evaluate import drawing, plots
+from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import Fold, fold, g_mean
 from counterpoise.evaluate.ranks import compare
 
@@ -370,7 +370,7 @@ def test_best_values_are_in_bold():
 
 
 def test_every_method_has_a_colour_of_its_own():
-    colours = {drawing.style(method)["color"] for method in TABLE_4}
+    colours = {plots.style(method)["color"] for method in TABLE_4}
     assert len(colours) == len(TABLE_4)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoise.exact.removal import REFUSED
-from counterpoise.exact.scores import DOUBTFUL
+from counterpoise.moments.downdate import MAX_RELATIVE_ERROR
+from counterpoise.solver.scores import WARN_RELATIVE_ERROR
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -166,9 +166,12 @@ def test_figures_about_the_paper_are_those_that_were_measured():
 
 def test_the_limits_of_forgetting_are_those_of_the_code():
     page = (RESULTS / "drift.md").read_text()
-    assert f"warns above an estimate of {DOUBTFUL:.0e} and refuses above {REFUSED:.0e}" in page
+    assert (
+        f"warns above an estimate of {WARN_RELATIVE_ERROR:.0e} and refuses "
+        f"above {MAX_RELATIVE_ERROR:.0e}" in page
+    )
     for line in re.findall(r"^\|.*\| (silent|warned) \| (\S+) \|", page, re.M):
-        assert line[0] == ("warned" if float(line[1]) > DOUBTFUL else "silent")
+        assert line[0] == ("warned" if float(line[1]) > WARN_RELATIVE_ERROR else "silent")
 
 
 def test_figures_on_the_page_are_those_that_were_measured():

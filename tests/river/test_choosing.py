@@ -7,8 +7,8 @@ import pytest
 from river import checks
 from samples import stream
 
-from counterpoise import ChoosingClassifier as Arrays
-from counterpoise.river import ChoosingClassifier
+from counterpoise import AutoClassifier as Arrays
+from counterpoise.river import AutoClassifier
 
 SOME = {"candidates": ("linear", "pooling=10", "hinges", "landmarks:20"), "ridges": (1.0, 0.1)}
 
@@ -17,9 +17,9 @@ PLAIN = {"candidates": ("linear", "pooling=10"), "ridges": (1.0, 0.1)}  # no war
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", [*checks.yield_checks(ChoosingClassifier(**PLAIN))])
+@pytest.mark.parametrize("check", [*checks.yield_checks(AutoClassifier(**PLAIN))])
 def test_river_checks(check):
-    check(ChoosingClassifier(**PLAIN))
+    check(AutoClassifier(**PLAIN))
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_events_are_answered_as_rows_are(classes):
     _, first = np.unique(y, return_index=True)
     y = np.argsort(np.argsort(first))[y]  # numbers as they come, as the face gives them
     names = ["low", "odd", "red"][:classes]
-    model, rows = ChoosingClassifier(**SOME), Arrays(**SOME)
+    model, rows = AutoClassifier(**SOME), Arrays(**SOME)
     for i, (x, k) in enumerate(zip(X, y.tolist(), strict=True)):
         event = dict(zip("abc", x.tolist(), strict=True))
         if i:
@@ -52,7 +52,7 @@ def test_events_are_answered_as_rows_are(classes):
 @pytest.mark.slow
 def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     X, y = stream(300, d=3, classes=2, minority=0.3)
-    model = ChoosingClassifier(**SOME, costs={"yes": 2.0})
+    model = AutoClassifier(**SOME, costs={"yes": 2.0})
     assert model.predict_one({"a": 1.0}) is None
     assert model.predict_proba_one({"a": 1.0}) == {}
     for i, (x, k) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
@@ -75,12 +75,12 @@ def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     assert set(again.predict_proba_one({"a": 0.0})) == {"yes", (1, "no"), "maybe"}
     assert sum(model.shares.values()) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="kept_rows"):
-        ChoosingClassifier(kept_rows=0)
+        AutoClassifier(kept_rows=0)
 
 
 def test_single_events_with_a_late_label_are_learned_at_once():
     X, y = stream(200, d=2, classes=2, minority=0.3)
-    model = ChoosingClassifier(**SOME)
+    model = AutoClassifier(**SOME)
     for x, k in zip(X.tolist(), y.tolist(), strict=True):
         model.learn_one(dict(zip("ab", x, strict=True)), bool(k))
     assert model.predict_one({"a": X[0, 0], "b": X[0, 1]}) in (True, False)

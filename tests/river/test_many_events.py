@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.exact.moments import Moments
+from counterpoise.moments.moments import Moments
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from counterpoise.exact.curve import Curve
-from counterpoise.exact.state import State
+from counterpoise.engine.state import State
 from counterpoise.river import BalancedRidgeClassifier
+from counterpoise.solver.calibration import CalibrationCurve
 
 
 def events(rows=300, missing=0.1, seed=0):
@@ -74,7 +74,7 @@ def test_events_that_lack_features_need_no_solver_for_batches(monkeypatch):
 def test_calibrated_events_fit_a_curve_at_boundaries_only(monkeypatch):
     frame, _, y = events(missing=0.0)
     model = BalancedRidgeClassifier(calibrate=True)
-    fits = counted(monkeypatch, Curve, "fitted")
+    fits = counted(monkeypatch, CalibrationCurve, "fitted")
     solved = counted(monkeypatch, State, "scoring_model")
     for event, label in zip(frame[list("abc")].to_dict("records"), y, strict=True):
         model.stream_proba_one(event)

@@ -23,22 +23,19 @@ if shutil.which("java") is None:
     pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
 
 from pyspark.ml import Pipeline, PipelineModel
-from pyspark.ml.evaluation import (
-    BinaryClassificationEvaluator,
-    MulticlassClassificationEvaluator,
-)
+from pyspark.ml.evaluation import BinaryClassificationEvaluator, MulticlassClassificationEvaluator
 from pyspark.ml.feature import StringIndexer, VectorAssembler
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier, Ledger, TableClassifier
-from counterpoise.features import fixed
-from counterpoise.jobs.file import stored_model
-from counterpoise.ledger.demo import payments as year_of_payments
+from counterpoise.feature_maps import make_fitted_map
+from counterpoise.ledger.synthetic import payments as year_of_payments
 from counterpoise.modelfile import container as modelfile
+from counterpoise.readers import DataError
 from counterpoise.spark import BalancedRidge, ModelSink, fit, ledger, predict, save
-from counterpoise.streams import DataError
+from counterpoise.tables.model_io import stored_model
 
 # One worker for all: they share a session.
 pytestmark = [
@@ -283,7 +280,7 @@ def test_gaps_are_filled_by_the_mean_of_the_whole_frame(spark, name, tmp_path):
     at = [one.get_feature_names_out().tolist().index(n) for n in names]
     Z = one.transform(rows)[:, at]  # filled by the mean of all
     np.testing.assert_allclose(found.transform(rows), Z, rtol=1e-12)
-    features = None if name is None else fixed(name, Z.mean(axis=0), Z.std(axis=0))
+    features = None if name is None else make_fitted_map(name, Z.mean(axis=0), Z.std(axis=0))
     fresh = BalancedRidgeClassifier(features=features).fit(Z, table.fraud)
     # Seconds since 1970 are 1e9 away from zero, and with a map terms are nearly collinear.
     np.testing.assert_allclose(
@@ -783,7 +780,7 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
 def test_a_map_is_fixed_by_the_whole_frame_and_partitions_do_not_matter(spark, name, tmp_path):
     frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
     spread = X[:, :4].std(axis=0)
-    one = fixed(name, X[:, :4].mean(axis=0), spread)
+    one = make_fitted_map(name, X[:, :4].mean(axis=0), spread)
     alone = BalancedRidgeClassifier(features=one, ridge=0.1).fit(X[:, :4], Y)
     for parts in (1, 3, 20):
         model = fit(frame.repartition(parts), "label", feature_map=name, ridge=0.1)

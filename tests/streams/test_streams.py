@@ -23,19 +23,19 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.cycles import VALUES
-from counterpoise.encoding.encoding import Encoding
-from counterpoise.streams import DataError, Mark, expanded, source
-from counterpoise.streams.array import Elements
-from counterpoise.streams.chunk import Chunk
-from counterpoise.streams.delimited import Delimited
-from counterpoise.streams.prefetch import ahead
-from counterpoise.streams.text import TextSource
+from counterpoise.encoding.datetimes import VALUES
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.readers import DataError, ReadPosition, expanded, source
+from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.delimited import Delimited
+from counterpoise.readers.jsonlines import Elements
+from counterpoise.readers.prefetch import prefetch
+from counterpoise.readers.text_source import TextSource
 
 
 def chunks(path, rows=4, after=None, wanted=lambda name: True, kinds=None, **options):
     opened = source(str(path), **options)
-    return list(opened.chunks(rows, after or Mark(), kinds or {}, wanted))
+    return list(opened.chunks(rows, after or ReadPosition(), kinds or {}, wanted))
 
 
 def values(found, name):
@@ -44,8 +44,8 @@ def values(found, name):
 
 def encoded(path, label="y", rows=4, **columns):
     """All rows of an input, encoded as they are learned, and the encoding."""
-    encoding, parts, labels = Encoding(Columns(label, **columns)), [], []
-    for chunk in source(str(path)).chunks(rows, Mark(), {}, encoding.columns.wanted):
+    encoding, parts, labels = ColumnEncoder(Columns(label, **columns)), [], []
+    for chunk in source(str(path)).chunks(rows, ReadPosition(), {}, encoding.columns.wanted):
         found, encoding = encoding.learn(chunk)
         parts.append(found.X if isinstance(found.X, np.ndarray) else found.X.toarray())
         labels += found.y.tolist()
@@ -161,7 +161,7 @@ def test_cuts_do_not_depend_on_how_bytes_arrive(sizes, rows):
     thread.start()
     found = list(
         TextSource(f"/dev/fd/{reader}", "pipe", Delimited()).chunks(
-            rows, Mark(), {}, lambda name: True
+            rows, ReadPosition(), {}, lambda name: True
         )
     )
     thread.join()
@@ -436,7 +436,7 @@ def test_zip_archives_hold_one_file(tmp_path):
     os.dup2(reader, 0)
     try:
         with pytest.raises(DataError, match="is a zip archive, whose index is at the end"):
-            list(source("-", "csv").chunks(2, Mark(), {}, lambda name: True))
+            list(source("-", "csv").chunks(2, ReadPosition(), {}, lambda name: True))
     finally:
         os.dup2(before, 0)
         for number in (before, reader):
@@ -561,7 +561,7 @@ def test_a_chunk_does_not_care_how_it_was_read(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(1000) * 10.0 ** rng.integers(-300, 99, 1000)
     path = written(tmp_path / "t.csv", "a,y\n" + "".join(f"{v!r},0\n" for v in x.tolist()))
-    encoding = Encoding(Columns("y"))
+    encoding = ColumnEncoder(Columns("y"))
     for kinds in ({}, {"a": "number"}):
         chunk = chunks(path, 1000, kinds=kinds)[0]
         assert isinstance(chunk, Chunk)
@@ -573,8 +573,8 @@ def test_learning_many_rows_takes_constant_memory(tmp_path):
     """A small version of the benchmark: 37 MB of text in less than 150 MB above the imports."""
     code = """
 import sys
-from counterpoise.jobs.learn import Learner, learn
-from counterpoise.streams import source
+from counterpoise.tables.model import Learner, learn
+from counterpoise.readers import source
 def kilobytes(field):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(field))
 before = kilobytes("VmRSS")
@@ -601,7 +601,7 @@ def test_a_reading_thread_that_fails_is_an_error(monkeypatch, fault):
     else:
         monkeypatch.setattr(threading.Thread, "run", lambda self: None)
     with pytest.raises((OSError, MemoryError), match="thread that reads the input"):
-        list(ahead(iter([1, 2, 3])))
+        list(prefetch(iter([1, 2, 3])))
 
 
 def refuse_thread(*_):

@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from counterpoise import (
+    AutoClassifier,
     BalancedRidgeClassifier,
-    ChoosingClassifier,
-    RiskClassifier,
+    CostSensitiveClassifier,
     TableClassifier,
 )
 from counterpoise.modelfile import container
@@ -184,7 +184,7 @@ def test_merged_and_forgotten():
     swapped = one.assign(fraud=one["fraud"].map({"yes": "no", "no": "yes"}))
     assert made().fit(one, "fraud").merge(made().fit(swapped, "fraud")).class_count_.sum() == 1200
     with pytest.raises(ValueError, match="depend on their order, so that it cannot forget"):
-        TableClassifier(ChoosingClassifier()).fit(one, "fraud").forget(one, "fraud")
+        TableClassifier(AutoClassifier()).fit(one, "fraud").forget(one, "fraud")
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ def test_merged_and_forgotten():
         None,
         BalancedRidgeClassifier(pooling=20.0),
         BalancedRidgeClassifier(features="rff:30"),
-        ChoosingClassifier(candidates=("linear", "rm2")),
+        AutoClassifier(candidates=("linear", "rm2")),
     ],
 )
 def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
@@ -216,7 +216,7 @@ def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
 def test_risks():
     frame = payments()
     plain = made(estimator=BalancedRidgeClassifier(calibrate=True)).fit(frame, "fraud")
-    risky = made(estimator=RiskClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
+    risky = made(estimator=CostSensitiveClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
     np.testing.assert_array_equal(risky.predict_proba(frame), plain.stream_proba(frame))
     expected = np.where(
         20 * plain.stream_proba(frame)[:, 1] > plain.stream_proba(frame)[:, 0], "yes", "no"
@@ -228,7 +228,7 @@ def test_risks():
     "estimator",
     [
         None,
-        ChoosingClassifier(candidates=("linear", "rm2")),
+        AutoClassifier(candidates=("linear", "rm2")),
         *(
             BalancedRidgeClassifier(**options)
             for options in (

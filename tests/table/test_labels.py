@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from counterpoise import BalancedRidgeClassifier, ChoosingClassifier, TableClassifier
+from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 TRUE = X[:, 0] + X[:, 1] > 0
@@ -78,7 +78,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, ChoosingClassifier, TableClassifier])
+@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier, TableClassifier])
 def test_what_is_not_a_label_has_one_clear_error_and_changes_nothing(kind, bad):
     y, message = BAD[bad]
     model = kind().fit(X, TRUE.astype(int))
@@ -113,7 +113,7 @@ def test_labels_have_the_type_in_which_they_were_given(kind, given):
 MASKED = np.ma.array(X, mask=np.eye(40, 2, k=-3, dtype=bool))
 
 
-@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, ChoosingClassifier, TableClassifier])
+@pytest.mark.parametrize("kind", [BalancedRidgeClassifier, AutoClassifier, TableClassifier])
 def test_masked_values_are_refused_and_change_nothing(kind):
     model = kind().fit(X, TRUE)
     before = model.decision_function(X)

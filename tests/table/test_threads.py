@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from counterpoise import (
+    AutoClassifier,
     BalancedRidgeClassifier,
-    ChoosingClassifier,
-    RiskClassifier,
+    CostSensitiveClassifier,
     TableClassifier,
 )
 
@@ -74,8 +74,8 @@ CALLS = {
 def test_a_prediction_has_one_snapshot_while_another_thread_learns(kind, call):
     inner = {
         "linear": None,
-        "choosing": ChoosingClassifier(kept_rows=64),
-        "risk": RiskClassifier(BalancedRidgeClassifier(), costs={"y": 5.0}),
+        "choosing": AutoClassifier(kept_rows=64),
+        "risk": CostSensitiveClassifier(BalancedRidgeClassifier(), costs={"y": 5.0}),
     }[kind]
     model = TableClassifier(inner).fit(payments(), "y")
     rows = payments()[["town", "amount"]]

@@ -7,8 +7,8 @@ import pyarrow.parquet
 import pytest
 
 from counterpoise import BalancedRidgeClassifier, TableClassifier
-from counterpoise.encoding import cells
-from counterpoise.ledger.buckets import text
+from counterpoise.encoding import cell_parsing
+from counterpoise.ledger.time_buckets import text
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 YEARS = (1, 1000, 1677, 1969, 2024, 2255, 2256, 2263, 9999)
@@ -44,9 +44,11 @@ def test_a_time_has_the_same_seconds_in_a_finer_unit(fine):
     finer = count * (UNITS[fine] // UNITS[coarse])
     for kind in (pa.timestamp, pa.duration):
         one, two = pa.array(count).cast(kind(coarse)), pa.array(finer).cast(kind(fine))
-        np.testing.assert_array_equal(cells.seconds_of(one), cells.seconds_of(two))
+        np.testing.assert_array_equal(cell_parsing.seconds_of(one), cell_parsing.seconds_of(two))
     expected = [seconds / UNITS[coarse] for seconds in count.tolist()]  # rounded once
-    np.testing.assert_allclose(cells.seconds_of(one), expected, rtol=2**-52)  # one more rounding
+    np.testing.assert_allclose(
+        cell_parsing.seconds_of(one), expected, rtol=2**-52
+    )  # one more rounding
 
 
 @pytest.mark.slow

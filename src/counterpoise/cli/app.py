@@ -8,21 +8,97 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from counterpoise import __version__
-from counterpoise.cli import late, words
-from counterpoise.errors import DataError
-from counterpoise.printable import printable
+from counterpoise.cli import messages
+from counterpoise.errors import DataError, printable
+
+FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
+LAZY_MODULES = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
+HIDDEN = ("pandas",)
+COMMANDS_NEEDING_PANDAS = (["export"], ["race"])  # commands to which nothing is hidden
+
+
+@contextmanager
+def lazy_imports(hidden: Sequence[str] = HIDDEN) -> Iterator[None]:
+    """Let imports wait for as long as this lasts.
+
+    Parameters
+    ----------
+    hidden : sequence of str
+        Modules that are as if they were not installed, unless they were imported before.
+    """
+    finder = _Finder(hidden)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder:
+    """Finds modules that wait, and does not find those that are hidden."""
+
+    def __init__(self, hidden: Sequence[str]) -> None:
+        self.hidden = hidden
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name in self.hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if name not in LAZY_MODULES:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    """Loads nothing yet."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self.real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__class__ = _Module
+
+
+class _Module(ModuleType):
+    """A module that is loaded by the first use of what is in it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__spec__ is None:  # the machinery of imports looks around
+            raise AttributeError(name)
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        self.__spec__.loader = self.__spec__.loader.real  # type: ignore[union-attr]
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
 
 STRICT_EXIT = 3  # exit code of --strict after warnings
 USAGE: Any = typer.BadParameter.__mro__[2]  # ClickException: of click, or of the copy within typer
-# One line each in the list of commands, which would cut longer ones. Each has its own module.
+MODULES = {
+    "inspect": "model_files",
+    "merge": "model_files",
+    "check": "model_files",
+    "export": "model_files",
+    "forget": "unlearn",
+    "relabel": "unlearn",
+    "race": "benchmark",
+}  # of commands that share a module
+# One line each in the list of commands, which would cut longer ones.
 COMMANDS = {
     "learn": "Learn the rows of files that were not learned yet.",
     "predict": "Predict the rows of files, in order and in constant memory.",
@@ -60,11 +136,11 @@ def commands(names: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(options)
     for name in names:
-        command = getattr(import_module(f"counterpoise.cli.{name}"), name)
+        command = getattr(import_module(f"counterpoise.cli.{MODULES.get(name, name)}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, short_help=COMMANDS[name])
         else:
-            app.command(short_help=COMMANDS[name])(words.quietable(command))
+            app.command(short_help=COMMANDS[name])(messages.with_quiet_option(command))
     return app
 
 
@@ -90,11 +166,11 @@ def run() -> None:
     warnings.showwarning = _warn
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        with late.imports(() if sys.argv[1:2] in late.FRAMED else late.HIDDEN):
-            code = asked(*sys.argv[1:2])(standalone_mode=False)
+        with lazy_imports(() if sys.argv[1:2] in COMMANDS_NEEDING_PANDAS else HIDDEN):
+            code = resolve_command(*sys.argv[1:2])(standalone_mode=False)
         _flush()
     except BrokenPipeError:
-        _give_up_output()
+        _silence_stdout()
         sys.exit(141)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -113,11 +189,11 @@ def run() -> None:
         _fail(error, 1)
     if code:
         sys.exit(code)
-    if words.warned and words.strict:
+    if messages.warned and messages.strict:
         sys.exit(STRICT_EXIT)
 
 
-def asked(first: str = "") -> Callable[..., Any]:
+def resolve_command(first: str = "") -> Callable[..., Any]:
     """The command that is asked for by the first word, or all of them for a list of them."""
     if first in COMMANDS:
         return _built(first)
@@ -144,7 +220,7 @@ def _flush() -> None:
         raise OSError(error.errno, error.strerror, "standard output") from None
 
 
-def _give_up_output() -> None:
+def _silence_stdout() -> None:
     """Whoever was reading has gone, or the disk is full: nothing more is to be written at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -152,7 +228,11 @@ def _give_up_output() -> None:
 def _fail(error: Exception, code: int) -> None:
     if os.environ.get("COUNTERPOISE_TRACEBACK"):
         raise error
-    text = error.message.spelled(words.in_shell) if isinstance(error, DataError) else str(error)
+    text = (
+        error.message.spelled(messages.format_as_options)
+        if isinstance(error, DataError)
+        else str(error)
+    )
     if isinstance(error, OSError) and error.strerror:
         name = error.filename
         if name is None and error.errno == errno.EBADF:  # as only standard output can be, see main
@@ -160,13 +240,13 @@ def _fail(error: Exception, code: int) -> None:
         text = f"{name}: {error.strerror}" if name else error.strerror
     elif isinstance(error, MemoryError):
         text = f"out of memory {error}".strip()
-    words.tell(text)
+    messages.write_message(text)
     try:
         sys.stdout.flush()
     except OSError:
-        _give_up_output()
+        _silence_stdout()
     sys.exit(code)
 
 
 def _warn(message: Any, *_: Any, **__: Any) -> None:
-    words.say(f"warning: {message}")
+    messages.info(f"warning: {message}")

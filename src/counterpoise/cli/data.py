@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli import words
-from counterpoise.cli.table import Json, show, show_json
+from counterpoise.cli.messages import Json, show, show_json
 
 data = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set, as 'data list' has it.", metavar="NAME")]
@@ -72,7 +72,7 @@ def show_set(name: Name, as_json: Json = False) -> None:
 
 
 @data.command(short_help="Turn raw files into prepared ones.")
-@words.quietable
+@messages.with_quiet_option
 def prepare(
     folder: Annotated[
         str, typer.Argument(help="Folder of raw files, in subfolders too.", metavar="DIR")
@@ -115,10 +115,10 @@ def prepare(
         try:
             path = prepare(one, source, target)
         except (OSError, ValueError) as error:  # the other sets may be in order
-            words.say(str(error))
+            messages.info(str(error))
             failed.append(error)
         else:
-            words.say(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
+            messages.info(f"{path}: {one.size:,} rows of {one.dimension} features, as registered")
     if failed:
         raise typer.Exit(1 if isinstance(failed[0], OSError) else 2)
 

@@ -7,14 +7,72 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from counterpoise.cli import messages, options
 from counterpoise.cli import options as opt
-from counterpoise.cli import prices, words
-from counterpoise.cli.table import Json, show, show_json
-
-EXPLAINED = 1000  # rows whose reasons a report sums up
+from counterpoise.cli.messages import Json, show, show_json
+from counterpoise.tables.evaluate import CostSummary
 
 if TYPE_CHECKING:
-    from counterpoise.jobs.verdict import Verdict
+    from counterpoise.tables.evaluate import EvaluationResult
+
+
+def cost_rows(bill: CostSummary, served: bool) -> list[list[Any]]:
+    """Rows of a table about a bill.
+
+    Parameters
+    ----------
+    bill : Bill
+        What decisions have cost.
+    served : bool
+        Whether alerts are as they were served, or by price.
+
+    Returns
+    -------
+    list of list
+    """
+    curve = bill.curve
+    by = "as served" if served else "by price"
+    at = [] if bill.at is None or served else [["alert where the probability is at least", bill.at]]
+    return [
+        *at,
+        [f"cost {by}", bill.cost],
+        ["alerts", bill.alerts],
+        ["false alarms", bill.alarms],
+        ["misses", bill.misses],
+        ["cost of never alerting", curve.never],
+        ["cost of the best single threshold", curve.least],
+        [
+            "the best single threshold, chosen afterwards",
+            None if curve.best == float("inf") else curve.best,
+        ],
+    ]
+
+
+def plain(bill: CostSummary) -> dict[str, Any]:
+    """Return a bill, ready for JSON.
+
+    Parameters
+    ----------
+    bill : Bill
+        What decisions have cost.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "cost": bill.cost,
+        "alerts": bill.alerts,
+        "alarms": bill.alarms,
+        "misses": bill.misses,
+        "threshold": bill.at,
+        "never": bill.curve.never,
+        "best": bill.curve.least,
+        "best_threshold": None if bill.curve.best == float("inf") else bill.curve.best,
+    }
+
+
+EXPLAINED = 1000  # rows whose reasons a report sums up
 
 
 def evaluate(
@@ -39,9 +97,9 @@ def evaluate(
         ),
     ] = None,
     positive: opt.Positive = None,
-    cost_miss: prices.CostMiss = None,
-    cost_alarm: prices.CostAlarm = None,
-    cost_miss_column: prices.CostMissColumn = None,
+    cost_miss: options.CostMiss = None,
+    cost_alarm: options.CostAlarm = None,
+    cost_miss_column: options.CostMissColumn = None,
     report: Annotated[
         str | None, typer.Option(help="Write a page about it.", metavar="FILE.html")
     ] = None,
@@ -61,18 +119,20 @@ def evaluate(
     As served: counterpoise evaluate --predictions scored.csv --labels labels.csv --id payment
     """
     reading = opt.reading(format, delimiter, no_header)
-    given = prices.given(cost_miss, cost_alarm, cost_miss_column)
+    given = options.parse_costs(cost_miss, cost_alarm, cost_miss_column)
     if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
         raise opt.bad("--report", f"the folder of {report} does not exist")
     _require_one(model, files, predictions, labels, id, label)
 
-    from counterpoise.jobs.alerts import ByCost
+    from counterpoise.tables.alerts import ExpectedCost
 
-    rule = None if given is None else ByCost(given.alarm, given.miss, given.column)
+    rule = None if given is None else ExpectedCost(given.alarm, given.miss, given.column)
     if report is not None:
-        from counterpoise.evaluate.report import evaluation  # fails before the work, not after it
+        from counterpoise.evaluate.html_report import (
+            evaluation,  # fails before the work, not after it
+        )
     if predictions and labels and id:
-        verdict, classes, usual = _served(predictions, labels, id, label, rule, reading)
+        verdict, classes, usual = _evaluate_logged(predictions, labels, id, label, rule, reading)
         title = f"{', '.join(predictions)} as served, by {', '.join(labels)}"
     else:
         assert model is not None
@@ -87,14 +147,14 @@ def evaluate(
     position = classes.index(chosen)
     _tell(verdict, chosen, position, as_json)
     if report is not None:
-        from counterpoise.atomic import writing
+        from counterpoise.atomic_write import atomic_write
 
         names = verdict.result.terms or []
-        decided = _told(verdict, chosen, position)
+        decided = _decision_section(verdict, chosen, position)
         text = evaluation(title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons)
-        with writing(report, "the report") as file:
+        with atomic_write(report, "the report") as file:
             file.write(text.encode())
-        words.say(f"report: {report}")
+        messages.info(f"report: {report}")
 
 
 def _require_one(
@@ -127,66 +187,67 @@ def _judged(
     ignore_unknown: bool,
     reading: dict[str, Any],
     explain: int,
-) -> tuple[Verdict, list[Any], Any]:
+) -> tuple[EvaluationResult, list[Any], Any]:
     """Verdict on a model, its classes, and the class of interest."""
-    from counterpoise import streams
+    from counterpoise import readers
+    from counterpoise.cli.messages import Progress
     from counterpoise.cli.predict import ABSENT
-    from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.evaluate import judged
-    from counterpoise.jobs.file import stored_model
-    from counterpoise.jobs.store import require_learned
+    from counterpoise.tables.evaluate import judged
+    from counterpoise.tables.model_io import stored_model
+    from counterpoise.tables.records import require_learned
 
     stored = require_learned(stored_model(model), model)
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
-        prices.hint_calibration(stored.model)
-    sources = [streams.source(path, **reading) for path in streams.expanded(files)]
+        options.hint_calibration(stored.model)
+    sources = [readers.source(path, **reading) for path in readers.expanded(files)]
     with Progress() as progress:
         verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)
     for name in verdict.lacking:
-        words.say(ABSENT.format(name))
+        messages.info(ABSENT.format(name))
     if verdict.skipped:
-        words.say(
+        messages.info(
             f"{verdict.skipped:,} rows with missing values, or with none of the columns of the "
             "model, were left out"
         )
     return verdict, stored.model.classes_.tolist(), stored.positive
 
 
-def _served(
+def _evaluate_logged(
     predictions: list[str],
     labels: list[str],
     name: str,
     label: str | None,
     rule: Any,
     reading: dict[str, Any],
-) -> tuple[Verdict, list[Any], Any]:
+) -> tuple[EvaluationResult, list[Any], Any]:
     """Verdict on predictions as they were served, their classes, and no class of interest."""
-    from counterpoise import streams
-    from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.served import labels_of, served
+    from counterpoise import readers
+    from counterpoise.cli.messages import Progress
+    from counterpoise.tables.evaluate import evaluate_logged, labels_of
 
     with Progress() as progress:
         known = labels_of(
-            [streams.source(path, **reading) for path in streams.expanded(labels)],
+            [readers.source(path, **reading) for path in readers.expanded(labels)],
             name,
             label,
             progress,
         )
-        sources = [streams.source(path, **reading) for path in streams.expanded(predictions)]
-        found = served(sources, known, name, progress, rule)
+        sources = [readers.source(path, **reading) for path in readers.expanded(predictions)]
+        found = evaluate_logged(sources, known, name, progress, rule)
     if found.waiting:
-        words.say(f"{found.waiting:,} predictions have no label yet")
+        messages.info(f"{found.waiting:,} predictions have no label yet")
     if found.strange:
-        words.say(f"{found.strange:,} labels are of rows that were not predicted here")
+        messages.info(f"{found.strange:,} labels are of rows that were not predicted here")
     if found.verdict.skipped:
-        words.say(f"{found.verdict.skipped:,} rows with a label had no prediction")
+        messages.info(f"{found.verdict.skipped:,} rows with a label had no prediction")
     return found.verdict, found.classes, None
 
 
-def _told(verdict: Verdict, chosen: Any, position: int) -> Any:
+def _decision_section(verdict: EvaluationResult, chosen: Any, position: int) -> Any:
     """What a page is to say about decisions."""
-    from counterpoise.evaluate.decided import Decided, Priced
+    from counterpoise.evaluate.html_report import DecisionSummary
+    from counterpoise.evaluate.plots import CostComparison
 
     risk = verdict.risk(position)
     if risk is None:
@@ -201,18 +262,16 @@ def _told(verdict: Verdict, chosen: Any, position: int) -> Any:
         else:
             own = "its own price" if bill.at is None else f"{verdict.price:g}"
             name = f"a miss costs {own} and a false alarm {verdict.alarm:g}"
-        found.append(Priced(name, bill.curve, bill.cost, bill.at))
-    return Decided(verdict.y == chosen, risk, found)
+        found.append(CostComparison(name, bill.curve, bill.cost, bill.at))
+    return DecisionSummary(verdict.y == chosen, risk, found)
 
 
-def _tell(verdict: Verdict, chosen: Any, position: int, as_json: bool) -> None:
+def _tell(verdict: EvaluationResult, chosen: Any, position: int, as_json: bool) -> None:
     """Print the metrics, and what decisions have cost."""
-    from counterpoise.cli import bills
-
     metrics = verdict.result.metrics
     bill = verdict.bill(chosen, position)
     if as_json:
-        show_json(metrics.plain() | ({} if bill is None else {"costs": bills.plain(bill)}))
+        show_json(metrics.plain() | ({} if bill is None else {"costs": plain(bill)}))
     else:
         counts = metrics.confusion
         show(
@@ -247,8 +306,6 @@ def _tell(verdict: Verdict, chosen: Any, position: int, as_json: bool) -> None:
         )
         if bill is not None:
             print()
-            show(
-                [f"alerts about {chosen}", "value"], bills.rows_of(bill, verdict.alerts is not None)
-            )
+            show([f"alerts about {chosen}", "value"], cost_rows(bill, verdict.alerts is not None))
     for name, reason in metrics.undefined.items():
-        words.say(f"{name} is undefined: {reason}")
+        messages.info(f"{name} is undefined: {reason}")

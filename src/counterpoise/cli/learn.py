@@ -4,15 +4,253 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from counterpoise.cli import join, words
+from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli.stopping import asked
-from counterpoise.cli.table import Json, show_json
-from counterpoise.cli.words import counted
+from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show_json
+
+
+def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
+    """Return whether events and labels are to be joined; raise if the options do not fit together.
+
+    Parameters
+    ----------
+    files, labels : list of str, optional
+        As given.
+    id : str, optional
+        As given.
+    model : str
+        The model file.
+
+    Returns
+    -------
+    bool
+    """
+    if not labels and id is None:
+        if not files:
+            raise opt.bad("FILES", "name the files to learn")
+        return False
+    from counterpoise.tables.event_store import has_store
+
+    if id is None and not has_store(model):
+        raise opt.bad("--labels", "name the column that joins rows and labels with --id")
+    if "-" in (files or []) and "-" in (labels or []):
+        raise opt.bad("--labels", "standard input cannot be events and labels at once")
+    return True
+
+
+def seconds(text: str | None) -> float | None:
+    """Return the value of --expire in seconds.
+
+    Parameters
+    ----------
+    text : str, optional
+        As given.
+
+    Returns
+    -------
+    float or None
+    """
+    from counterpoise.moments import decay
+
+    if text is not None and decay.seconds(text) is None:
+        raise opt.bad("--expire", f"{text!r} is not a time such as 12h, 90d or 2w")
+    return None if text is None else decay.seconds(text)
+
+
+@contextmanager
+def opened_store(model: str, id: str | None) -> Iterator[Any]:  # noqa: A002
+    """Open the store of a model; one in which nothing was stored is deleted at the end.
+
+    Parameters
+    ----------
+    model : str
+        The model file.
+    id : str, optional
+        Column of the ids, with which a store is created; None for one that may exist.
+
+    Yields
+    ------
+    store : EventStore or None
+    """
+    from counterpoise.tables.event_store import EventStore, has_store, pending_path
+
+    if id is None and not has_store(model):
+        yield None
+        return
+    store = EventStore(pending_path(model), id)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
+    """Let a store follow its model, as it is saved.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model.
+    store : EventStore or None
+        The store.
+    is_finished : bool, default=False
+        Whether a run has ended, so that its labels count.
+    """
+    if store is not None:
+        store.label = learner.encoding.columns.label
+        store.settle(learner.store_mark, is_finished)
+        _compact(store)
+
+
+def _compact(store: Any) -> None:
+    """Rewrite a store without deleted rows; the next command does it if there is no space now."""
+    try:
+        store.compact()
+    except ValueError as error:
+        messages.info(f"warning: deleted rows may still be readable: {error}")
+
+
+def settings(
+    store: Any, columns: dict[str, Any], options: dict[str, Any], more: dict[str, Any], model: str
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of a run: the ids are not a feature, and earlier options count.
+
+    Parameters
+    ----------
+    store : EventStore or None
+        The store.
+    columns, options, more : dict
+        As given: those of columns, those of the classifier, and others that the model keeps.
+    model : str
+        The model file.
+
+    Returns
+    -------
+    dict
+        Of the three.
+    """
+    more = {name: value for name, value in more.items() if value is not None}
+    if store is None:
+        return {"columns": columns, "options": options, "more": more}
+    from counterpoise.tables.delayed_labels import merge_settings
+    from counterpoise.tables.model_io import stored_model
+
+    before = stored_model(model).encoding.columns if os.path.exists(model) else None
+    known = () if before is None else before.drop
+    keeps = "keep" in columns or (before is not None and before.keep)
+    if not keeps and not (store.id in known and "drop" not in columns):
+        drop = {*columns.get("drop", known), store.id}
+        columns = {**columns, "drop": tuple(sorted(drop))}
+    if before is not None:
+        return {"columns": columns, "options": options, "more": more}
+    return merge_settings(store, columns, options, more)
+
+
+def add(
+    learner: Any,
+    store: Any,
+    events: list[tuple[Any, str]],
+    labels: list[tuple[Any, str]],
+    stop: Callable[[], bool],
+) -> list[tuple[Any, str]]:
+    """Add new events and labels, and return the source of rows that are ready to be learned.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model.
+    store : EventStore
+        The store.
+    events, labels : list of (Source, str)
+        Inputs, and their names in the records.
+    stop : callable
+        Whether to end.
+
+    Returns
+    -------
+    list of (Source, str)
+    """
+    from counterpoise.tables.delayed_labels import PendingRows, checker
+    from counterpoise.tables.records import PENDING
+
+    for source, key in events:
+        check = checker(learner, store)
+        report(source, store.add_events(source, key, learner.chunk_rows, stop, check), "event")
+    for source, key in labels:
+        check_labels = learner.check_labels
+        new = store.add_labels(source, key, learner.chunk_rows, stop, check_labels)
+        report(source, new, "label")
+    return [(PendingRows(store), PENDING)]
+
+
+def labeled(store: Any, inputs: list[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Return inputs of labeled rows whose ids are compared with those of a store.
+
+    Parameters
+    ----------
+    store : EventStore
+        The store.
+    inputs : list of (Source, str)
+        Inputs, and their names in the records.
+
+    Returns
+    -------
+    list of (Source, str)
+    """
+    from counterpoise.tables.delayed_labels import LabeledRows
+
+    return [(LabeledRows(source, store, key), key) for source, key in inputs]
+
+
+def report(source: Any, new: int, what: str) -> None:
+    """Print how many rows were new in an input.
+
+    Parameters
+    ----------
+    source : Source
+        The input.
+    new : int
+        Number of new rows.
+    what : str
+        One of them.
+    """
+    text = pluralize(new, f"new {what}") if new else f"no new {what}s"
+    messages.info(f"{source.name}: {text}")
+    if source.left:
+        messages.info(f"{source.name}: the last line has no line end and is left for the next run")
+
+
+def close(learner: Any, store: Any) -> None:
+    """Delete what has expired, and print what is left.
+
+    Parameters
+    ----------
+    learner : Learner
+        The model.
+    store : EventStore
+        The store.
+    """
+    if learner.model is not None:  # it has the options now
+        store.set_options(None, store.expire_after)
+    if store.expire_after is not None:
+        events, labels = store.expire(time.time() - store.expire_after)
+        if events or labels:
+            messages.info(
+                f"expired: {pluralize(events, 'event')} without a label, "
+                f"{pluralize(labels, 'label')} without an event"
+            )
+        _compact(store)
+    messages.info(f"pending events: {len(store):,}")
+    if store.waiting_labels:
+        messages.info(f"labels that wait for their events: {store.waiting_labels:,}")
+
 
 Names = list[str]
 MOST_ROWS = 10_000_000  # of a chunk
@@ -159,22 +397,22 @@ def learn(
     if features is not None:
         parameters["features"] = opt.features(features)
 
-    is_delayed = join.require(files, labels, id, model)
+    is_delayed = require(files, labels, id, model)
     if expire is not None and not is_delayed:
         raise opt.bad("--expire", "is for --id and --labels")
-    expire_after = join.seconds(expire)
+    expire_after = seconds(expire)
 
-    from counterpoise import streams
-    from counterpoise.jobs.learn import Learner
-    from counterpoise.jobs.learn import learn as learn_inputs
-    from counterpoise.jobs.lock import locked
-    from counterpoise.jobs.store import PENDING
+    from counterpoise import readers
+    from counterpoise.atomic_write import locked
+    from counterpoise.tables.model import Learner
+    from counterpoise.tables.model import learn as learn_inputs
+    from counterpoise.tables.records import PENDING
 
-    paths = streams.expanded(files or [])
-    columns = streams.with_label(columns, paths, format)
-    with asked() as stopped, locked(model), join.opened_store(model, id) as store:
+    paths = readers.expanded(files or [])
+    columns = readers.with_label(columns, paths, format)
+    with collect_stop_signals() as stopped, locked(model), opened_store(model, id) as store:
         more = {"chunk_rows": chunk_rows, "positive": positive}
-        given = join.settings(store, columns, parameters, more, model)
+        given = settings(store, columns, parameters, more, model)
         learner = Learner(
             model,
             given["columns"],
@@ -185,20 +423,20 @@ def learn(
             new_columns,
             allow_future,
         )
-        join.settle(learner, store)
+        settle(learner, store)
 
-        def opened(path: str) -> tuple[streams.Source, str]:
-            source = streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+        def opened(path: str) -> tuple[readers.Source, str]:
+            source = readers.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
             return source, learner.key(path, stdin_name)
 
         inputs = [opened(path) for path in paths]
         if store is not None and is_delayed:
             store.set_options(None if learner.model else given, expire_after or store.expire_after)
-            named = [opened(path) for path in streams.expanded(labels or [])]
-            inputs = join.add(learner, store, inputs, named, lambda: bool(stopped))
+            named = [opened(path) for path in readers.expanded(labels or [])]
+            inputs = add(learner, store, inputs, named, lambda: bool(stopped))
         elif store is not None:
-            inputs = join.labeled(store, inputs)
-        with _Watch(learner, metrics, metrics_every) as watch:
+            inputs = labeled(store, inputs)
+        with _ProgressAndMetrics(learner, metrics, metrics_every) as watch:
             new = learn_inputs(
                 learner,
                 inputs,
@@ -211,30 +449,30 @@ def learn(
         done: dict[str, Any] = {}
         for source, key in inputs:
             if key == PENDING and (labels or new.get(key)):
-                words.say(f"{counted(new.get(key, 0), 'event')} learned")
+                messages.info(f"{pluralize(new.get(key, 0), 'event')} learned")
             elif key in new and key != PENDING:
                 before, record = learner.formerly.get(key), learner.records.get(key)
-                words.say(_told(source.name, new[key], record, before))
+                messages.info(_learned_message(source.name, new[key], record, before))
                 rows, dropped = (0, 0) if record is None else (record.mark.rows, record.dropped)
                 done[source.name] = {"new_rows": new[key], "rows": rows, "dropped_rows": dropped}
                 if source.left:
-                    words.say(
+                    messages.info(
                         f"{source.name}: the last line has no line end and is left for the next "
                         "run; if the file is finished, --last-line learns it"
                     )
         for note in learner.notes.values():
-            words.say(note)
+            messages.info(note)
         for line in learner.outlying.told():
-            words.say(line)
-        join.settle(learner, store, is_finished=not stopped)
+            messages.info(line)
+        settle(learner, store, is_finished=not stopped)
         if store is not None and is_delayed:
-            join.close(learner, store)
+            close(learner, store)
         elif learner.model is None and not stopped:
-            raise streams.DataError("there were no rows to learn; no model was written")
+            raise readers.DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
-            words.say(f"progressive G-mean {watch.total.g_mean():.4f}")
+            messages.info(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:
-            words.say(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
+            messages.info(f"{model}: {counts_of(learner.model)}{_chosen(learner.model)}")
         if as_json:
             facts = {"positive": learner.positive, "g_mean": watch.total.g_mean()}
             if store is not None:
@@ -242,17 +480,17 @@ def learn(
                 facts |= {"waiting_labels": store.waiting_labels}
             show_summary(model, learner.model, done, **facts)
     if stopped:
-        words.say("stopped; the same command continues from here")
+        messages.info("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
 
 
-class _Watch:
+class _ProgressAndMetrics:
     """Looks at each chunk before it is learned: progress on a terminal, metrics to a file."""
 
     def __init__(self, learner: Any, metrics: str | None, every: int) -> None:
-        from counterpoise.cli.progress import Progress
-        from counterpoise.evaluate.confusion import Confusion
-        from counterpoise.jobs.metrics import MetricsFile
+        from counterpoise.cli.messages import Progress
+        from counterpoise.evaluate.metrics import Confusion
+        from counterpoise.tables.score_window import MetricsFile
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()
@@ -266,7 +504,7 @@ class _Watch:
         self._rows = self._begun = learner.rows
         self._forgotten = learner.forgotten
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> _ProgressAndMetrics:
         self.progress.__enter__()
         return self
 
@@ -274,8 +512,8 @@ class _Watch:
         self.progress.__exit__()
 
     def __call__(self, source: Any, chunk: Any, encoded: Any) -> None:
-        from counterpoise.evaluate.confusion import Confusion
-        from counterpoise.jobs.metrics import score
+        from counterpoise.evaluate.metrics import Confusion
+        from counterpoise.tables.score_window import score
 
         if self.file is not None:
             self.file.write(self._rows + self._forgotten)
@@ -311,7 +549,7 @@ def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> 
     ----------
     path : str
         The model file.
-    model : BalancedRidgeClassifier, ChoosingClassifier or None
+    model : BalancedRidgeClassifier, AutoClassifier or None
         The model, if there is one.
     inputs : dict
         Numbers of rows by input.
@@ -324,10 +562,10 @@ def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> 
             zip(map(str, model.classes_.tolist()), model.class_count_.tolist(), strict=True)
         )
     facts = {"model": path, "classes": classes, "inputs": inputs, **more}
-    show_json({**facts, "warnings": words.warned})
+    show_json({**facts, "warnings": messages.warned})
 
 
-def _told(name: str, rows: int, record: Any, before: str | None) -> str:
+def _learned_message(name: str, rows: int, record: Any, before: str | None) -> str:
     dropped = (
         f", of which {record.dropped:,} with missing values were dropped"
         if record and record.dropped
@@ -366,7 +604,7 @@ def _chosen(model: Any) -> str:
     """Which candidate of a model that chooses is best, and what it counts for, in words."""
     if not hasattr(model, "dropped_"):
         return ""
-    from counterpoise.choosing.names import name_of
+    from counterpoise.engine.parameters import name_of
 
     best = model.best_
     name = name_of(best.features, best.pooling)
@@ -416,7 +654,7 @@ def _half_life(given: tuple[str, ...]) -> Any:
         return opt.by_name("--half-life", given, float, "ROWS")
     if len(given) > 1:
         raise opt.bad("--half-life", "name one, or one for each label: LABEL=ROWS")
-    from counterpoise.exact.fading import seconds
+    from counterpoise.moments.decay import seconds
 
     try:
         return float(given[0])

@@ -1,21 +1,369 @@
-"""counterpoise ledger: models of any time and any segment, from sums alone."""
+"""counterpoise ledger: its questions, which need no row."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from counterpoise.cli import messages
 from counterpoise.cli import options as opt
-from counterpoise.cli import words
-from counterpoise.cli.forget import WhereOption, where_of
-from counterpoise.cli.questions import Names, Path, backtest, compare, drift, model, opened
-from counterpoise.cli.stopping import asked
-from counterpoise.cli.table import Json, show, show_json
-from counterpoise.cli.words import counted
+from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show, show_json
+from counterpoise.cli.unlearn import WhereOption, where_of
+
+MAX_NAME_BYTES = 200  # of a file, of which systems allow 255 and locks need some
+Names = list[str]
+Path = Annotated[str, typer.Argument(help="The ledger's file.", metavar="LEDGER")]
+Since = Annotated[str | None, typer.Option(help="Rows from this time on.", metavar="TIME")]
+Until = Annotated[str | None, typer.Option(help="Rows before this time.", metavar="TIME")]
+Where = Annotated[
+    Names | None,
+    typer.Option(
+        help="Segments: COLUMN=VALUE, values with commas between them, or COLUMN!=VALUE.",
+        metavar="COLUMN=VALUES",
+    ),
+]
+Without = Annotated[
+    Names | None,
+    typer.Option(help="Times to leave out: a bucket, or SINCE..UNTIL.", metavar="TIME"),
+]
+HalfLife = Annotated[
+    Names | None,
+    typer.Option(help="Days in which rows fade to half: 7d, 12h or 2w.", metavar="TIME"),
+]
+Report = Annotated[
+    str | None, typer.Option(help="Write a page with pictures.", metavar="FILE.html")
+]
+Train = Annotated[int, typer.Option(help="Buckets that the model of the loss has learned.")]
+
+
+def model(
+    path: Path,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Model file; {} stands for a segment.", metavar="FILE"),
+    ],
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    without: Without = None,
+    half_life: HalfLife = None,
+    by: Annotated[
+        Names | None, typer.Option(help="A model for each segment.", metavar="COLUMNS")
+    ] = None,
+    pool: Annotated[
+        float, typer.Option(help="Share of the whole that each segment learns.", metavar="SHARE")
+    ] = 0.0,
+    ridge: opt.Ridge = None,
+    multi_class: opt.MultiClass = None,
+    pooling: opt.Pooling = None,
+) -> None:
+    """Write the model of a selection, which predict, evaluate, inspect and export take.
+
+    Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
+    """
+    chosen = _selection(since, until, where, without, half_life)
+    parameters = opt.boundaries(ridge, multi_class, pooling)
+    if by and "{}" not in output:
+        raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
+
+    from counterpoise import Ledger
+    from counterpoise.cli.learn import counts_of
+
+    with opened(Ledger, path) as book:
+        if not by:
+            found = book.model(**chosen, **parameters)
+            book.save(found, output)
+            messages.info(f"{output}: {counts_of(found)}; {found.selection_.words()}")
+            return
+        names = opt.names(by)
+        several = book.models(names if len(names) > 1 else names[0], pool, **chosen, **parameters)
+        files: dict[str, Any] = {}
+        for segment, found in several.items():
+            values = segment if isinstance(segment, tuple) else (segment,)
+            name = output.replace("{}", ",".join(map(_escaped, values)))
+            if len(os.path.basename(name).encode()) > MAX_NAME_BYTES:
+                raise opt.bad(
+                    "--by", f"segment {segment!r} is too long for the name of a file; use --where"
+                )
+            files[name] = found
+        for name, found in files.items():
+            book.save(found, name)
+            messages.info(f"{name}: {counts_of(found)}")
+
+
+def compare(
+    path: Path,
+    a: Annotated[
+        Names | None,
+        typer.Option(
+            "--a", help="since=, until=, without=, COLUMN= or COLUMN!=.", metavar="NAME=VALUE"
+        ),
+    ] = None,
+    b: Annotated[
+        Names | None, typer.Option("--b", help="The same for the other one.", metavar="NAME=VALUE")
+    ] = None,
+    most: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Compare two selections: classes, features, weights, and each model on the other's rows.
+
+    Losses are exact. G-means are estimates by the mean and the variance of the scores.
+
+    Example: counterpoise ledger compare y.ledger --a until=2024-09-02 --b since=2024-09-02
+    """
+    from counterpoise import Ledger
+
+    with opened(Ledger, path) as book:
+        found = book.compare(_named("--a", a), _named("--b", b))
+    if as_json:
+        show_json(found.plain())
+        return
+    share = found.count / found.count.sum(axis=1, keepdims=True)
+    show(
+        ["class", "rows of a", "rows of b", "share of a", "share of b", "p means", "p spreads"],
+        [
+            [str(label), *found.count[:, k].tolist(), *share[:, k].tolist(),
+             *((found.together[k][what] or {}).get("p") for what in ("means", "covariances"))]
+            for k, label in enumerate(found.labels)
+        ],
+        f"a: {found.a}; b: {found.b}",
+    )  # fmt: skip
+    print()
+    head = ["class", "feature", "shift", "p", "spread", "p of spread"]
+    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.moved(most)])
+    print()
+    moved = abs(found.weight[1] - found.weight[0])
+    order = (-moved).argsort(kind="stable")[:most].tolist()
+    show(
+        ["feature", "weight in a", "weight in b"],
+        [[found.names[j], *found.weight[:, j].tolist()] for j in order],
+    )
+    print()
+    rows = [
+        [f"model of {name}", *map(_nan_to_none, found.loss[i]), *map(_nan_to_none, found.g_mean[i])]
+        for i, name in enumerate("ab")
+    ]
+    show(["", "loss on a", "loss on b", "G-mean on a (est.)", "G-mean on b (est.)"], rows)
+
+
+def backtest(
+    path: Path,
+    train: Annotated[
+        Names | None, typer.Option(help="Buckets to learn before each test, or all.", metavar="N")
+    ] = None,
+    test: Annotated[int, typer.Option(help="Buckets of a test.", metavar="N")] = 1,
+    half_life: HalfLife = None,
+    ridge: Annotated[
+        Names | None, typer.Option(help="Numbers, or shrinking.", metavar="NUMBER")
+    ] = None,
+    features: Annotated[
+        Names | None,
+        typer.Option(help="A subset of the columns: NAME=COLUMN,COLUMN.", metavar="NAME=COLUMNS"),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    without: Without = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Walk forward: what models of the buckets before were worth on those after them.
+
+    Every combination of windows, half-lives, ridges and subsets is a setting. Losses are exact.
+
+    Example: counterpoise ledger backtest y.ledger --train 7,30,90 --half-life none,7d,30d
+    """
+    _require_folder(report)
+    settings: dict[str, Any] = {"test": test}
+    settings["train"] = [_whole("--train", one) for one in opt.names(train)] or [30]
+    lives = [None if one == "none" else one for one in opt.names(half_life)]
+    settings["half_life"] = lives or None
+    settings["ridge"] = [
+        one if one == "shrinking" else _float("--ridge", one) for one in opt.names(ridge)
+    ] or "shrinking"
+    if features:
+        pairs = [one.partition("=") for one in features]
+        settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
+    chosen = _selection(since, until, where, without, None)
+
+    from counterpoise import Ledger
+
+    with opened(Ledger, path) as book:
+        found = book.backtest(**settings, **chosen)
+        if as_json:
+            show_json(found.plain())
+        else:
+            order = found.total[:, 0].argsort(kind="stable").tolist()
+            rows = [[found.settings[i].name, *map(_nan_to_none, found.total[i])] for i in order]
+            show(["setting", "loss", "G-mean (est.)"], rows, f"{len(found.start):,} tests")
+        if report is not None:
+            _write_report(report, path, book, book.drift(**chosen), found, chosen)
+
+
+def drift(
+    path: Path,
+    train: Train = 30,
+    level: Annotated[
+        float, typer.Option(help="Largest probability of an alarm in a bucket.", metavar="SHARE")
+    ] = 0.01,
+    since: Since = None,
+    until: Until = None,
+    where: Where = None,
+    without: Without = None,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Show the buckets that are too far from what came before: by the loss, and by features.
+
+    Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
+    """
+    _require_folder(report)
+    chosen = _selection(since, until, where, without, None)
+
+    from counterpoise import Ledger
+    from counterpoise.ledger.time_buckets import text
+
+    with opened(Ledger, path) as book:
+        found = book.drift(train, level, **chosen)
+        if as_json:
+            show_json(found.plain())
+        else:
+            rows = []
+            for g in found.alarms.nonzero()[0].tolist():
+                moved = ", ".join(f"{k}: {name} ({z:+.1f})" for k, name, z in found.moved(g))
+                loss = [_nan_to_none(one[g]) for one in (found.loss, found.usual, found.limit)]
+                rows.append([text(found.start[g]), *loss, moved or "the loss"])
+            expected = found.level * len(found.start)
+            messages.info(
+                f"{len(rows)} alarms in {len(found.start):,} buckets; {expected:.2g} would be "
+                "expected if nothing had changed"
+            )
+            show(["bucket", "loss", "usual", "limit", "moved most"], rows)
+        if report is not None:
+            tests = book.backtest(train=_windows(len(found.start)), **chosen)
+            _write_report(report, path, book, found, tests, chosen)
+
+
+def opened(kind: Any, path: str) -> Any:
+    """Open a ledger that exists."""
+    if not os.path.exists(path):
+        from counterpoise.readers.byte_source import cannot_read
+
+        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
+    return kind.open(path)
+
+
+def _escaped(value: str | None) -> str:
+    """Return the value of a segment as part of a file name; different values stay different.
+
+    Characters that are not letters, digits, or one of -_. become %XX. The names of a missing and
+    of an empty value have parentheses, which no other name has.
+    """
+    if not value:
+        return "(missing)" if value is None else "(empty)"
+    safe = "-_" if value.strip(".") == "" else "-_."
+    return "".join(
+        c if c.isalnum() or c in safe else "".join(f"%{byte:02X}" for byte in c.encode())
+        for c in value
+    )
+
+
+# What somebody has named
+
+
+def _selection(
+    since: str | None,
+    until: str | None,
+    where: Names | None,
+    without: Names | None,
+    half_life: Names | None,
+) -> dict[str, Any]:
+    """Arguments that select rows."""
+    found: dict[str, Any] = {"since": since, "until": until}
+    for pair in where or ():
+        _add("--where", found.setdefault("where", {}), pair)
+    if without:
+        found["without"] = [_span(one) for one in opt.names(without)]
+    if half_life:
+        if len(half_life) > 1:
+            raise opt.bad("--half-life", "name one")
+        found["half_life"] = half_life[0]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _named(option: str, values: Names | None) -> dict[str, Any]:
+    """The same from NAME=VALUE pairs."""
+    found: dict[str, Any] = {}
+    for pair in values or ():
+        name, sign, value = pair.partition("=")
+        if sign and name in ("since", "until"):
+            found[name] = value
+        elif sign and name == "without":
+            found["without"] = [*found.get("without", ()), _span(value)]
+        else:
+            _add(option, found.setdefault("where", {}), pair)
+    return found
+
+
+def _add(option: str, where: dict[str, Any], pair: str) -> None:
+    name, sign, text = pair.partition("=")
+    if not sign or not name.rstrip("!"):
+        raise opt.bad(option, f"{pair!r} is not COLUMN=VALUES or COLUMN!=VALUES")
+    values = list(opt.names([text]))
+    where[name.removesuffix("!")] = {"not": values} if name.endswith("!") else values
+
+
+def _span(text: str) -> Any:
+    begin, sign, end = text.partition("..")
+    return (begin, end) if sign else begin
+
+
+def _whole(option: str, text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdigit():
+        raise opt.bad(option, f"{text!r} is neither a whole number nor all")
+    return int(text)
+
+
+def _float(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise opt.bad(option, f"{text!r} is neither a number nor shrinking") from None
+
+
+def _nan_to_none(value: Any) -> float | None:
+    number = float(value)
+    return None if number != number else number
+
+
+def _windows(count: int) -> list[int]:
+    """Windows to compare, of which there are buckets enough."""
+    return [size for size in (7, 14, 30, 60, 90) if size <= count // 3] or [max(1, count // 3)]
+
+
+def _require_folder(report: str | None) -> None:
+    if report is not None and not os.path.isdir(os.path.dirname(os.path.realpath(report))):
+        raise opt.bad("--report", f"the folder of {report} does not exist")
+
+
+def _write_report(
+    report: str, path: str, book: Any, charts: Any, tests: Any, chosen: dict[str, Any]
+) -> None:
+    from counterpoise.atomic_write import atomic_write
+    from counterpoise.ledger.html_report import page
+
+    size = max(3, len(charts.start) // 12)
+    text = page(os.path.basename(path), charts, tests, book.weights(size, **chosen))
+    with atomic_write(report, "the report") as file:
+        file.write(text.encode())
+    messages.info(f"report: {report}")
+
 
 ledger = typer.Typer(no_args_is_help=True)
 Into = Annotated[
@@ -32,7 +380,7 @@ def options() -> None:
 
 
 @ledger.command(short_help="Learn the rows of files that were not learned yet.")
-@words.quietable
+@messages.with_quiet_option
 def learn(
     files: opt.Files,
     into: Into,
@@ -94,15 +442,15 @@ def learn(
     )
     columns |= {"time_format": time_format} if time_format is not None else {}
 
-    from counterpoise import Ledger, streams
-    from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.store import input_key
+    from counterpoise import Ledger, readers
+    from counterpoise.cli.messages import Progress
+    from counterpoise.tables.records import input_key
 
-    paths = streams.expanded(files)
-    columns = streams.with_label(columns, paths, format)
+    paths = readers.expanded(files)
+    columns = readers.with_label(columns, paths, format)
     named = opt.names(by) or None
     with (
-        asked() as stopped,
+        collect_stop_signals() as stopped,
         Ledger.open(
             into, time=time, every=every, by=named, most=most, wait=wait, **columns
         ) as book,
@@ -111,7 +459,7 @@ def learn(
         inputs = []
         for path in paths:
             key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
-            source = streams.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+            source = readers.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
             inputs.append((source, key or input_key(path, into)))
         new = book.learn_from(
             inputs, lambda: bool(stopped), progress.chunk, allow_overlap, new_columns
@@ -120,24 +468,26 @@ def learn(
             if key in new:
                 rows = new[key]
                 known = "" if rows else ": nothing new" if key in book.records else " has no rows"
-                words.say(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
+                messages.info(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
                 if source.left:
-                    words.say(
+                    messages.info(
                         f"{source.name}: the last line has no line end; --last-line learns it"
                     )
         for note in book.notes:
-            words.say(note)
+            messages.info(note)
         if not stopped or any(new.values()):
             found = book.summary()
             counts = ", ".join(f"{name}: {n:,.10g}" for name, n in found["classes"].items())
-            words.say(f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}")
+            messages.info(
+                f"{into}: {found['buckets']:,} buckets, {found['cells']:,} cells, {counts}"
+            )
     if stopped:
-        words.say("stopped; the same command continues from here")
+        messages.info("stopped; the same command continues from here")
         sys.exit(128 + stopped[0])
 
 
 @ledger.command(short_help="Subtract rows of files exactly.")
-@words.quietable
+@messages.with_quiet_option
 def unlearn(
     files: opt.Files,
     into: Into,
@@ -158,23 +508,23 @@ def unlearn(
     reading = opt.reading(format, delimiter, no_header)
     meant = where_of(where)
 
-    from counterpoise import Ledger, streams
-    from counterpoise.cli.progress import Progress
-    from counterpoise.jobs.store import input_key
+    from counterpoise import Ledger, readers
+    from counterpoise.cli.messages import Progress
+    from counterpoise.tables.records import input_key
 
     with opened(Ledger, into) as book, Progress() as progress:
         inputs = []
-        for path in streams.expanded(files):
+        for path in readers.expanded(files):
             if path == "-":
                 raise opt.bad("FILES", "standard input cannot be read twice; name a file")
-            inputs.append((streams.source(path, **reading), input_key(path, into)))
+            inputs.append((readers.source(path, **reading), input_key(path, into)))
         found = book.unlearn_from(inputs, meant, progress.chunk)
         for source, key in inputs:
-            words.say(f"{source.name}: {counted(found[key], 'row')} unlearned")
+            messages.info(f"{source.name}: {pluralize(found[key], 'row')} unlearned")
 
 
 @ledger.command(short_help="Verify that a ledger is as it was written.")
-@words.quietable
+@messages.with_quiet_option
 def check(path: Path) -> None:
     """Verify every cell and total against checksums, the digest and each other.
 
@@ -183,7 +533,7 @@ def check(path: Path) -> None:
     from counterpoise import Ledger
 
     with opened(Ledger, path) as book:
-        words.say(f"{path}: {book.check():,} cells are as they were written")
+        messages.info(f"{path}: {book.check():,} cells are as they were written")
 
 
 QUESTIONS: dict[Callable[..., None], str] = {
@@ -193,11 +543,11 @@ QUESTIONS: dict[Callable[..., None], str] = {
     drift: "Find when and where the stream changed, without rows.",
 }
 for command, short in QUESTIONS.items():
-    ledger.command(short_help=short)(words.quietable(command))
+    ledger.command(short_help=short)(messages.with_quiet_option(command))
 
 
 @ledger.command(short_help="Merge old buckets into coarser ones.")
-@words.quietable
+@messages.with_quiet_option
 def rollup(
     path: Path,
     until: Annotated[str, typer.Option(help="Buckets that end by then.", metavar="TIME")],
@@ -212,13 +562,13 @@ def rollup(
     from counterpoise import Ledger
 
     with opened(Ledger, path) as book:
-        words.say(
+        messages.info(
             f"{path}: {book.rollup(until, every):,} cells fewer, {book.summary()['cells']:,} left"
         )
 
 
 @ledger.command(short_help="Drop old buckets.")
-@words.quietable
+@messages.with_quiet_option
 def drop(
     path: Path, until: Annotated[str, typer.Option(help="Rows before this go.", metavar="TIME")]
 ) -> None:
@@ -229,7 +579,9 @@ def drop(
     from counterpoise import Ledger
 
     with opened(Ledger, path) as book:
-        words.say(f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left")
+        messages.info(
+            f"{path}: {book.drop(until):,} cells dropped, {book.summary()['cells']:,} left"
+        )
 
 
 @ledger.command("show", short_help="Show what is in a ledger.")
@@ -257,7 +609,7 @@ def show_ledger(path: Path, as_json: Json = False) -> None:
 
 
 @ledger.command(short_help="Write a year of made-up payments.")
-@words.quietable
+@messages.with_quiet_option
 def demo(
     folder: Annotated[str, typer.Argument(help="Where the files go.", metavar="DIR")] = ".",
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
@@ -271,11 +623,11 @@ def demo(
 
     import pyarrow.csv
 
-    from counterpoise.atomic import writing
-    from counterpoise.ledger.demo import payments
+    from counterpoise.atomic_write import atomic_write
+    from counterpoise.ledger.synthetic import payments
 
     for i, table in enumerate(payments(seed=seed), start=1):
         name = os.path.normpath(os.path.join(folder, f"payments-{i}.csv"))
-        with writing(name, "the payments") as file:
+        with atomic_write(name, "the payments") as file:
             pyarrow.csv.write_csv(table, file)
-        words.say(f"{name}: {table.num_rows:,} rows")
+        messages.info(f"{name}: {table.num_rows:,} rows")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+
+from counterpoise.cli import messages
 
 FORMATS = "csv, tsv, jsonl, libsvm, parquet or arrow"
 
@@ -182,7 +184,7 @@ def features(text: str) -> str:
     if auto == "auto":
         return f"auto:{os.path.join(os.curdir, path)}" if colon else text
 
-    from counterpoise.features.names import map_of
+    from counterpoise.feature_maps.fitted import map_of
 
     try:
         return map_of(text).text
@@ -224,9 +226,9 @@ def reading(format: str | None, delimiter: str | None, no_header: bool) -> dict[
     Returns
     -------
     dict
-        Arguments of :func:`counterpoise.streams.source`.
+        Arguments of :func:`counterpoise.readers.source`.
     """
-    from counterpoise.streams import FORMATS as KNOWN
+    from counterpoise.readers import FORMATS as KNOWN
 
     if format is not None and format not in KNOWN:
         raise bad("--format", f"{format!r} is not one of {', '.join(KNOWN)}")
@@ -395,3 +397,80 @@ def chosen(
     if positive not in by_name:
         raise bad("--positive", f"{positive!r} is not one of {', '.join(by_name)}")
     return by_name[positive]
+
+
+NAME = "cost-miss"
+CostMiss = Annotated[
+    float | None,
+    typer.Option(
+        help="What a miss costs: alert where it would cost more than a false alarm.", metavar="COST"
+    ),
+]
+CostAlarm = Annotated[
+    float | None, typer.Option(help="What a false alarm costs; 1 by default.", metavar="COST")
+]
+CostMissColumn = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the cost of a miss; --cost-miss is for rows without a value.",
+        metavar="COLUMN",
+    ),
+]
+
+
+class MisclassificationCosts(NamedTuple):
+    """What mistakes cost.
+
+    Attributes
+    ----------
+    alarm : float
+        A false alarm.
+    miss : float, optional
+        Cost of a miss; with a column, of a miss in a row without a value.
+    column : str, optional
+        Column of what a miss of each row costs.
+    """
+
+    alarm: float
+    miss: float | None
+    column: str | None
+
+
+def hint_calibration(options: Any) -> None:
+    """Print how costs get better probabilities, if a model could be calibrated and is not.
+
+    Parameters
+    ----------
+    options : object
+        Options of the model; those of a AutoClassifier have no ``calibrate``.
+    """
+    if not getattr(options, "calibrate", True):
+        messages.info(
+            "the model is not calibrated, and costs need probabilities; learn it with --calibrate"
+        )
+
+
+def parse_costs(
+    miss: float | None, alarm: float | None, column: str | None
+) -> MisclassificationCosts | None:
+    """Prices as given, checked; None if nobody has named any.
+
+    Parameters
+    ----------
+    miss, alarm : float, optional
+        As given.
+    column : str, optional
+        As given.
+
+    Returns
+    -------
+    Prices or None
+    """
+    for name, value in (("--cost-miss", miss), ("--cost-alarm", alarm)):
+        if value is not None and not 0.0 < value < float("inf"):
+            raise bad(name, f"must be a finite number above 0, not {value:g}")
+    if miss is None and column is None:
+        if alarm is not None:
+            raise bad("--cost-alarm", "say what a miss costs too, with --cost-miss")
+        return None
+    return MisclassificationCosts(1.0 if alarm is None else alarm, miss, column)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from counterpoise.cli import messages, options
 from counterpoise.cli import options as opt
-from counterpoise.cli import prices, words
 
 BLANK = (
     "warning: column {!r}: {} without a value, where every learned row had one; a number is taken "
@@ -45,9 +45,9 @@ def predict(
         float | None,
         typer.Option(help="Alert where the balanced probability is at least P.", metavar="P"),
     ] = None,
-    cost_miss: prices.CostMiss = None,
-    cost_alarm: prices.CostAlarm = None,
-    cost_miss_column: prices.CostMissColumn = None,
+    cost_miss: options.CostMiss = None,
+    cost_alarm: options.CostAlarm = None,
+    cost_miss_column: options.CostMissColumn = None,
     alert_rate: Annotated[
         float | None,
         typer.Option(
@@ -99,10 +99,10 @@ def predict(
     """
     reading = opt.reading(format, delimiter, no_header)
     kind = _kind(output, to)
-    given = prices.given(cost_miss, cost_alarm, cost_miss_column)
+    given = options.parse_costs(cost_miss, cost_alarm, cost_miss_column)
     rules = {
         "threshold": threshold,
-        prices.NAME: given,
+        options.NAME: given,
         "alert-rate": alert_rate,
         "alerts-per-day": alerts_per_day,
         "top-per-day": top_per_day,
@@ -123,24 +123,23 @@ def predict(
     if output is None and kind == "parquet" and sys.stdout.isatty():
         raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
 
-    from counterpoise import streams
-    from counterpoise.cli.progress import Progress
-    from counterpoise.jobs import alerts
-    from counterpoise.jobs.file import scoring
-    from counterpoise.jobs.output import sink
-    from counterpoise.jobs.predict import Predictor, flag_top
-    from counterpoise.jobs.predict import predict as predictions
-    from counterpoise.jobs.ranks import late_ranks
-    from counterpoise.modelfile.learned import Learned
+    from counterpoise import readers
+    from counterpoise.cli.messages import Progress
+    from counterpoise.modelfile.engines import InferenceModel
+    from counterpoise.tables import alerts
+    from counterpoise.tables.model_io import scoring
+    from counterpoise.tables.predict import Predictor, flag_top, sink
+    from counterpoise.tables.predict import predict as predictions
+    from counterpoise.tables.score_window import late_ranks
 
-    paths = streams.expanded(files)
+    paths = readers.expanded(files)
     carry = None if with_input else list(opt.names(id))
     stored = scoring(model)
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
     if asked and sum(count > 0 for count in known[1]) < 2:
-        words.say(
+        messages.info(
             f"warning: {model} has learned one class only, so there are no alerts; learn rows of "
             "another class first"
         )
@@ -149,18 +148,18 @@ def predict(
     if threshold is not None:
         rule = alerts.Threshold(threshold)
     elif given is not None:
-        rule = alerts.ByCost(given.alarm, given.miss, given.column, columns.decimal)
-        if type(stored.model) is Learned:  # and not of a ChoosingClassifier
-            prices.hint_calibration(stored.model.options)
+        rule = alerts.ExpectedCost(given.alarm, given.miss, given.column, columns.decimal)
+        if type(stored.model) is InferenceModel:  # and not of a AutoClassifier
+            options.hint_calibration(stored.model.options)
     elif alert_rate is not None:
-        rule = alerts.Highest(alert_rate, late)
+        rule = alerts.TopShare(alert_rate, late)
     elif alerts_per_day is not None or top_per_day is not None:
         time = time_column or (columns.time[0] if len(columns.time) == 1 else None)
         if time is None:
             raise opt.bad(f"--{asked[0]}", "name the column of times with --time-column")
         written = columns.time_format if time in columns.time else None
         if alerts_per_day is not None:
-            rule = alerts.PerDay(alerts_per_day, time, late, written)
+            rule = alerts.DailyQuota(alerts_per_day, time, late, written)
         elif top_per_day is not None:
             rule = alerts.TopPerDay(top_per_day, time, written)
     predictor = Predictor(stored, chosen, rule, carry, ignore_unknown, explain or 0)
@@ -176,7 +175,7 @@ def predict(
 
         def tables() -> Iterator[Any]:
             for path in paths:
-                source = streams.source(path, **reading, live=path == "-")
+                source = readers.source(path, **reading, live=path == "-")
                 for table in predictions(predictor, source):
                     progress.chunk(source, table.num_rows)
                     yield table
@@ -186,22 +185,22 @@ def predict(
         if not out.begun:
             out.write(predictor.nothing())
     for name in predictor.strange:
-        words.say(f"warning: column {name!r} is unknown to the model and was not used")
+        messages.info(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:
-        words.say(ABSENT.format(name))
+        messages.info(ABSENT.format(name))
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
-        words.say(f"{rows} have none of the columns of the model and no prediction")
+        messages.info(f"{rows} have none of the columns of the model and no prediction")
     for sentence in predictor.outlying.told():
-        words.say(sentence)
+        messages.info(sentence)
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"
-        words.say(f"{rows} have missing values and no prediction")
+        messages.info(f"{rows} have missing values and no prediction")
     for name, count in predictor.blank.items():
-        words.say(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
+        messages.info(BLANK.format(name, f"{count:,} cell{'s' if count > 1 else ''}"))
     for name, count in predictor.unknown.items():
         cells = f"{count:,} cell{'s' if count > 1 else ''}"
-        words.say(
+        messages.info(
             f"column {name!r}: {cells} with a category that was never learned, taken as no category"
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from counterpoise.arrays import Matrix
-from counterpoise.atomic import writing
+from counterpoise.atomic_write import atomic_write
 from counterpoise.datasets import verify
 from counterpoise.datasets.registry import DataSet, Raw
 
@@ -65,7 +65,7 @@ def prepare(one: DataSet, folder: Path, output: Path) -> Path:
     output.mkdir(parents=True, exist_ok=True)
     result = output / f"{one.name}.csv.gz"
     data = _compressed(names, table)
-    with writing(result, "the prepared file") as file:
+    with atomic_write(result, "the prepared file") as file:
         file.write(data)
     return result
 

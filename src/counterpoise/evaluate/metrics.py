@@ -8,9 +8,171 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.evaluate.confusion import Confusion
-from counterpoise.evaluate.ranking import Ranking
+from counterpoise.arrays import Flags, Labels, Matrix, Vector
+
+
+class Confusion:
+    """Counts of true and predicted labels.
+
+    Attributes
+    ----------
+    counts : dict of (label, label) to int
+        Rows by true and predicted label.
+
+    Examples
+    --------
+    >>> from counterpoise.evaluate.metrics import Confusion
+    >>> seen = Confusion()
+    >>> seen.add(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 0]))
+    >>> seen.recall(), round(seen.g_mean(), 4)
+    ({0: 0.75, 1: 0.5}, 0.6124)
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[Any, Any], int] = {}
+
+    def add(self, true: Labels, predicted: Labels) -> None:
+        """Count rows.
+
+        Parameters
+        ----------
+        true, predicted : ndarray of shape (n,)
+            Labels.
+        """
+        pairs, times = np.unique(np.stack([true, predicted]), axis=1, return_counts=True)
+        for one, other, count in zip(*pairs.tolist(), times.tolist(), strict=True):
+            self.counts[one, other] = self.counts.get((one, other), 0) + count
+
+    def merge(self, other: Confusion) -> None:
+        """Add the counts of another.
+
+        Parameters
+        ----------
+        other : Confusion
+            The counts to add.
+        """
+        for pair, count in other.counts.items():
+            self.counts[pair] = self.counts.get(pair, 0) + count
+
+    @property
+    def scored(self) -> int:
+        """Rows counted."""
+        return sum(self.counts.values())
+
+    @property
+    def labels(self) -> list[Any]:
+        """All true and predicted labels, sorted."""
+        return sorted({label for pair in self.counts for label in pair})
+
+    def recall(self) -> dict[Any, float]:
+        """Share of the rows of each class that were found."""
+        total: dict[Any, int] = {}
+        for (true, _), count in sorted(self.counts.items()):
+            total[true] = total.get(true, 0) + count
+        return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
+
+    def precision(self) -> dict[Any, float]:
+        """Share of the rows predicted as each class that are of it."""
+        total: dict[Any, int] = {}
+        for (_, predicted), count in sorted(self.counts.items()):
+            total[predicted] = total.get(predicted, 0) + count
+        return {label: self.counts.get((label, label), 0) / n for label, n in total.items()}
+
+    def g_mean(self) -> float | None:
+        """Geometric mean of the recalls; None with fewer than two classes."""
+        recall = list(self.recall().values())
+        return float(np.prod(recall) ** (1.0 / len(recall))) if len(recall) > 1 else None
+
+    def balanced_accuracy(self) -> float | None:
+        """Mean of the recalls; None with fewer than two classes."""
+        recall = list(self.recall().values())
+        return sum(recall) / len(recall) if len(recall) > 1 else None
+
+    def plain(self) -> dict[str, Any]:
+        """The counts and their metrics, ready for JSON."""
+        confusion: dict[str, dict[str, int]] = {}
+        for (true, predicted), count in sorted(self.counts.items()):
+            confusion.setdefault(str(true), {})[str(predicted)] = count
+        return {
+            "scored": self.scored,
+            "g_mean": self.g_mean(),
+            "balanced_accuracy": self.balanced_accuracy(),
+            "recall": {str(label): value for label, value in self.recall().items()},
+            "confusion": confusion,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Rows found, and rows wrongly taken for positive, as the threshold falls from score to score.
+
+    Attributes
+    ----------
+    found, wrong : ndarray of shape (m,)
+        How many positive rows, and how many others, have at least the score of each threshold. Rows
+        of equal scores are taken together.
+    """
+
+    found: Vector
+    wrong: Vector
+
+    @classmethod
+    def of(cls, positive: Flags, score: Vector) -> Ranking:
+        """Rank rows.
+
+        Parameters
+        ----------
+        positive : ndarray of bool of shape (n,)
+            Which rows are positive.
+        score : ndarray of shape (n,)
+            Their scores, which may be infinite.
+
+        Returns
+        -------
+        Ranking
+        """
+        order = np.argsort(-score, kind="stable")
+        ranked = score[order]
+        last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+        found = np.cumsum(positive[order], dtype=np.float64)[last]
+        return cls(found, 1.0 + last - found)
+
+    @property
+    def recall(self) -> Vector:
+        """Share of the positive rows that are found; 1 where there are none."""
+        every = self.found[-1]
+        recall: Vector = self.found / every if every else np.ones_like(self.found)
+        return recall
+
+    @property
+    def precision(self) -> Vector:
+        """Share of positive rows among those taken for positive."""
+        return self.found / (self.found + self.wrong)
+
+    @property
+    def false_positives(self) -> Vector:
+        """Share of the other rows that are taken for positive."""
+        share: Vector = self.wrong / self.wrong[-1]
+        return share
+
+    def average_precision(self) -> float:
+        """Σ (recall − recall before) precision."""
+        return float(np.diff(self.recall, prepend=0.0) @ self.precision)
+
+    def roc_auc(self) -> float:
+        """Probability that a positive row has the higher score of two, ties counted half."""
+        step = np.diff(self.false_positives, prepend=0.0)
+        middle = self.recall - 0.5 * np.diff(self.recall, prepend=0.0)
+        return float(step @ middle)
+
+    def recall_within(self, rate: float) -> float:
+        """Most that is found with so many false positives; 0 if every threshold has more."""
+        return float(self.recall[self.false_positives <= rate].max(initial=0.0))
+
+    def curve(self) -> tuple[Vector, Vector]:
+        """Precision and recall from the lowest threshold to none, where nothing is found."""
+        return np.append(self.precision[::-1], 1.0), np.append(self.recall[::-1], 0.0)
+
 
 FALSE_POSITIVES = 0.01  # rate at which recall is reported
 

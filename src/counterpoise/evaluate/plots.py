@@ -5,16 +5,355 @@ Needs the extra ``plots``: ``pip install 'counterpoise[plots]'``.
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
 from counterpoise.arrays import Labels, Vector
-from counterpoise.evaluate import theme
-from counterpoise.evaluate.drawing import Figure, figure, legend, short, style, thousands
-from counterpoise.evaluate.race import Result
-from counterpoise.evaluate.ranking import Ranking
+from counterpoise.errors import printable
+from counterpoise.evaluate.benchmark import CUSTOM_METHOD, MAIN_METHOD, Result
+from counterpoise.evaluate.cost_curve import CostCurve, Reliability
+from counterpoise.evaluate.metrics import Ranking
 from counterpoise.evaluate.ranks import Comparison
+
+DARK_TEXT_COLOR = "#dddddd"  # of text on dark pages
+DARK_BACKGROUND = "#16181c"  # what dark pages are like
+MUTED_COLOR = "#a0a0a0"
+
+
+@contextmanager
+def dark() -> Iterator[None]:
+    """Draw for dark pages for as long as this lasts."""
+    options: dict[Any, str] = {
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED_COLOR),
+        **dict.fromkeys(("text.color", "axes.labelcolor"), DARK_TEXT_COLOR),
+        **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), DARK_TEXT_COLOR),
+        **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK_BACKGROUND),
+    }
+    with matplotlib.rc_context(options):
+        yield
+
+
+def is_dark() -> bool:
+    """Whether figures are being drawn for dark pages."""
+    return bool(matplotlib.rcParams["text.color"] == DARK_TEXT_COLOR)
+
+
+def ink() -> str:
+    """Colour of text and of strong lines."""
+    return DARK_TEXT_COLOR if is_dark() else "black"
+
+
+def quiet() -> str:
+    """Colour of what is less important."""
+    return MUTED_COLOR if is_dark() else "#666666"
+
+
+def shade(colour: str) -> str:
+    """A colour for the current page: unchanged on light pages, lighter on dark ones."""
+    if not is_dark():
+        return colour
+    red, green, blue = (0.65 * part + 0.35 for part in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def blues() -> Any:
+    """Colours of shares, from that of the page to blue."""
+    if not is_dark():
+        return "Blues"
+    return LinearSegmentedColormap.from_list("blues", [DARK_BACKGROUND, "#1f6fb5"])
+
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+except ImportError as error:
+    raise ImportError(
+        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
+    ) from error
+
+
+__all__ = [
+    "STYLES",
+    "Figure",
+    "copy_layout",
+    "figure",
+    "legend",
+    "plain_numbers",
+    "short",
+    "style",
+    "svg",
+    "thousands",
+    "usual_range",
+]
+
+# A colour for each method; those that may lie on one another differ in dashes too.
+STYLES: dict[str, dict[str, Any]] = {
+    MAIN_METHOD: {"color": "#0072B2", "linewidth": 2.4},
+    CUSTOM_METHOD: {"color": "#000000", "linewidth": 1.8, "linestyle": (0, (6, 1))},
+    "NR-RLS": {"color": "#56B4E9", "linestyle": (0, (4, 1))},
+    "IR-RLS": {"color": "#332288", "linestyle": (0, (1, 1))},
+    "AR-RLS": {"color": "#882255"},
+    "RLS": {"color": "#009E73", "linestyle": (0, (4, 1))},
+    "ACOG": {"color": "#D55E00"},
+    "AROW": {"color": "#8C564B"},
+    "SCW": {"color": "#E69F00", "linestyle": (0, (4, 1))},
+    "CW": {"color": "#999933", "linestyle": (0, (1, 1))},
+    "PA": {"color": "#CC79A7"},
+    "Perceptron": {"color": "#555555", "linestyle": (0, (4, 1))},
+    "PE": {"color": "#555555", "linestyle": (0, (4, 1))},
+    "TER": {"color": "#0072B2", "linestyle": (0, (1, 1))},
+    "LS": {"color": "#009E73", "linestyle": (0, (1, 1))},
+}
+STYLES["NR-RLS, exact engine"] = STYLES["the model"] = STYLES[MAIN_METHOD]
+
+
+def style(name: str) -> dict[str, Any]:
+    """How a method is drawn.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+
+    Returns
+    -------
+    dict
+        Arguments of matplotlib's ``plot``.
+    """
+    drawn = {"linewidth": 1.3, **STYLES.get(name, {"color": "#000000"})}
+    return {**drawn, "color": shade(drawn["color"])}
+
+
+def figure(height: float = 3.4) -> tuple[Figure, Any]:
+    """Make an empty figure that is readable in a narrow column.
+
+    Parameters
+    ----------
+    height : float
+        In inches; the width is always the same.
+
+    Returns
+    -------
+    Figure, Axes
+    """
+    made = Figure(figsize=(5.2, height), layout="constrained")
+    axes = made.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=10)
+    return made, axes
+
+
+def svg(made: Figure) -> str:
+    """Draw a figure as SVG, the same text for the same figure.
+
+    Parameters
+    ----------
+    made : Figure
+        The figure.
+
+    Returns
+    -------
+    str
+    """
+    out = io.StringIO()
+    canvas: Any = FigureCanvasSVG(made)
+    with rc_context({"svg.hashsalt": "counterpoise"}):
+        # As savefig does it, which would draw once before, to find room for all words.
+        canvas.print_svg(out, metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def copy_layout(made: Figure, other: Figure) -> Figure:
+    """Place the axes of a figure as those of one that was drawn, and differs in colours only.
+
+    Finding room for all words takes longer than drawing them.
+    """
+    made.set_layout_engine("none")
+    for mine, drawn in zip(made.axes, other.axes, strict=True):
+        mine.set_position(drawn.get_position())
+    return made
+
+
+def thousands(axis: Any, most: int = 5) -> None:
+    """Few ticks, in thousands with separators.
+
+    Parameters
+    ----------
+    axis : Axis
+        Of numbers of rows.
+    most : int, default=5
+        How many intervals at most.
+    """
+    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks of a logarithmic axis as plain numbers, few of them.
+
+    Parameters
+    ----------
+    axis : Axis
+        A logarithmic one.
+    """
+    low, high = sorted(axis.get_view_interval())
+    decades = np.log10(high / low) if low > 0 else 1.0
+    subs = (
+        (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.2 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    )
+    axis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+
+
+def usual_range(values: Any) -> tuple[float, float]:
+    """Return the range of values without outliers, so that one of them does not flatten a plot.
+
+    Outliers are more than five times the range between the quartiles away from these.
+    """
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = np.quantile(known, [0.25, 0.75])
+    kept = known[(known >= low - 5.0 * (high - low)) & (known <= high + 5.0 * (high - low))]
+    return float(kept.min()), float(kept.max())
+
+
+def legend(axes: Any, entries: int) -> None:
+    """Put a legend below the axes, unless there is only one thing to tell."""
+    if entries > 1:
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
+        axes.legend(fontsize=8, ncols=3, **below)
+
+
+def short(name: Any, most: int = 28) -> str:
+    """Return a name that fits, can be drawn, and whose dollar signs are no formulas."""
+    text = printable(name)
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+MOST = 400  # points of a curve
+COLOURS = ("#0072B2", "#E69F00", "#009E73")
+OURS = "the model"
+
+
+class CostComparison(NamedTuple):
+    """What thresholds and decisions cost at some prices.
+
+    Attributes
+    ----------
+    name : str
+        The prices, in words.
+    curve : CostCurve
+        What each threshold would have cost.
+    decided : float
+        What the decisions have cost.
+    at : float, optional
+        The threshold that they come down to, if all rows have one price.
+    """
+
+    name: str
+    curve: CostCurve
+    decided: float
+    at: float | None = None
+
+
+def cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
+    """Cost of each threshold, as a share of what it costs never to alert.
+
+    Parameters
+    ----------
+    found : sequence of Priced
+        What is to be drawn.
+
+    Returns
+    -------
+    Figure
+    """
+    made, axes = figure(4.2)
+    axes.set_xscale("log")
+    top, ends = 1.0, []
+    for (name, curve, decided, at), colour in zip(found, COLOURS, strict=False):
+        never = max(curve.never, 1e-300)
+        best = int(curve.cost.argmin())
+        some = np.unique(np.linspace(1, len(curve.cost) - 1, MOST).astype(int))
+        some = np.union1d(some, [max(best, 1)])
+        some = some[curve.thresholds[some] > 0.0]
+        x, y = curve.thresholds[some], curve.cost[some] / never
+        drawn = {"color": shade(colour)}
+        axes.plot(x, y, linewidth=1.8, label=name, **drawn)
+        top = max(top, float(np.median(y)))
+        ends += [float(x[y <= 1.5].min(initial=1.0)), float(x.max())]
+        if best:
+            where = curve.thresholds[best], curve.least / never
+            axes.plot(*where, "o", markersize=9, fillstyle="none", **drawn)
+        if at is not None:
+            axes.plot(at, decided / never, "D", markersize=5, **drawn)
+        else:
+            axes.axhline(decided / never, linestyle=(0, (4, 1)), linewidth=1.2, **drawn)
+    axes.axhline(1.0, color=quiet(), linewidth=0.8)
+    axes.annotate(
+        "never alert", (0.01, 1.0), xycoords=("axes fraction", "data"), fontsize=8, va="bottom",
+        color=quiet(),
+    )  # fmt: skip
+    axes.set_xlim(max(min(ends) / 1.5, 1e-6), min(max(ends) * 1.2, 1.2))
+    axes.set_ylim(0.0, 1.5)
+    axes.set_xlabel("alert where the probability is at least")
+    axes.set_ylabel("cost, if never to alert costs 1")
+    plain_numbers(axes.xaxis)
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "frameon": False}
+    axes.legend(fontsize=8, ncols=1, **below)
+    return made
+
+
+def reliability_diagram(found: Reliability, positive: object) -> Figure:
+    """Probabilities as they were told, beside how often they came true.
+
+    Parameters
+    ----------
+    found : Reliability
+        Rows in bins.
+    positive : label
+        The class of interest.
+
+    Returns
+    -------
+    Figure
+    """
+    made, axes = figure(4.2)
+    some = found.share > 0.0
+    least = [float(v[v > 0.0].min(initial=0.5)) for v in (found.told, found.share)]
+    low = max(min(least) / 2.0, 1e-7)
+    axes.plot([low, 1.0], [low, 1.0], color=quiet(), linewidth=0.8)
+    # Two standard errors of a share.
+    error = 2.0 * np.sqrt(found.share * (1.0 - found.share) / found.rows)
+    down = np.minimum(error, np.maximum(found.share - low, 0.0))
+    drawn = {"color": style(OURS)["color"], "markersize": 5}
+    axes.errorbar(
+        np.maximum(found.told[some], low), found.share[some], yerr=[down[some], error[some]],
+        fmt="o", elinewidth=1.0, **drawn,
+    )  # fmt: skip
+    if (~some).any():  # none of the class: at the foot
+        told = np.maximum(found.told[~some], low)
+        axes.plot(told, np.full(len(told), low), "v", clip_on=False, **drawn)
+    axes.set(
+        xscale="log", yscale="log", xlim=(low, 1.1), ylim=(low, 1.1),
+        xlabel=f"probability of {short(positive)}, as told", ylabel="share that it was",
+    )  # fmt: skip
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
+    return made
+
 
 SHADES = ["#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 MIN_HITS = 5  # rows of the class that a precision is shown for
@@ -40,7 +379,7 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.benchmark import race
     >>> from counterpoise.evaluate.plots import g_mean_over_stream
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
@@ -126,7 +465,7 @@ def class_shares(y: Labels) -> Figure:
     bottom = np.zeros(len(edges) - 1)
     for k, label in enumerate(rare[::-1]):
         share = np.add.reduceat((y == label).astype(float), edges[:-1]) / width
-        colour = theme.shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
+        colour = shade(SHADES[1 + (len(rare) - 1 - k) % (len(SHADES) - 1)])
         axes.bar(edges[:-1], share, width, bottom, align="edge", color=colour, label=short(label))
         bottom += share
     axes.set(xlabel="rows seen", ylabel="share of rows", xlim=(0, len(y)))
@@ -159,7 +498,7 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.benchmark import race
     >>> from counterpoise.evaluate.plots import precision_recall
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
@@ -182,10 +521,8 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
         sure = recall[steps] * mine.sum() >= MIN_HITS  # not by a few lucky rows
         top = max(top, precision[steps][sure].max(initial=0.0))
     share = float((y == positive).mean())
-    axes.axhline(share, color=theme.quiet(), linewidth=0.8)
-    axes.annotate(
-        "by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color=theme.quiet()
-    )
+    axes.axhline(share, color=quiet(), linewidth=0.8)
+    axes.annotate("by chance", (1.0, share), fontsize=8, ha="right", va="bottom", color=quiet())
     high = min(1.02, 1.15 * max(top, 2.0 * share))
     axes.set(
         xlabel=f"recall of {short(positive)}", ylabel=f"precision of {short(positive)}",
@@ -210,7 +547,7 @@ def confusion_matrix(result: Result) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.benchmark import race
     >>> from counterpoise.evaluate.plots import confusion_matrix
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
@@ -225,10 +562,10 @@ def confusion_matrix(result: Result) -> Figure:
     n = np.array([[counts.get((true, said), 0) for said in labels] for true in labels])
     share = n / np.maximum(n.sum(axis=1, keepdims=True), 1)
     made, axes = figure(1.6 + 0.55 * len(labels))
-    axes.imshow(share, cmap=theme.blues(), vmin=0, vmax=1, aspect="auto")
+    axes.imshow(share, cmap=blues(), vmin=0, vmax=1, aspect="auto")
     for i in range(len(labels)):
         for j in range(len(labels)):
-            colour = "white" if share[i, j] > 0.5 else theme.ink()
+            colour = "white" if share[i, j] > 0.5 else ink()
             text = f"{n[i, j]:,}\n{100 * share[i, j]:.1f} %" if len(labels) < 6 else f"{n[i, j]:,}"
             axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=10)
     axes.set_xticks(range(len(labels)), [short(label) for label in labels])
@@ -268,7 +605,7 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     made, axes = figure(1.0 + 0.24 * len(order))
     axes.barh(range(len(order)), weights[order], color=style(name)["color"])
     axes.set_yticks(range(len(order)), [short(names[j]) for j in order])
-    axes.axvline(0.0, color=theme.ink(), linewidth=0.8)
+    axes.axvline(0.0, color=ink(), linewidth=0.8)
     axes.set_xlabel("weight for one standard deviation")
     return made
 
@@ -352,7 +689,7 @@ def time_per_row(results: list[Result]) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.race import race
+    >>> from counterpoise.evaluate.benchmark import race
     >>> from counterpoise.evaluate.plots import time_per_row
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)

@@ -1,24 +1,110 @@
-"""Cells as they are stored: a head with key, counts and checksum, and the moments as bytes.
+"""Cells of one class side by side, and their sum.
 
-The checksum of a cell covers its head (time, segment, class, counts) and its data together. The
-heads of a bucket are one array of records; all heads together are the index of a ledger.
+With weights ω of the cells i
+
+    n = Σ ω_i n_i      μ = Σ ω_i n_i μ_i / n      C = Σ ω_i (C_i + n_i (μ_i − μ)(μ_i − μ)ᵀ)
+
+which is Chan's formula for all of them at once. Means are about one anchor for all cells.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from counterpoise.arrays import Labels
-from counterpoise.exact.moments import Moments
-from counterpoise.ledger.packing import packed, size_of, unpacked
-from counterpoise.validate import HEAVIEST, LATEST
+from counterpoise.arrays import Counts, Labels, Matrix, Vector
+from counterpoise.ledger._sum_cells import add_cells
+from counterpoise.moments.downdate import UNTRACKED_MARK
+from counterpoise.moments.moments import Moments
+from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
+
+WORD = 8  # bytes of a number
+
+
+def triangle(d: Any) -> Any:
+    """Return how many numbers the triangle of d features has."""
+    return d * (d + 1) // 2
+
+
+@lru_cache(maxsize=8)
+def places(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and columns of the numbers of a triangle."""
+    return np.tril_indices(d)
+
+
+def folded(C: Matrix) -> Matrix:
+    """Symmetric matrices (..., d, d) as triangles (..., d(d+1)/2)."""
+    i, j = places(C.shape[-1])
+    return np.ascontiguousarray(C[..., i, j])
+
+
+def unfolded(tri: Matrix, d: int) -> Matrix:
+    """Triangles (..., d(d+1)/2) as symmetric matrices (..., d, d)."""
+    i, j = places(d)
+    C = np.empty((*tri.shape[:-1], d, d))
+    C[..., i, j] = tri
+    C[..., j, i] = tri
+    return C
+
+
+def layout(d: int, removed: bool) -> dict[str, slice]:
+    """Where what is in a cell of d features, counted in numbers."""
+    sizes = {"anchor": d, "mean": d, "C": triangle(d), "away": 2 * d, "marks": 2 * (1 + d)}
+    if removed:
+        sizes |= {"peak": d, "removed": 2 * d}
+    result, at = {}, 0
+    for name, size in sizes.items():
+        result[name] = slice(at, at + size)
+        at += size
+    return result
+
+
+def size_of(d: Any, removed: Any) -> Any:
+    """Return the bytes of a cell, or of each of several."""
+    return WORD * (2 * d + triangle(d) + 2 * d + 2 * (1 + d) + 3 * d * removed)
+
+
+def packed(cell: Moments) -> tuple[bytes, bool]:
+    """The moments of one class as bytes, and whether rows were removed from them."""
+    d = len(cell.anchor)
+    least = np.maximum(cell.C[0].diagonal(), 0.0)
+    removed = bool(cell.removed.any() or not np.array_equal(cell.peak[0], least))
+    parts = [cell.anchor, cell.mean[0], folded(cell.C[0]), cell.away[0], cell.marks[0]]
+    if removed:
+        parts += [cell.peak[0], cell.removed[0]]
+    data = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+    assert len(data) == size_of(d, removed)
+    return data, removed
+
+
+def unpacked(
+    data: bytes, d: int, removed: bool, label: Labels, weight: tuple[float, float, float], wide: int
+) -> Moments:
+    """The moments of one class, widened to so many features; weight is n, rest and lightest."""
+    numbers, where = np.frombuffer(data), layout(d, removed)
+    cell = Moments(label, np.zeros(wide))
+    cell.n[:], cell.rest[:], cell.lightest[:] = weight
+    cell.N[:] = cell.stream[:] = cell.n
+    cell.anchor[:d], cell.mean[0, :d] = numbers[where["anchor"]], numbers[where["mean"]]
+    cell.C[0, :d, :d] = unfolded(numbers[where["C"]], d)
+    cell.away[0, 1] = cell.n[0]
+    cell.away[0, :, :d] = numbers[where["away"]].reshape(2, d)
+    cell.marks[0, :, : 1 + d] = numbers[where["marks"]].view(np.uint64).reshape(2, 1 + d)
+    if removed:
+        cell.peak[0, :d] = numbers[where["peak"]]
+        cell.removed[0, :, :d] = numbers[where["removed"]].reshape(2, d)
+    else:
+        cell.peak[0] = np.maximum(cell.C[0].diagonal(), 0.0)
+    return cell
+
 
 ALL = -1  # the segment of a total
 
@@ -124,14 +210,15 @@ class Index:
             return "its totals are missing or unexpected"
         for heads in (self.cells, self.totals):
             for name in ("n", "rest", "lightest"):
-                if not (np.abs(heads[name]) <= HEAVIEST).all():
+                if not (np.abs(heads[name]) <= MAX_SAMPLE_WEIGHT).all():
                     return f"the {name} of a cell is {heads[name].max()}"
             possible = (
                 (heads["label"] >= 0) & (heads["label"] < labels) & (heads["segment"] < segments)
                 & (heads["segment"] >= ALL) & (heads["d"] >= 1) & (heads["d"] <= d)
                 & (heads["rows"] >= 1) & (heads["rows"] < 2**53) & (heads["n"] > 0)
-                & (np.abs(heads["start"].astype(float)) < LATEST) & (heads["stop"] > heads["start"])
-                & (np.abs(heads["stop"].astype(float)) < 2.0 * LATEST)
+                & (np.abs(heads["start"].astype(float)) < MAX_TIMESTAMP)
+                & (heads["stop"] > heads["start"])
+                & (np.abs(heads["stop"].astype(float)) < 2.0 * MAX_TIMESTAMP)
                 & (heads["removed"] >= 0) & (heads["removed"] <= 1)
             )  # fmt: skip
             if not possible.all():
@@ -190,3 +277,222 @@ def moved(row: Row, segment: int) -> Row:
 def _row(head: tuple[Any, ...], data: bytes) -> Row:
     """Return a cell with its checksum."""
     return Row._make((*head, checksum_of(COVERED.pack(*head), data), data))
+
+
+FEW = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
+
+
+@dataclass(eq=False)
+class ClassCells:
+    """The cells of one class, by time.
+
+    Attributes
+    ----------
+    start, stop, segment, rows : ndarray of int of shape (m,)
+        Their buckets and segments, and how many rows they have.
+    n, lightest : ndarray of shape (m,)
+        Weight, and that of the lightest row.
+    mean : ndarray of shape (m, d)
+        Means about the anchor.
+    tri : ndarray of shape (m, d(d+1)/2)
+        Triangles of the scatters.
+    away, marks, removed : ndarray of shape (m, 2, d), (m, 2, 1 + d), (m, 2, d)
+        As of Moments.
+    peak : ndarray of shape (m, d)
+        As of Moments where rows were removed, else 0.
+    """
+
+    start: Counts
+    stop: Counts
+    segment: Counts
+    rows: Counts
+    n: Vector
+    lightest: Vector
+    mean: Matrix
+    tri: Matrix
+    away: NDArray[np.float64]
+    marks: NDArray[np.uint64]
+    peak: Matrix
+    removed: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, block: Block, anchor: Vector) -> ClassCells:
+        """Cells as they lie in the file, widened to the features of the anchor."""
+        heads = block.heads
+        m, d = len(heads), len(anchor)
+        head = (
+            heads["start"], heads["stop"], heads["segment"], heads["rows"], heads["n"],
+            heads["lightest"],
+        )  # fmt: skip
+        if block.is_uniform and heads["d"][0] == d:  # as they are
+            where = layout(d, False)
+            every = np.frombuffer(b"".join(block.data)).reshape(m, -1)
+            mean = (every[:, where["anchor"]] - anchor) + every[:, where["mean"]]
+            away = every[:, where["away"]].reshape(m, 2, d)
+            marks = every[:, where["marks"]].view(np.uint64).reshape(m, 2, 1 + d)
+            nothing = np.broadcast_to(0.0, (m, 2, d))
+            return cls(*head, mean, every[:, where["C"]], away, marks, nothing[:, 0], nothing)
+        part = cls(
+            *head,
+            np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))), np.zeros((m, 2, d)),
+            np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)), np.zeros((m, 2, d)),
+        )  # fmt: skip
+        part.away[:, 1] = part.n[:, None]
+        kinds: dict[tuple[int, int], list[int]] = {}
+        for i, kind in enumerate(heads[["d", "removed"]].tolist()):
+            kinds.setdefault(kind, []).append(i)
+        for (wide, removed), at in kinds.items():
+            where = layout(wide, bool(removed))
+            every = np.frombuffer(b"".join(block.data[i] for i in at)).reshape(len(at), -1)
+            mine: slice | list[int] = slice(None) if len(at) == m else at
+            part.mean[mine, :wide] = (every[:, where["anchor"]] - anchor[:wide]) + every[
+                :, where["mean"]
+            ]
+            part.tri[mine, : triangle(wide)] = every[:, where["C"]]
+            part.away[mine, :, :wide] = every[:, where["away"]].reshape(-1, 2, wide)
+            marks = np.ascontiguousarray(every[:, where["marks"]]).view(np.uint64)
+            part.marks[mine, :, : 1 + wide] = marks.reshape(-1, 2, 1 + wide)
+            if removed:
+                part.peak[mine, :wide] = every[:, where["peak"]]
+                part.removed[mine, :, :wide] = every[:, where["removed"]].reshape(-1, 2, wide)
+        return part
+
+    def weighing(self, weight: Vector) -> tuple[ClassCells, Vector]:
+        """Those that weigh something, and perhaps others between them, with their weights."""
+        there = np.flatnonzero(weight)
+        at: slice | NDArray[np.intp] = there
+        if len(there) >= FEW * len(weight):
+            at = slice(int(there[0]), int(there[-1]) + 1) if len(there) else slice(0)
+        return replace(self, **{name: value[at] for name, value in vars(self).items()}), weight[at]
+
+
+class MomentSum:
+    """The sum of cells of one class, which come part by part.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    """
+
+    def __init__(self, d: int) -> None:
+        self._own: list[Vector] = []
+        self._mean: list[Matrix] = []
+        self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
+        self._tri, self._away = self._sums[: triangle(d)], self._sums[triangle(d) :].reshape(2, d)
+        self._marks, self._plain = np.zeros((2, 1 + d), dtype=np.uint64), True
+        self._lightest, self._peak, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
+
+    def add(self, part: ClassCells, w: Vector) -> None:
+        """Add cells with such weights."""
+        self._own.append(w * part.n)
+        self._mean.append(part.mean)
+        self._tri += w @ part.tri
+        self._away += np.tensordot(w, part.away, 1)
+        there = w > 0
+        if there.any():
+            self._lightest = min(self._lightest, (w * part.lightest)[there].min())
+            self._plain = self._plain and bool((w[there] == 1.0).all())
+            self._marks += np.add.reduce(part.marks[there], axis=0)
+            self._peak += part.peak[there].sum(axis=0)
+            some = there & part.removed[:, 0].any(axis=1)
+            if some.any():
+                if not self._removed[0].any():
+                    self._removed[1] = part.removed[some.argmax(), 1]
+                self._removed[0] += w @ part.removed[:, 0]
+
+    def take(self, block: Block, anchor: Vector, w: Vector) -> None:
+        """Add cells with such weights as they lie in the file, about an anchor."""
+        if not block.is_uniform or block.heads["d"][0] != len(anchor):
+            self.add(ClassCells.of(block, anchor), w)
+            return
+        n, lightest = block.heads["n"], block.heads["lightest"]
+        mean, there = np.empty((len(n), len(anchor))), w > 0
+        self._plain = self._plain and bool((w[there] == 1.0).all())
+        if there.any():
+            self._lightest = min(self._lightest, (w * lightest)[there].min())
+        self._own.append(w * n)
+        self._mean.append(mean)
+        marks = self._marks.reshape(-1) if self._plain else None
+        add_cells(tuple(block.data), w, anchor, mean, self._sums, marks)
+
+    def total(self) -> tuple[float, Vector, Vector]:
+        """Weight, mean and triangle of the scatter."""
+        own = np.concatenate(self._own) if self._own else np.zeros(0)
+        n = float(own.sum())
+        if n <= 0.0:
+            return 0.0, np.zeros(len(self._peak)), np.zeros(len(self._tri))
+        mean = np.concatenate(self._mean)
+        mu = own @ mean / n
+        apart = mean - mu
+        return n, mu, self._tri + folded(apart.T @ (apart * own[:, None]))
+
+    def put(self, result: Moments, k: int) -> None:
+        """Let class k of moments about the same anchor have it."""
+        n, mean, tri = self.total()
+        if n <= 0.0:
+            return
+        result.n[k], result.mean[k], result.C[k] = n, mean, unfolded(tri, len(mean))
+        result.lightest[k], result.away[k] = self._lightest, self._away
+        result.marks[k] = self._marks if self._plain else UNTRACKED_MARK
+        result.peak[k] = np.maximum(np.maximum(result.C[k].diagonal(), 0.0), self._peak)
+        result.removed[k] = self._removed
+
+
+@dataclass(eq=False)
+class Stack:
+    """Cells of all classes.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    anchor : ndarray of shape (d,)
+        What means are about.
+    parts : list of Part
+        The cells of each class.
+    """
+
+    labels: Labels
+    anchor: Vector
+    parts: list[ClassCells]
+
+    @classmethod
+    def of(cls, block: Block, labels: Labels, d: int) -> Stack:
+        """Return cells in the order of the index, widened to d features."""
+        slot, at = block.heads["label"], np.arange(len(labels) + 1)
+        ends = np.searchsorted(slot, at).tolist()
+        anchor = anchor_of(block, d)
+        parts = [
+            ClassCells.of(Block(block.heads[i:j], block.data[i:j]), anchor)
+            for i, j in pairwise(ends)
+        ]
+        return cls(labels, anchor, parts)
+
+    def moments(self, weights: list[Vector]) -> Moments:
+        """Moments of the cells of each class with these weights, each of shape (m,)."""
+        result = Moments(self.labels, self.anchor)
+        for k, (part, w) in enumerate(zip(self.parts, weights, strict=True)):
+            total = MomentSum(len(self.anchor))
+            total.add(*part.weighing(w))
+            total.put(result, k)
+        result.N[:] = result.n
+        result.stream[:] = result.N.sum()
+        return result
+
+
+def anchor_of(block: Block, d: int) -> Vector:
+    """Return one anchor for all cells: for each feature that of the heaviest cell that has it."""
+    anchor, best = np.zeros(d), np.full(d, -1.0)
+    for i in heaviest(block.heads).tolist():
+        wide, n = int(block.heads["d"][i]), float(block.heads["n"][i])
+        better = np.flatnonzero(best[:wide] < n)
+        anchor[better] = np.frombuffer(block.data[i], count=wide)[better]
+        best[better] = n
+    return anchor
+
+
+def heaviest(heads: Heads) -> NDArray[np.intp]:
+    """Return the indices of the heaviest cell of each number of features."""
+    order = np.lexsort((-heads["n"], heads["d"]))
+    return order[np.unique(heads["d"][order], return_index=True)[1]]

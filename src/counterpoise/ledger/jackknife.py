@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix, Vector
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.errors import DataError, Setting
-from counterpoise.ledger.judging import judged
-from counterpoise.ledger.series import Series
-from counterpoise.ledger.solving import Lines, Rule, solved
+from counterpoise.errors import DataError, OptionValue
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.ledger.bucket_series import (
+    LinearScoresBatch,
+    Series,
+    SolverOptions,
+    judged,
+    solved,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +47,7 @@ class Uncertainty:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.demo import payments
+    >>> from counterpoise.ledger.synthetic import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
@@ -76,7 +80,7 @@ class Uncertainty:
 
 
 def jackknifed(
-    series: Series, weight: Vector, names: list[str], rule: Rule, X: Matrix | None
+    series: Series, weight: Vector, names: list[str], rule: SolverOptions, X: Matrix | None
 ) -> Uncertainty:
     """Errors of the model of a series whose buckets have these weights."""
     sums = series.summed(left_out(weight))
@@ -107,7 +111,7 @@ def of_models(
     """Return errors of the first of several models, given those without each bucket."""
     coef = np.array([one.coef_ for one in models])
     offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
-    lines = Lines(coef, offset, np.ones(len(models), dtype=bool))
+    lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool))
     g_mean = judged(lines, sums).g_mean
     scores = error = None
     if X is not None:
@@ -138,7 +142,7 @@ class Weights:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.demo import payments
+    >>> from counterpoise.ledger.synthetic import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
@@ -153,10 +157,10 @@ class Weights:
     error: Matrix
 
 
-def over_time(series: Series, names: list[str], rule: Rule, size: int) -> Weights:
+def over_time(series: Series, names: list[str], rule: SolverOptions, size: int) -> Weights:
     """Weights of stretches of so many buckets."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 3:
-        raise DataError((Setting("size"), f" is {size!r}, and must be a whole number from 3"))
+        raise DataError((OptionValue("size"), f" is {size!r}, and must be a whole number from 3"))
     n = series.n[..., None]
     variance = (n * (series.variances() + series.mean**2)).sum(axis=(0, 1)) / n.sum()
     unit = np.sqrt(variance)  # means are about that of all rows

@@ -12,25 +12,20 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Labels, Vector
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.encoding import Encoding
-from counterpoise.errors import DataError, Message, Remedy, Setting
-from counterpoise.exact.filling import Fill
-from counterpoise.exact.moments import Moments
-from counterpoise.exact.shapes import only
-from counterpoise.exact.state import Plan, State
-from counterpoise.jobs.store import Record
-from counterpoise.jobs.where import Where
-from counterpoise.ledger import buckets, coarsening, filing, filling, inputs, reading, totals
-from counterpoise.ledger.backtesting import Backtest, backtested
-from counterpoise.ledger.book import Book
-from counterpoise.ledger.cells import Heads, Index, by_bucket
-from counterpoise.ledger.comparing import Comparison, compared
-from counterpoise.ledger.drifting import Drift, drifted
-from counterpoise.ledger.filler import Filler
-from counterpoise.ledger.gathering import Gathered, Place, hash_of
+from counterpoise.atomic_write import locked
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.state import LearningConfig, State
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.ledger import ingest, metadata, query, time_buckets
+from counterpoise.ledger.backtest import Backtest, backtested
+from counterpoise.ledger.bucket_series import Series, SolverOptions, series_of, series_of_sets
+from counterpoise.ledger.cells import Heads, Index, Stack, by_bucket, size_of
+from counterpoise.ledger.compare import Comparison, compared
+from counterpoise.ledger.drift import Drift, drifted
+from counterpoise.ledger.ingest import CellKey, CellWriter, PartialCell, hash_of
 from counterpoise.ledger.jackknife import (
     Uncertainty,
     Weights,
@@ -39,16 +34,43 @@ from counterpoise.ledger.jackknife import (
     of_models,
     over_time,
 )
-from counterpoise.ledger.packing import size_of
-from counterpoise.ledger.selection import Selection, selected
-from counterpoise.ledger.series import Series, series_of, series_of_sets
-from counterpoise.ledger.solving import Rule
-from counterpoise.ledger.stack import Stack
+from counterpoise.ledger.metadata import LedgerColumns, LedgerMetadata
+from counterpoise.ledger.query import Selection, selected
 from counterpoise.ledger.storage import File, identity
-from counterpoise.streams import Mark, Source
+from counterpoise.moments.moments import Moments
+from counterpoise.moments.resize import select_features
+from counterpoise.readers.chunk import ReadPosition, Source
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.tables.model import CHUNK_ROWS, rarest_class
+from counterpoise.tables.model_io import save
+from counterpoise.tables.records import Record, RowFilter, Stored
+
+
+def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) -> None:
+    """Write a model with what is known of its columns; it has no record of inputs."""
+    at = {feature.name: j for j, feature in enumerate(encoding.features)}
+    mine = encoding.only(np.array([at[name] for name in model.names_], dtype=np.intp))
+    assert isinstance(encoding.columns, LedgerColumns)
+    known = {feature.column for feature in mine.features}
+    columns = encoding.columns.of_a_model()
+    # A column that is 0 in every row of the selection may be there when rows are predicted.
+    others = {f.column for f in encoding.features} - known
+    columns = replace(columns, drop=tuple(sorted({*columns.drop, *others})))
+    told: dict[str, Any] = {}
+    for name in ("keep", "numeric", "categorical", "time"):
+        told[name] = tuple(one for one in getattr(columns, name) if one not in others)
+    counts = dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
+    stored = Stored(
+        model, replace(mine, columns=replace(columns, **told)), {}, CHUNK_ROWS, rarest_class(counts)
+    )
+    with locked(path):
+        save(path, stored)
+
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory
-WORTH = 0.5  # of all cells: when so many were read for single questions, all are read and kept
+CACHE_ALL_FRACTION = (
+    0.5  # of all cells: when so many were read for single questions, all are read and kept
+)
 WAIT = 10.0  # seconds for another writer
 COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
@@ -114,7 +136,7 @@ class Ledger:
     [1.0, 1.0]
     """
 
-    def __init__(self, file: File, book: Book, given: Mapping[str, Any]) -> None:
+    def __init__(self, file: File, book: LedgerMetadata, given: Mapping[str, Any]) -> None:
         self.path = file.path
         self.notes: list[Message] = []
         self._file, self._book, self._given = file, book, dict(given)
@@ -186,7 +208,7 @@ class Ledger:
                 if before == identity(os.fspath(path)):  # else who had begun it has removed it
                     raise
         if new:
-            result = cls(file, Book.begun(given, file.path), given)
+            result = cls(file, LedgerMetadata.begun(given, file.path), given)
         else:
             loaded = _loaded(file, given)
             result = cls(file, loaded[1], given)
@@ -221,7 +243,7 @@ class Ledger:
         Parameters
         ----------
         data : path, list of paths, reader or data frame
-            A file as ``counterpoise learn`` takes it, what ``counterpoise.streams.source`` returns,
+            A file as ``counterpoise learn`` takes it, what ``counterpoise.readers.source`` returns,
             or a frame of pandas, polars or Arrow, a dict of columns, or a list of dicts.
         name : str, optional
             What to call a frame, or standard input. A frame with a name may come back with more
@@ -236,7 +258,7 @@ class Ledger:
         int
             The number of new rows.
         """
-        found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        found = ingest.opened(data, name, self.path, self._book.encoding.columns.wanted)
         new = self.learn_from(found, allow_overlap=allow_overlap, new_columns=new_columns)
         return sum(new.values())
 
@@ -244,7 +266,7 @@ class Ledger:
         self,
         found: list[tuple[Source, str]],
         stop: Callable[[], bool] = lambda: False,
-        watch: filling.Watch = lambda source, rows: None,
+        watch: ingest.Watch = lambda source, rows: None,
         allow_overlap: bool = False,
         new_columns: bool = False,
     ) -> dict[str, int]:
@@ -267,9 +289,9 @@ class Ledger:
             The new rows of each input.
         """
         frames = not any(source.path == "-" or os.path.isfile(source.path) for source, _ in found)
-        every = np.inf if frames else filling.EVERY
+        every = np.inf if frames else ingest.EVERY
         with self._alone():
-            new, self.notes = filling.learn(
+            new, self.notes = ingest.learn(
                 self._file, self._book, found, every, stop, watch, allow_overlap, new_columns
             )
         return new
@@ -280,14 +302,14 @@ class Ledger:
         Returns
         -------
         context manager
-            Of the :class:`~counterpoise.ledger.book.Book`.
+            Of the :class:`~counterpoise.ledger.metadata.Book`.
         """
         return _Gathering(self)
 
     def absorb(
         self,
-        cells: Mapping[Place, Gathered],
-        encoding: Encoding,
+        cells: Mapping[CellKey, PartialCell],
+        encoding: ColumnEncoder,
         dropped: int = 0,
         name: str | None = None,
     ) -> int:
@@ -318,12 +340,12 @@ class Ledger:
             raise DataError(
                 f"{name!r} was learned before, with other rows; give this frame another name"
             )
-        filler = Filler(self._file, self._book)
+        filler = CellWriter(self._file, self._book)
         filler.encoding = encoding
         with self._file.writing():
             filler.absorb(cells, name)
             filler.settle()
-            self._book.records[name] = Record(Mark(rows + dropped, 0, found), (), dropped)
+            self._book.records[name] = Record(ReadPosition(rows + dropped, 0, found), (), dropped)
             self._book.write(self._file)
         return rows
 
@@ -348,15 +370,15 @@ class Ledger:
         int
             The number of rows.
         """
-        found = inputs.opened(data, name, self.path, self._book.encoding.columns.wanted)
-        meant = Where({key: (str(value),) for key, value in where.items()}) if where else None
+        found = ingest.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        meant = RowFilter({key: (str(value),) for key, value in where.items()}) if where else None
         return sum(self.unlearn_from(found, meant).values())
 
     def unlearn_from(
         self,
         found: list[tuple[Source, str]],
-        where: Where | None = None,
-        watch: filling.Watch = lambda source, rows: None,
+        where: RowFilter | None = None,
+        watch: ingest.Watch = lambda source, rows: None,
     ) -> dict[str, int]:
         """Subtract rows of inputs, all of them or none.
 
@@ -375,7 +397,7 @@ class Ledger:
             The number of rows of each input.
         """
         with self._alone():
-            return filling.unlearn(self._file, self._book, found, where, watch)
+            return ingest.unlearn(self._file, self._book, found, where, watch)
 
     def rollup(self, until: Any, every: str = "month") -> int:
         """Merge old buckets into coarser ones; sums stay what they are.
@@ -392,10 +414,10 @@ class Ledger:
         int
             How many cells fewer there are.
         """
-        end = buckets.point(until, "until")
-        coarsening.require_within(self._book, every)
+        end = time_buckets.point(until, "until")
+        ingest.require_within(self._book, every)
         with self._alone():
-            return coarsening.rollup(self._file, self._book, end, every)
+            return ingest.rollup(self._file, self._book, end, every)
 
     def drop(self, until: Any) -> int:
         """Drop old buckets, as if their rows had never been learned.
@@ -410,9 +432,9 @@ class Ledger:
         int
             How many cells went.
         """
-        end = buckets.point(until, "until")
+        end = time_buckets.point(until, "until")
         with self._alone():
-            return coarsening.drop(self._file, self._book, end)
+            return ingest.drop(self._file, self._book, end)
 
     # Models
 
@@ -484,7 +506,7 @@ class Ledger:
             of one class are left out.
         """
         if isinstance(pool, bool) or not isinstance(pool, (int, float)) or not 0 <= pool < np.inf:
-            raise DataError((Setting("pool"), f" is {pool!r}, and must be a number from 0"))
+            raise DataError((OptionValue("pool"), f" is {pool!r}, and must be a number from 0"))
         whole = selected(self._book, since, until, where, without, half_life)
         names = (by,) if isinstance(by, str) else tuple(by)
         at = [self._column(name) for name in names]
@@ -524,7 +546,7 @@ class Ledger:
         path : str or path-like
             The file.
         """
-        filing.write(os.fspath(path), model, self._book.encoding)
+        write(os.fspath(path), model, self._book.encoding)
 
     def encode(self, data: Any, model: BalancedRidgeClassifier | None = None) -> tuple[Any, Any]:
         """Rows of a frame as the models of this ledger take them, and their labels.
@@ -546,9 +568,9 @@ class Ledger:
         self._refresh()
         encoding = self._book.encoding
         rows, labels = [], []
-        for source, _ in inputs.opened(data, "the frame", self.path, encoding.columns.wanted):
-            filler = Filler(self._file, self._book)
-            for chunk in filler.chunks(source, Mark()):
+        for source, _ in ingest.opened(data, "the frame", self.path, encoding.columns.wanted):
+            filler = CellWriter(self._file, self._book)
+            for chunk in filler.chunks(source, ReadPosition()):
                 optional = {feature.column for feature in encoding.features}
                 encoded = encoding.judge(chunk, None, optional)
                 X = encoded.X
@@ -579,8 +601,8 @@ class Ledger:
             "time": book.settings.time,
             "every": book.settings.every,
             "by": list(book.settings.by),
-            "since": buckets.text(cells["start"].min()) if len(cells) else None,
-            "until": buckets.text(cells["stop"].max()) if len(cells) else None,
+            "since": time_buckets.text(cells["start"].min()) if len(cells) else None,
+            "until": time_buckets.text(cells["stop"].max()) if len(cells) else None,
             "buckets": len(np.unique(cells["start"])),
             "segments": len(np.unique(cells["segment"])),
             "cells": len(cells),
@@ -588,8 +610,10 @@ class Ledger:
             "features": book.names,
             "classes": dict(zip(map(str, book.labels), weight, strict=True)),
             "rows": int(cells["rows"].sum()),
-            "coarse": [f"{every}s until {buckets.text(until)}" for until, every in book.coarse],
-            "dropped": None if book.dropped is None else buckets.text(book.dropped),
+            "coarse": [
+                f"{every}s until {time_buckets.text(until)}" for until, every in book.coarse
+            ],
+            "dropped": None if book.dropped is None else time_buckets.text(book.dropped),
             "inputs": {name: record.mark.rows for name, record in book.records.items()},
         }
 
@@ -616,7 +640,7 @@ class Ledger:
             block = file.block("cells", cells)
             if book.settings.by:
                 stored = file.block("totals", sums.pop(start, index.totals[:0]))
-                totals.require_same(file, block, stored, labels)
+                metadata.require_same(file, block, stored, labels)
         if sums:
             raise file.damaged("a total has no cells")
         return len(index.cells)
@@ -688,8 +712,8 @@ class Ledger:
         for name, given in (("a", a), ("b", b)):
             if given.get("half_life") is not None:
                 raise DataError(
-                    (Setting(name), " has a half-life, and tests need rows of full weight"),
-                    Remedy("leave it out"),
+                    (OptionValue(name), " has a half-life, and tests need rows of full weight"),
+                    Suggestion("leave it out"),
                 )
             chosen = selected(self._book, **given)
             words.append(chosen.words())
@@ -802,18 +826,18 @@ class Ledger:
         """
         chosen = getattr(model, "selection_", None)
         if not isinstance(chosen, Selection):
-            raise DataError("the model does not come from a ledger", Remedy("use Ledger.model"))
+            raise DataError("the model does not come from a ledger", Suggestion("use Ledger.model"))
         if model.pooling is not None:
             raise DataError(
-                (Setting("pooling"), " makes scores quadratic: they have no coefficients"),
-                Remedy("leave it out"),
+                (OptionValue("pooling"), " makes scores quadratic: they have no coefficients"),
+                Suggestion("leave it out"),
             )
         names = {name: j for j, name in enumerate(self._names)}
         lost = [name for name in model.names_ if name not in names]
         if lost:
             raise DataError(
                 f"feature {lost[0]!r} of the model is not in the ledger any more",
-                Remedy("use Ledger.model again"),
+                Suggestion("use Ledger.model again"),
             )
         at = np.array([names[name] for name in model.names_], dtype=np.intp)
         whole = replace(chosen, half_life=None)
@@ -821,13 +845,13 @@ class Ledger:
         inside = [w > 0 for w in self._weights(stack, whole)]
         series = series_of(stack, inside).only(at)
         weight = chosen.fading(series.start, int(series.start.max()))
-        fill = Fill.of(*self._book.encoding.only(at).fill)
+        fill = MeanImputation.of(*self._book.encoding.only(at).fill)
         options = model.get_params(deep=False)
         if model.ridge == "gcv":
             options["ridge"] = model.ridge_
         if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
             rule = _rule({name: options[name] for name in RULE})
-            rows = None if X is None else validate.rows(model, X)
+            rows = None if X is None else validation.rows(model, X)
             return _same_model(model, jackknifed(series, weight, model.names_, rule, rows))
         W, found = left_out(weight), []
         for w in W:
@@ -836,17 +860,17 @@ class Ledger:
                 flags * np.array([by_start.get(start, 0.0) for start in part.start.tolist()])
                 for part, flags in zip(stack.parts, inside, strict=True)
             ]
-            moments = only(stack.moments(own), at)
+            moments = select_features(stack.moments(own), at)
             if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
                 raise DataError("without one of its buckets, the selection has no rows of a class")
-            state = State(Plan(), moments, moments.labels[:0]).filling(fill)
+            state = State(LearningConfig(), moments, moments.labels[:0]).filling(fill)
             found.append(BalancedRidgeClassifier.with_state(state, **options))
         return _same_model(model, of_models(found, series.summed(W), model.names_, X))
 
     # Inside
 
     def _alone(self) -> Any:
-        return _Alone(self)
+        return _ExclusiveWriter(self)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Index]:
@@ -883,7 +907,7 @@ class Ledger:
             known = ", ".join(map(repr, self._book.settings.by)) or "none"
             raise DataError(
                 f"column {name!r} makes no segments; columns that do: {known}",
-                Remedy("begin a ledger that has it", "by", [*self._book.settings.by, name]),
+                Suggestion("begin a ledger that has it", "by", [*self._book.settings.by, name]),
             )
         return self._book.settings.by.index(name)
 
@@ -898,11 +922,11 @@ class Ledger:
         assert index is not None
         labels, d, inside = book.label_array(), index.d, chosen.segments(book)
         if book.settings.by and inside.all() and not apart:
-            heads = reading.in_span(index.totals, book, chosen)
+            heads = query.in_span(index.totals, book, chosen)
             return _stacked(file, "totals", heads, labels, d)
-        heads = reading.in_span(index.cells, book, chosen, inside)
+        heads = query.in_span(index.cells, book, chosen, inside)
         self._cells_read += len(heads)
-        if self._cells_read >= WORTH * len(index.cells) and file.size() <= CACHE:
+        if self._cells_read >= CACHE_ALL_FRACTION * len(index.cells) and file.size() <= CACHE:
             self._cached = _stacked(file, "cells", index.cells, labels, d)
             return self._cached
         return _stacked(file, "cells", heads, labels, d)
@@ -941,7 +965,7 @@ class Ledger:
             raise DataError(
                 f"the selection has rows of one class, {one!r}, and two are needed: "
                 f"{chosen.words()}",
-                Remedy("choose more rows"),
+                Suggestion("choose more rows"),
             )
         return self._made(moments, chosen, options)
 
@@ -949,7 +973,7 @@ class Ledger:
         """Moments of a selection, from memory if all cells are there."""
         if self._cached is None:
             assert self._index is not None
-            return reading.moments(self._file, self._book, self._index, chosen)
+            return query.moments(self._file, self._book, self._index, chosen)
         return self._cached.moments(self._weights(self._cached, chosen))
 
     def _made(
@@ -959,8 +983,8 @@ class Ledger:
         require_options(options)
         at = np.flatnonzero(moments.away[:, 0].any(axis=0))
         seen = moments.labels[moments.n > 0]
-        fill = Fill.of(*self._book.encoding.only(at).fill)
-        state = State(Plan(), only(moments, at), seen[:0]).filling(fill)
+        fill = MeanImputation.of(*self._book.encoding.only(at).fill)
+        state = State(LearningConfig(), select_features(moments, at), seen[:0]).filling(fill)
         model = BalancedRidgeClassifier.with_state(state, **options)
         model.check()
         model.names_ = [self._book.names[j] for j in at]
@@ -968,13 +992,13 @@ class Ledger:
         return model
 
 
-def _rule(options: Mapping[str, Any]) -> Rule:
+def _rule(options: Mapping[str, Any]) -> SolverOptions:
     """How many sets are solved at once."""
     require_options(options)
     strange = [name for name in options if name not in RULE]
     if strange:
         raise TypeError(f"unexpected keyword argument {strange[0]!r}")
-    rule = Rule(**options)
+    rule = SolverOptions(**options)
     rule.check()
     return rule
 
@@ -983,15 +1007,15 @@ def require_options(options: Mapping[str, Any]) -> None:
     """Raise if a parameter of the classifier needs rows."""
     for name, why in REFUSED.items():
         if options.get(name):
-            raise DataError((Setting(name), f" {why}"), Remedy("leave it out"))
+            raise DataError((OptionValue(name), f" {why}"), Suggestion("leave it out"))
     if options.get("scale") == "minmax":
         raise DataError(
-            (Setting("scale", "minmax"), " needs extremes, which cannot be subtracted"),
-            Remedy("use {}", "scale", "standard"),
+            (OptionValue("scale", "minmax"), " needs extremes, which cannot be subtracted"),
+            Suggestion("use {}", "scale", "standard"),
         )
 
 
-class _Alone:
+class _ExclusiveWriter:
     """Keeps other writers away from a ledger, and its book as it is in the file."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -1016,7 +1040,7 @@ class _Alone:
                 file, given = ledger._file, ledger._given
                 if _unsettled(file):
                     file.remove()
-                    ledger._book = Book.begun(given, file.path)
+                    ledger._book = LedgerMetadata.begun(given, file.path)
                 else:
                     ledger._state = None
                     ledger._refresh()
@@ -1026,7 +1050,7 @@ class _Alone:
             self._lock.__exit__(*error)
 
 
-class _Gathering(_Alone):
+class _Gathering(_ExclusiveWriter):
     """The same, and tells what is in the ledger besides the cells."""
 
     def __enter__(self) -> Any:
@@ -1040,7 +1064,7 @@ def _same_model(model: BalancedRidgeClassifier, found: Uncertainty) -> Uncertain
     scale = float(np.abs(mine).max(initial=0.0))
     if mine.shape != theirs.shape or not np.allclose(mine, theirs, rtol=0.0, atol=1e-6 * scale):
         raise DataError(
-            "the model is not one of this ledger as it is now", Remedy("use Ledger.model again")
+            "the model is not one of this ledger as it is now", Suggestion("use Ledger.model again")
         )
     return found
 
@@ -1051,11 +1075,11 @@ def _unsettled(file: File) -> bool:
         return file.digest_text() is None
 
 
-def _loaded(file: File, given: Mapping[str, Any]) -> tuple[str, Book, Index]:
+def _loaded(file: File, given: Mapping[str, Any]) -> tuple[str, LedgerMetadata, Index]:
     """Return the digest of a file, everything except the cells, and the heads of all cells."""
     with file.reading():
         state = file.digest_text()
-        book, index = Book.read(file, given), file.index()
+        book, index = LedgerMetadata.read(file, given), file.index()
         counts = len(book.labels), len(book.segments), book.width
         problem = index.problem(*counts, has_totals=bool(book.settings.by))
         if state is None or problem is not None:

@@ -19,7 +19,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from counterpoise.atomic import writing
+from counterpoise.atomic_write import atomic_write
 from counterpoise.version import VERSION
 
 KEY = "counterpoise"
@@ -97,7 +97,7 @@ def save(
             f"{os.fspath(path)} was not written, because it could not be loaded: the model {error}"
         ) from None
     data = to_bytes(contents)
-    with writing(path, "the model") as file:
+    with atomic_write(path, "the model") as file:
         file.write(data)
 
 
@@ -159,7 +159,7 @@ def load(path: str | os.PathLike[str]) -> Contents:
     ModelFileError
         If it is damaged, or not a model of this library.
     """
-    return believed(path, lambda: from_bytes(_read(path)))
+    return load_validated(path, lambda: from_bytes(_read(path)))
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
@@ -223,8 +223,8 @@ def from_bytes(data: bytes) -> Contents:
     if _checksum(header, tensors) != claimed:
         raise ModelFileError("is damaged: its checksum does not match")
     for name, types in (("kind", str), ("options", dict), ("facts", dict), ("library", str)):
-        require(isinstance(header[name], types), f"{name} of the wrong type")
-    require(
+        check_file(isinstance(header[name], types), f"{name} of the wrong type")
+    check_file(
         header["stream"] is None or isinstance(header["stream"], dict), "a stream of the wrong type"
     )
     arrays = {k: v for k, v in tensors.items() if v.dtype == np.float64}
@@ -232,17 +232,17 @@ def from_bytes(data: bytes) -> Contents:
     lists = {}
     for name, array in tensors.items():
         if name not in arrays:
-            require(array.ndim == 1, f"{name} that is not a list")
+            check_file(array.ndim == 1, f"{name} that is not a list")
             lists[name] = _strict(array.tobytes())
-            require(isinstance(lists[name], list), f"{name} that is not a list")
-            require(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
-    require(set(lists) in LISTS, "tensors that belong to nothing")
+            check_file(isinstance(lists[name], list), f"{name} that is not a list")
+            check_file(_canonical(lists[name]) == array.tobytes(), f"{name} that is not canonical")
+    check_file(set(lists) in LISTS, "tensors that belong to nothing")
     return Contents(
         header["kind"], header["options"], arrays, header["facts"], header["stream"], lists
     )
 
 
-def require(condition: bool, what: str) -> None:
+def check_file(condition: bool, what: str) -> None:
     """Raise, about the file as a whole, unless a condition holds.
 
     Parameters
@@ -265,11 +265,11 @@ def require_finite(arrays: Mapping[str, Any]) -> None:
         The numbers, by name.
     """
     for name, array in arrays.items():
-        require(bool(np.isfinite(array).all()), f"{name} that is not finite")
+        check_file(bool(np.isfinite(array).all()), f"{name} that is not finite")
 
 
 def _tensor(name: str, entry: Mapping[str, Any]) -> Any:
-    require(entry["dtype"] in DTYPES, f"a tensor {name!r} of type {entry['dtype']}")
+    check_file(entry["dtype"] in DTYPES, f"a tensor {name!r} of type {entry['dtype']}")
     # The bytes are a copy already, and ours to change.
     return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
@@ -309,7 +309,7 @@ def _strict(text: str | bytes) -> Any:
         ) from None
 
 
-def believed(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
+def load_validated(path: str | os.PathLike[str], build: Callable[[], Result]) -> Result:
     """Build something from the contents of a file, or refuse the file.
 
     Parameters

@@ -5,13 +5,13 @@ from counterpoise.online.ar_rls import ARRLS
 from counterpoise.online.arow import AROW
 from counterpoise.online.confidence_weighted import ConfidenceWeighted
 from counterpoise.online.ir_rls import IRRLS
-from counterpoise.online.ls import LS
+from counterpoise.online.least_squares import LS
 from counterpoise.online.nr_rls import NRRLS
 from counterpoise.online.passive_aggressive import PassiveAggressive
 from counterpoise.online.perceptron import Perceptron
 from counterpoise.online.rls import RLS
 from counterpoise.online.soft_confidence_weighted import SoftConfidenceWeighted
-from counterpoise.online.ter import TER
+from counterpoise.online.total_error_rate import TER
 
 __all__ = [
     "ACOG",

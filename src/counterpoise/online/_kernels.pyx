@@ -26,7 +26,7 @@ cdef enum:
     EXPONENTS = 2400  # more than a float has
 
 
-cdef extern from "loops.h" nogil:
+cdef extern from "kernels.h" nogil:
     void in_units(const double* x, Py_ssize_t d, double* unit, double* r)
     double largest_in_units(const double* w, Py_ssize_t d, const double* unit)
 

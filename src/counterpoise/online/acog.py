@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import ACOG as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 
-class ACOG(OnlineRule):
+class ACOG(OnlineClassifier):
     """Adaptive regularised cost-sensitive online gradient descent (ACOG).
 
     A positive row counts ρ times: loss I is max(0, ρ_y − y f), loss II is ρ_y max(0, 1 − y f), with
@@ -82,12 +81,12 @@ class ACOG(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.one_of(self, "loss", ("I", "II"))
-        validate.one_of(self, "metric", ("sum", "cost"))
-        validate.one_of(self, "covariance", ("full", "diagonal"))
+        validation.one_of(self, "loss", ("I", "II"))
+        validation.one_of(self, "metric", ("sum", "cost"))
+        validation.one_of(self, "covariance", ("full", "diagonal"))
         for name in ("rho", "learning_rate", "gamma", "a"):
-            validate.positive(self, name)
-        validate.factors(self, "class_totals")
+            validation.positive(self, name)
+        validation.check_label_dict(self, "class_totals")
 
     def _start(self, d: int) -> State:
         return State(super()._start(d).w, cov.start(d, self.a, self.covariance))

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import AR_RLS as KERNEL
+from counterpoise.online.base import OnlineClassifier, State
 from counterpoise.online.rls import weighted_step
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
 
 
-class ARRLS(OnlineRule):
+class ARRLS(OnlineClassifier):
     """Approximately reweighted recursive least squares (AR-RLS), a reconstruction.
 
     A row of class k gets the weight ω = t/(2 n_k) ("balanced") or 1/n_k ("count") of its own
@@ -54,8 +53,8 @@ class ARRLS(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.positive(self, "ridge")
-        validate.one_of(self, "weighting", ("balanced", "count"))
+        validation.positive(self, "ridge")
+        validation.one_of(self, "weighting", ("balanced", "count"))
 
     def _start(self, d: int) -> State:
         return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import AROW as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 
-class AROW(OnlineRule):
+class AROW(OnlineClassifier):
     """Adaptive regularisation of weight vectors (AROW).
 
     While the margin is below 1: β = 1/(v + r), w ← w + β (1 − y f) y Σx, Σ⁻¹ ← Σ⁻¹ + x xᵀ/r, with
@@ -57,9 +56,9 @@ class AROW(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.positive(self, "r")
-        validate.one_of(self, "covariance", ("full", "diagonal", "diagonal-drop"))
-        validate.positive(self, "a")
+        validation.positive(self, "r")
+        validation.one_of(self, "covariance", ("full", "diagonal", "diagonal-drop"))
+        validation.positive(self, "a")
 
     def _start(self, d: int) -> State:
         return State(super()._start(d).w, cov.start(d, self.a, self.covariance))

@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
-from counterpoise.modelfile.container import Contents, require
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import CW as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 TINY = 1e-300
 SMALL = 2.0**-32  # variance of a typical row below which weights change their unit,
 LARGE = 2.0**60  # and a weight above which they do
 
 
-class ConfidenceWeighted(OnlineRule):
+class ConfidenceWeighted(OnlineClassifier):
     """Confidence-weighted classifier (CW).
 
     With φ the normal quantile of eta, margin m = y w·x and v = xᵀΣx, the least change of the
@@ -85,10 +84,10 @@ class ConfidenceWeighted(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.between(self, "eta", 0.5, 1.0)
-        validate.one_of(self, "form", ("deviation", "variance"))
-        validate.one_of(self, "covariance", ("full", "diagonal"))
-        validate.positive(self, "a")
+        validation.between(self, "eta", 0.5, 1.0)
+        validation.one_of(self, "form", ("deviation", "variance"))
+        validation.one_of(self, "covariance", ("full", "diagonal"))
+        validation.positive(self, "a")
 
     def _start(self, d: int) -> State:
         return State(super()._start(d).w, cov.start(d, self.a, self.covariance), z=np.zeros(d))
@@ -135,7 +134,7 @@ class ConfidenceWeighted(OnlineRule):
         """
         result = super().from_contents(contents)
         mantissa = np.frexp(contents.arrays["z"])[0]
-        require(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
+        check_file(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
         return result
 
 

@@ -18,8 +18,10 @@ from scipy.linalg import solve_triangular
 
 from counterpoise.arrays import Vector
 
-GAP = 24  # powers of two between sizes that outweigh each other, as far as they are kept apart
-SURE = 10  # exponent of weight over deviation that is still in proportion
+EXPONENT_GAP = (
+    24  # powers of two between sizes that outweigh each other, as far as they are kept apart
+)
+MAX_RATIO_EXPONENT = 10  # exponent of weight over deviation that is still in proportion
 NEAR = 16  # largest exponent of rows of R after a change of unit: noise grows with its square,
 FAR = 300  # and of a diagonal, and of w
 
@@ -157,9 +159,9 @@ def rescale(S: NDArray[np.float64], w: Vector, unit: Vector, anchor: int) -> Non
     size = np.abs(R * unit).max(axis=1)
     g = solve_triangular(R, w, trans="T")
     of_row: NDArray[np.intp] = np.frexp(size)[1].astype(np.intp)
-    of_part = np.where(np.abs(g) < 2.0**SURE, of_row, np.frexp(np.abs(g) * size)[1])
+    of_part = np.where(np.abs(g) < 2.0**MAX_RATIO_EXPONENT, of_row, np.frexp(np.abs(g) * size)[1])
     levels = sorted({anchor, *of_row.tolist(), *of_part.tolist()})
-    places = np.cumsum([0, *np.minimum(GAP, np.diff(levels))])
+    places = np.cumsum([0, *np.minimum(EXPONENT_GAP, np.diff(levels))])
     places -= places[levels.index(anchor)]
     to = dict(zip(levels, np.clip(places, -FAR, FAR).tolist(), strict=True))
     near = NEAR if S.ndim == 2 else FAR

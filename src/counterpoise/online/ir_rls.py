@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import IR_RLS as KERNEL
+from counterpoise.online.base import OnlineClassifier, State
 from counterpoise.online.rls import weighted_step
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
 
 
-class IRRLS(OnlineRule):
+class IRRLS(OnlineClassifier):
     """Iteratively reweighted recursive least squares (IR-RLS), equal to :class:`TER`.
 
     A row of class k brings the weight of its m predecessors from 1/m to 1/(m + 1), one rank-one
@@ -50,7 +49,7 @@ class IRRLS(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.positive(self, "ridge")
+        validation.positive(self, "ridge")
 
     def _start(self, d: int) -> State:
         return State(

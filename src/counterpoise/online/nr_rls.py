@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import NR_RLS as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 
-class NRRLS(OnlineRule):
+class NRRLS(OnlineClassifier):
     """Non-iteratively reweighted recursive least squares (NR-RLS), equal to :class:`TER`.
 
     Here to be read, tested and raced. Its inverse is propagated from row to row and drifts, and
@@ -53,8 +52,8 @@ class NRRLS(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.positive(self, "ridge")
-        validate.flag(self, "symmetrize")
+        validation.positive(self, "ridge")
+        validation.check_bool(self, "symmetrize")
 
     def _start(self, d: int) -> State:
         # P, kept transposed because LAPACK reads by columns, and the moments S of both classes.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import PA as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 VARIANTS = ("PA", "PA-I", "PA-II")
 
 
-class PassiveAggressive(OnlineRule):
+class PassiveAggressive(OnlineClassifier):
     """Passive-aggressive classifier.
 
     With loss l = max(0, 1 − y f) and s = ‖x‖² it moves by w ← w + g y x, where g is l/s (PA),
@@ -46,8 +45,8 @@ class PassiveAggressive(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.one_of(self, "variant", VARIANTS)
-        validate.positive(self, "C")
+        validation.one_of(self, "variant", VARIANTS)
+        validation.positive(self, "C")
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row; see :meth:`Perceptron.step`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online._kernels import PERCEPTRON as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
+from counterpoise.online.base import OnlineClassifier, State
 
 
-class Perceptron(OnlineRule):
+class Perceptron(OnlineClassifier):
     """Perceptron.
 
     Parameters
@@ -38,7 +37,7 @@ class Perceptron(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.one_of(self, "ties", ("libol", "strict"))
+        validation.one_of(self, "ties", ("libol", "strict"))
 
     def step(self, s: State, x: Vector, y: float) -> bool:
         """Learn one row.

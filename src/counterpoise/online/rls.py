@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import RLS as KERNEL
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
-from counterpoise.online.weighted import Weighted
+from counterpoise.online.base import OnlineClassifier, State, Weighted
 
 
-class RLS(Weighted, OnlineRule):
+class RLS(Weighted, OnlineClassifier):
     """Recursive least squares, equal to :class:`LS` after every row.
 
     P ← P − g gᵀ/(1 + xᵀg) with g = Px, then w ← w + Px (y − x·w); eq. (5) and (6) of the paper.
@@ -48,7 +46,7 @@ class RLS(Weighted, OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.positive(self, "ridge")
+        validation.positive(self, "ridge")
 
     def _start(self, d: int) -> State:
         return State(np.zeros(d), cov.start(d, 1.0 / self.ridge, "full"))

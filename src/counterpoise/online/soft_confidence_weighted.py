@@ -5,18 +5,17 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from counterpoise import validate
+from counterpoise import validation
 from counterpoise.arrays import Vector
 from counterpoise.online import covariance as cov
 from counterpoise.online._kernels import SCW as KERNEL
+from counterpoise.online.base import OnlineClassifier, State
 from counterpoise.online.confidence_weighted import TINY, deviation_after, hard_step, quantile
-from counterpoise.online.rule import OnlineRule
-from counterpoise.online.state import State
 
 ETA = {"I": 0.75, "II": 0.9}
 
 
-class SoftConfidenceWeighted(OnlineRule):
+class SoftConfidenceWeighted(OnlineClassifier):
     """Soft confidence-weighted classifier (SCW).
 
     The constraint of :class:`ConfidenceWeighted`, φ √v − m ≤ 0, becomes a loss with price C, linear
@@ -69,12 +68,12 @@ class SoftConfidenceWeighted(OnlineRule):
         self.fit_intercept = fit_intercept
 
     def _check(self) -> None:
-        validate.one_of(self, "variant", ("I", "II"))
+        validation.one_of(self, "variant", ("I", "II"))
         if self.eta is not None:
-            validate.between(self, "eta", 0.5, 1.0)
-        validate.positive(self, "C")
-        validate.one_of(self, "covariance", ("full", "diagonal"))
-        validate.positive(self, "a")
+            validation.between(self, "eta", 0.5, 1.0)
+        validation.positive(self, "C")
+        validation.one_of(self, "covariance", ("full", "diagonal"))
+        validation.positive(self, "a")
 
     def _start(self, d: int) -> State:
         return State(super()._start(d).w, cov.start(d, self.a, self.covariance))

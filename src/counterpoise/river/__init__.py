@@ -3,6 +3,9 @@
 Needs the extra ``river``: ``pip install counterpoise[river]``.
 """
 
+from counterpoise.river.auto import AutoClassifier
+from counterpoise.river.balanced_ridge import BalancedRidgeClassifier
+
 try:
     import river as _river  # noqa: F401
 except ImportError as error:
@@ -10,7 +13,5 @@ except ImportError as error:
         "counterpoise.river needs river: pip install 'counterpoise[river]'"
     ) from error
 
-from counterpoise.river.choosing import ChoosingClassifier
-from counterpoise.river.classifier import BalancedRidgeClassifier
 
-__all__ = ["BalancedRidgeClassifier", "ChoosingClassifier"]
+__all__ = ["AutoClassifier", "BalancedRidgeClassifier"]

@@ -4,6 +4,12 @@ Needs the extra ``spark`` and Java 17: ``pip install 'counterpoise[spark]'``. Th
 installed where the executors run, too.
 """
 
+from counterpoise.spark.fit import fit
+from counterpoise.spark.ledger import ledger
+from counterpoise.spark.pipeline import BalancedRidge, BalancedRidgeModel
+from counterpoise.spark.predict import predict, save
+from counterpoise.spark.streaming import ModelSink
+
 try:
     import pyspark  # noqa: F401
 except ImportError as error:
@@ -11,10 +17,5 @@ except ImportError as error:
         "Spark needs pyspark: pip install 'counterpoise[spark]'", name="pyspark"
     ) from error
 
-from counterpoise.spark.fit import fit
-from counterpoise.spark.ledger import ledger
-from counterpoise.spark.pipeline import BalancedRidge, BalancedRidgeModel
-from counterpoise.spark.predict import predict, save
-from counterpoise.spark.streaming import ModelSink
 
 __all__ = ["BalancedRidge", "BalancedRidgeModel", "ModelSink", "fit", "ledger", "predict", "save"]

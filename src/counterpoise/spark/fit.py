@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,26 +13,37 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.encoding import Encoded, Encoding
-from counterpoise.encoding.limits import MOST
+from counterpoise.arrays import one_thread
+from counterpoise.encoding.column_values import MAX_CATEGORIES
+from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.progressive_calibration import (
+    LabelOrder,
+    ProgressiveCalibration,
+    after_boundary,
+    counts_of,
+)
+from counterpoise.engine.state import State
 from counterpoise.errors import DataError
-from counterpoise.exact.blas import one_thread
-from counterpoise.exact.filling import Fill
-from counterpoise.exact.scaling import affine
-from counterpoise.exact.state import State
-from counterpoise.features import FixedMap, Map, fixed
-from counterpoise.jobs.begin import require_clock
-from counterpoise.spark.frames import Plan, chunks, columns_of, planned
-from counterpoise.spark.search import encoded
-from counterpoise.spark.tasks import (
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.feature_maps import FittedMap, Map, make_fitted_map
+from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.class_weights import affine
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.scores import Scores
+from counterpoise.spark.dataframes import (
+    Plan,
     batch_of,
+    chunks,
+    columns_of,
+    encoded,
+    error_message,
     large_types,
     number,
     partition,
+    planned,
     raise_first,
-    words_of,
 )
+from counterpoise.tables.model import require_clock
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.
@@ -54,7 +66,7 @@ def fit(
     hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "mean",
-    feature_map: str | Map | FixedMap | None = None,
+    feature_map: str | Map | FittedMap | None = None,
     clock: str | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
@@ -89,7 +101,7 @@ def fit(
     missing : "mean", "indicate", "drop" or "error", default="mean"
         What becomes of rows with null or NaN: see the command line. "mean" imputes numbers by the
         mean of all values of the frame, exactly.
-    feature_map : str, Map or FixedMap, optional
+    feature_map : str, Map or FittedMap, optional
         What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
         means and standard deviations of the whole frame, which takes a pass of its own.
     clock : str, optional
@@ -121,16 +133,16 @@ def fit(
     template.check()
     require_clock(template, columns)
     plan = planned(df, columns)
-    encoding = encoded(plan, Encoding(plan.columns), categories)
+    encoding = encoded(plan, ColumnEncoder(plan.columns), categories)
     model, _ = learned(
         plan, encoding, with_fixed_map(plan, encoding, template.get_params(deep=False))
     )
     if model is None:
         raise DataError("the frame has no row to learn from")
-    return dressed(model, encoding)
+    return with_feature_names(model, encoding)
 
 
-def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> dict[str, Any]:
+def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any]) -> dict[str, Any]:
     """Options with a map that is fixed by the whole frame, for what has no order has no warm-up.
 
     Parameters
@@ -148,7 +160,7 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
         The same, if there is no map or it is fixed already.
     """
     wanted = options["features"]
-    if wanted is None or isinstance(wanted, FixedMap):
+    if wanted is None or isinstance(wanted, FittedMap):
         return options
     plain = {**options, "features": None, "scale": "standard", "half_life": None}
     model, _ = learned(plan, encoding, plain)
@@ -156,13 +168,15 @@ def with_fixed_map(plan: Plan, encoding: Encoding, options: dict[str, Any]) -> d
         return options
     moments, fill = model.state_.whole, model.state_.fill
     m, s = affine(moments, "standard")
-    found = fixed(wanted, moments.anchor + m, s)
+    found = make_fitted_map(wanted, moments.anchor + m, s)
     if fill is not None:
         found = found.blanked(fill.at, fill.by, fill.present)
     return {**options, "features": found}
 
 
-def dressed(model: BalancedRidgeClassifier, encoding: Encoding) -> BalancedRidgeClassifier:
+def with_feature_names(
+    model: BalancedRidgeClassifier, encoding: ColumnEncoder
+) -> BalancedRidgeClassifier:
     """A model that knows the names of its features, and where they come from."""
     model.feature_names_in_ = np.array([f.name for f in encoding.features], dtype=object)
     model.encoding_ = encoding
@@ -195,7 +209,7 @@ class Segments:
 
 
 def learned(
-    plan: Plan, encoding: Encoding, options: Mapping[str, Any]
+    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any]
 ) -> tuple[BalancedRidgeClassifier | None, int]:
     """Learn a frame whose features are known.
 
@@ -220,7 +234,10 @@ def learned(
 
 
 def learned_parts(
-    plan: Plan, encoding: Encoding, options: Mapping[str, Any], segments: Segments | None = None
+    plan: Plan,
+    encoding: ColumnEncoder,
+    options: Mapping[str, Any],
+    segments: Segments | None = None,
 ) -> tuple[dict[int, BalancedRidgeClassifier], int]:
     """Learn each segment of a frame by itself; the whole frame is segment 0 by default.
 
@@ -260,7 +277,7 @@ def learned_parts(
                         _require_few(model, encoding)
                     at += n
         except ValueError as error:
-            yield batch_of(PART, [(part, words_of(error), 0, b"")], large)
+            yield batch_of(PART, [(part, error_message(error), 0, b"")], large)
             return
         fitted = {k: m for k, m in models.items() if m.__sklearn_is_fitted__()}
         found = [(k * SEGMENT + part, "", 0, m.state_.to_bytes()) for k, m in fitted.items()]
@@ -285,15 +302,15 @@ def learned_parts(
         if state is None:
             continue
         model = BalancedRidgeClassifier.with_state(state, **options)
-        model.fill_in(Fill.of(*encoding.fill))
+        model.fill_in(MeanImputation.of(*encoding.fill))
         _require_few(model, encoding)
         result[segment] = model
     return result, dropped
 
 
 def rows_of(
-    batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: Encoding
-) -> Iterator[tuple[Encoded, int]]:
+    batches: Iterable[pa.RecordBatch], read: tuple[Any, ...], encoding: ColumnEncoder
+) -> Iterator[tuple[EncodedChunk, int]]:
     """Yield the rows of a partition that have a weight, and the number of rows left out.
 
     Parameters
@@ -312,7 +329,7 @@ def rows_of(
     for chunk in chunks(batches, partition(), *read):
         one, after = encoding.learn(chunk)
         if after is not encoding:
-            raise unforeseen(encoding, after)
+            raise unknown_category_remedy(encoding, after)
         if one.weight is not None and not one.weight.all():
             kept = one.weight != 0.0  # others are checked where they are learned
             t = None if one.t is None else one.t[kept]
@@ -322,10 +339,11 @@ def rows_of(
             yield one, int((~one.kept).sum())
 
 
-def _require_few(model: BalancedRidgeClassifier, encoding: Encoding) -> None:
-    if len(model.classes_) > MOST:
+def _require_few(model: BalancedRidgeClassifier, encoding: ColumnEncoder) -> None:
+    if len(model.classes_) > MAX_CATEGORIES:
         raise DataError(
-            f"column {encoding.columns.label!r} has more than {MOST:,} different labels; is it the "
+            f"column {encoding.columns.label!r} has more than {MAX_CATEGORIES:,} different "
+            "labels; is it the "
             "right one?"
         )
 
@@ -352,7 +370,7 @@ def _merged(parts: list[bytes], limit: float) -> State | None:
     return result
 
 
-def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
+def unknown_category_remedy(encoding: ColumnEncoder, after: ColumnEncoder) -> DataError:
     """What to say of a category that is not among those known."""
     new = [f for f in after.features if f not in set(encoding.features)]
     if not new:
@@ -361,3 +379,126 @@ def unforeseen(encoding: Encoding, after: Encoding) -> DataError:
         f"column {new[0].column!r} holds {new[0].value!r}, which is not among those given "
         "or found when the frame was read before; add it, and cache frames that change"
     )
+
+
+COUNT = "part long, error string, rows long"
+SCORED = "part long, error string, segment long, found binary"
+
+
+def learned_progressively(
+    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: BalancedRidgeClassifier
+) -> tuple[BalancedRidgeClassifier | None, int]:
+    """Learn a frame after a model, and score its rows before they are learned.
+
+    Parameters
+    ----------
+    plan : Plan
+        The frame.
+    encoding : Encoding
+        How its columns become features.
+    options : mapping
+        Parameters of the classifier.
+    before : BalancedRidgeClassifier
+        The model so far, with room for the features; it need not be fitted, and stays as it is.
+
+    Returns
+    -------
+    BalancedRidgeClassifier or None
+        The model with all rows; None if there is no row.
+    int
+        Rows that were left out because values are missing.
+    """
+    old: State | None = before.state_ if before.__sklearn_is_fitted__() else None
+    now = ProgressiveCalibration()
+    if old is not None:
+        now = old.progressive or ProgressiveCalibration.start(old)
+    starts, total = _starts(plan, encoding, now.rows)
+    cuts = [max(now.until, now.rows)]
+    while cuts[-1] < total:
+        cuts.append(after_boundary(cuts[-1]))
+    segments = Segments(starts, tuple(cuts))
+    parts, dropped = learned_parts(plan, encoding, options, segments)
+    if not parts:
+        return None, dropped
+    state, models = old, dict[int, Scores | None]()
+    result = before
+    for segment, model in sorted(parts.items()):
+        if segment:
+            models[segment] = None if state is None else state.scoring_model(model.options_)
+        elif now.scores is not None:
+            models[segment] = now.scores
+        result = model if state is None else result.merge(model)
+        state = result.state_
+    assert state is not None
+    models = {
+        k: None if one is None else replace(one, fixed=state.fixed) for k, one in models.items()
+    }
+    found = _scored(plan, encoding, segments, models)
+    calibration = None if old is None else old.calibration
+    for segment in sorted(parts):
+        if segment:
+            counted, now = now.renewed(models[segment])
+            calibration = counted if calibration is None else calibration.merged(counted)
+        for n, counts, order, first in found[segment]:
+            now = now.with_counts(n, counts, now.order.followed(order, first))
+    result.state_ = state.recalibrated(calibration, now)
+    return result, dropped
+
+
+def _starts(plan: Plan, encoding: ColumnEncoder, rows: int) -> tuple[dict[int, int], int]:
+    """Return the number of rows before each partition, after so many, and before the end."""
+    large, read = large_types(plan.df), plan.read
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = number()
+        try:
+            n = sum(len(one.y) for one, _ in rows_of(batches, read, encoding))
+        except ValueError as error:
+            yield batch_of(COUNT, [(part, error_message(error), 0)], large)
+            return
+        yield batch_of(COUNT, [(part, "", n)], large)
+
+    found = sorted(plan.df.mapInArrow(count, COUNT).collect(), key=lambda row: row["part"])
+    raise_first([row["error"] for row in found if row["error"]])
+    starts: dict[int, int] = {}
+    for row in found:
+        starts[row["part"]] = rows
+        rows += row["rows"]
+    return starts, rows
+
+
+def _scored(
+    plan: Plan,
+    encoding: ColumnEncoder,
+    segments: Segments,
+    models: Mapping[int, Scores | None],
+) -> dict[int, list[tuple[int, Calibration, LabelOrder, list[Any]]]]:
+    """Return number, counts and label order of rows by segment, in order, with the first label."""
+    large, read = large_types(plan.df), plan.read
+
+    def score(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part, at, found = number(), 0, []
+        try:
+            with one_thread():
+                for one, _ in rows_of(batches, read, encoding):
+                    X, y, weight = one.X, one.y, one.weight
+                    for segment, rows in segments.split(part, at, len(y)):
+                        scores, mine, counts = models.get(segment), y[rows], Calibration.empty()
+                        if scores is not None:
+                            w = None if weight is None else weight[rows]
+                            counts = counts_of(scores, scores.of(X[rows]), mine, w)
+                        order = LabelOrder().with_rows(mine)
+                        value = pickle.dumps((len(mine), counts, order, mine[:1].tolist()))
+                        found.append((part, "", segment, value))
+                    at += len(y)
+        except ValueError as error:
+            found = [(part, error_message(error), 0, b"")]
+        if found:
+            yield batch_of(SCORED, found, large)
+
+    rows = plan.df.mapInArrow(score, SCORED).collect()
+    raise_first([row["error"] for row in rows if row["error"]])
+    result: dict[int, list[Any]] = {}
+    for row in sorted(rows, key=lambda row: row["part"]):  # stable: in the order of each partition
+        result.setdefault(row["segment"], []).append(pickle.loads(bytes(row["found"])))
+    return result

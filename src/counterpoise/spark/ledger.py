@@ -12,14 +12,23 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from counterpoise.exact.blas import one_thread
-from counterpoise.ledger.book import Book
-from counterpoise.ledger.gathering import Gathered, Gatherer, Place
+from counterpoise.arrays import one_thread
+from counterpoise.ledger.ingest import CellKey, PartialAggregator, PartialCell
 from counterpoise.ledger.ledger import Ledger
-from counterpoise.spark.fit import unforeseen
-from counterpoise.spark.frames import Plan, chunks, planned
-from counterpoise.spark.search import encoded
-from counterpoise.spark.tasks import batch_of, large_types, number, partition, raise_first, words_of
+from counterpoise.ledger.metadata import LedgerMetadata
+from counterpoise.spark.dataframes import (
+    Plan,
+    batch_of,
+    chunks,
+    encoded,
+    error_message,
+    large_types,
+    number,
+    partition,
+    planned,
+    raise_first,
+)
+from counterpoise.spark.fit import unknown_category_remedy
 
 CELL = (
     "part long, error string, dropped long, start long, segment string, label string, cell binary"
@@ -89,22 +98,22 @@ def ledger(
     return result
 
 
-def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
+def _gathered(plan: Plan, book: LedgerMetadata) -> tuple[dict[CellKey, PartialCell], int]:
     """Cells of a frame, and how many of its rows were left out."""
     names, vectors, unread = plan.names, plan.vectors, plan.columns.drop
     large, encoding = large_types(plan.df), book.encoding
 
     def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part, mine = number(), Gatherer(book)
+        part, mine = number(), PartialAggregator(book)
         try:
             with one_thread():
                 for chunk in chunks(batches, partition(), names, vectors, unread):
                     mine.gather(chunk)
                     if mine.encoding.features != encoding.features:
-                        raise unforeseen(encoding, mine.encoding)
+                        raise unknown_category_remedy(encoding, mine.encoding)
                 mine.collect()
         except ValueError as error:
-            yield batch_of(CELL, [(part, words_of(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
+            yield batch_of(CELL, [(part, error_message(error), 0, 0, NOWHERE, NOWHERE, b"")], large)
             return
         found = [(part, "", mine.left_out, 0, NOWHERE, NOWHERE, b"")] if mine.left_out else []
         for at, cell in mine.cells.items():
@@ -120,7 +129,7 @@ def _gathered(plan: Plan, book: Book) -> tuple[dict[Place, Gathered], int]:
     rows = cells.applyInArrow(merge, CELL).collect()
     raise_first([row["error"] for row in sorted(rows, key=lambda row: row["part"]) if row["error"]])
     found = {
-        Place(row["start"], tuple(json.loads(row["segment"])), json.loads(row["label"])): (
+        CellKey(row["start"], tuple(json.loads(row["segment"])), json.loads(row["label"])): (
             pickle.loads(bytes(row["cell"]))
         )
         for row in rows
@@ -135,7 +144,7 @@ def _merged(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     rows = sorted(rows, key=lambda row: row["part"])
     if rows[0]["segment"] == NOWHERE:
         return [tuple(row.values()) for row in rows]
-    total: Gathered = pickle.loads(rows[0]["cell"])
+    total: PartialCell = pickle.loads(rows[0]["cell"])
     with one_thread():
         for row in rows[1:]:
             total.follow(pickle.loads(row["cell"]))

@@ -29,14 +29,14 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.features import FixedMap
-from counterpoise.jobs.file import contents_of, of_contents
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.options import options_of, plain_options
-from counterpoise.spark.fit import dressed, fit
-from counterpoise.spark.frames import column_of
+from counterpoise.modelfile.engines import options_of, plain_options
+from counterpoise.spark.dataframes import column_of
+from counterpoise.spark.fit import fit, with_feature_names
 from counterpoise.spark.predict import predict, stored_of
+from counterpoise.tables.model_io import contents_of, of_contents
 
 
 class BalancedRidge(
@@ -109,7 +109,7 @@ class BalancedRidge(
         if given.get("options") is not None:
             template = BalancedRidgeClassifier(**given["options"])
             template.check()
-            if isinstance(template.features, FixedMap):
+            if isinstance(template.features, FittedMap):
                 raise ValueError("a stage fixes its map by the frame; give the map by its name")
             given["options"] = json.dumps(plain_options(template.get_params(deep=False)))
         self._set(**{name: value for name, value in given.items() if value is not None})
@@ -221,7 +221,7 @@ class _Reader(MLReader[BalancedRidgeModel]):
         stored = of_contents(modelfile.from_bytes(bytes(row["model"])), path)
         if not isinstance(stored.model, BalancedRidgeClassifier):
             raise ValueError(f"{path} holds a {type(stored.model).__name__}")
-        result = self.cls(dressed(stored.model, stored.encoding))
+        result = self.cls(with_feature_names(stored.model, stored.encoding))
         result._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(result, metadata)
         return result

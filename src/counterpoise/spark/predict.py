@@ -13,22 +13,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions, types
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
-from counterpoise.arrays import Vector
-from counterpoise.classifier import BalancedRidgeClassifier
-from counterpoise.encoding.encoding import Encoding
+from counterpoise.arrays import Vector, one_thread
+from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
-from counterpoise.exact.blas import one_thread
-from counterpoise.exact.scores import Scores
-from counterpoise.jobs.file import save as save_stored
-from counterpoise.jobs.file import stored_model
-from counterpoise.jobs.learn import CHUNK_ROWS
-from counterpoise.jobs.models import answering
-from counterpoise.jobs.store import Stored, require_learned
-from counterpoise.spark.frames import chunk_of, readable, vector_of
-from counterpoise.spark.tasks import large_types
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.solver.scores import Scores
+from counterpoise.spark.dataframes import chunk_of, large_types, readable, vector_of
+from counterpoise.tables.model import CHUNK_ROWS
+from counterpoise.tables.model_dispatch import model_for_prediction
+from counterpoise.tables.model_io import save as save_stored
+from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.records import Stored, require_learned
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
-Ready = tuple[Scores, Encoding, Vector]  # and the mean of each feature
+Ready = tuple[Scores, ColumnEncoder, Vector]  # and the mean of each feature
 
 
 def predict(
@@ -168,10 +166,10 @@ def _ready(stored: Stored) -> Ready:
     encoding = stored.encoding
     if encoding.columns.missing == "error":
         encoding = replace(encoding, columns=replace(encoding.columns, missing="drop"))
-    return stored.model.scores_, encoding, answering(stored).state_.mean
+    return stored.model.scores_, encoding, model_for_prediction(stored).state_.mean
 
 
-def _needed(df: DataFrame, encoding: Encoding) -> tuple[dict[str, Any], dict[str, int]]:
+def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dict[str, int]]:
     """Columns of a frame that the model wants, and the entries of those that are vectors."""
     fields = {field.name: field for field in df.schema.fields}
     columns: dict[str, Any] = {}

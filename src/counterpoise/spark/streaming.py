@@ -14,28 +14,25 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from counterpoise.classifier import BalancedRidgeClassifier
+from counterpoise.atomic_write import BusyError, locked
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.encoding import Encoding
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.errors import DataError
-from counterpoise.exact.filling import Fill
-from counterpoise.exact.progressive_calibration import SORTED
-from counterpoise.features import FixedMap, Map
-from counterpoise.features.given import text_of
-from counterpoise.jobs.begin import require_clock
-from counterpoise.jobs.file import save, stored_model
-from counterpoise.jobs.learn import CHUNK_ROWS, rarest
-from counterpoise.jobs.lock import BusyError, locked
-from counterpoise.jobs.models import has_sorted_labels
-from counterpoise.jobs.store import Record, Stored
-from counterpoise.spark.calibration import learned_progressively
-from counterpoise.spark.fit import learned, with_fixed_map
-from counterpoise.spark.frames import columns_of, planned, vector_of
-from counterpoise.spark.search import encoded
-from counterpoise.streams.chunk import Mark
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.feature_maps import FittedMap, Map
+from counterpoise.feature_maps.fitted import feature_map_name
+from counterpoise.readers.chunk import ReadPosition
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.spark.dataframes import columns_of, encoded, planned, vector_of
+from counterpoise.spark.fit import learned, learned_progressively, with_fixed_map
+from counterpoise.tables.model import CHUNK_ROWS, rarest_class, require_clock
+from counterpoise.tables.model_dispatch import has_sorted_labels
+from counterpoise.tables.model_io import save, stored_model
+from counterpoise.tables.records import Record, Stored
 
 KEPT = ("seed", "classes", "decimal", "time_format")  # of which a sink has no option
-PATIENCE = 600.0  # seconds to wait for somebody else who is writing the file
+LOCK_TIMEOUT_SECONDS = 600.0  # seconds to wait for somebody else who is writing the file
 
 
 class ModelSink:
@@ -59,7 +56,7 @@ class ModelSink:
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
     missing : "mean", "indicate", "drop" or "error", optional
         See there too. By default what the file was learned with, and "mean" for a new one.
-    feature_map : str, Map or FixedMap, optional
+    feature_map : str, Map or FittedMap, optional
         See there too; it is fixed by the first batch that has rows.
     clock : str, optional
         See there too.
@@ -99,7 +96,7 @@ class ModelSink:
         date: Sequence[str] = (),
         hashed: Mapping[str, int] | None = None,
         missing: str | None = None,
-        feature_map: str | Map | FixedMap | None = None,
+        feature_map: str | Map | FittedMap | None = None,
         clock: str | None = None,
         **options: Any,
     ) -> None:
@@ -130,7 +127,7 @@ class ModelSink:
         number : int
             Its number, as Spark counts them.
         """
-        with _patiently(self.path):
+        with _wait_for_lock(self.path):
             before = stored_model(self.path) if os.path.exists(self.path) else None
             if before is not None:
                 self._require_same(before)
@@ -149,7 +146,7 @@ class ModelSink:
                     batch.unpersist()
             if folded is None:
                 return
-            mark = Mark(rows=record.mark.rows + rows, size=number + 1, hash=whose)
+            mark = ReadPosition(rows=record.mark.rows + rows, size=number + 1, hash=whose)
             known = replace(record, mark=mark, dropped=record.dropped + dropped)
             result = settled(replace(folded, records={**records, self.key: known}))
             save(self.path, result)
@@ -183,7 +180,7 @@ class ModelSink:
         columns = self._columns(before)
         sizes = None if before is None else _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
-        encoding = encoded(plan, before.encoding if before else Encoding(plan.columns))
+        encoding = encoded(plan, before.encoding if before else ColumnEncoder(plan.columns))
         if before is None or not before.model.__sklearn_is_fitted__():
             options = with_fixed_map(plan, encoding, self.options)
             learn = learned
@@ -194,7 +191,7 @@ class ModelSink:
             wide = before.model.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
-            wide.fill_in(Fill.of(*encoding.fill))
+            wide.fill_in(MeanImputation.of(*encoding.fill))
             options = {**self.options, "features": wide.features_}
             if wide.calibrate:
                 model, dropped = learned_progressively(plan, encoding, options, wide)
@@ -236,7 +233,7 @@ def settled(stored: Stored) -> Stored:
     )
     positive = stored.positive
     if positive not in counts:
-        positive = rarest(counts) if len(counts) > 1 else None
+        positive = rarest_class(counts) if len(counts) > 1 else None
     rows = sum(record.mark.rows for record in stored.records.values())
     return replace(stored, positive=positive, settled=rows)
 
@@ -245,7 +242,7 @@ def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that matter to what was learned."""
     free = ("memory_limit", "calibrate")
     settled = {name: value for name, value in options.items() if name not in free}
-    return {**settled, "features": text_of(settled.get("features"))}
+    return {**settled, "features": feature_map_name(settled.get("features"))}
 
 
 def _asked(columns: Columns) -> dict[str, Any]:
@@ -257,7 +254,7 @@ def _asked(columns: Columns) -> dict[str, Any]:
     return asked | {"hashed": dict(columns.hashed)}
 
 
-def _sizes(encoding: Encoding) -> Mapping[str, int]:
+def _sizes(encoding: ColumnEncoder) -> Mapping[str, int]:
     """Entries of the vectors that were learned."""
     return Counter(vector for vector in map(vector_of, encoding.kinds) if vector)
 
@@ -269,9 +266,9 @@ def _query_id(batch: DataFrame) -> str:
 
 
 @contextmanager
-def _patiently(path: str) -> Iterator[None]:
+def _wait_for_lock(path: str) -> Iterator[None]:
     """The lock of a file, waited for."""
-    until = clock.monotonic() + PATIENCE
+    until = clock.monotonic() + LOCK_TIMEOUT_SECONDS
     while True:
         lock = locked(path)
         try:

@@ -1,0 +1,345 @@
+"""The one atomic write of the package: a file appears under its name when it is whole.
+
+It is written under a temporary name beside it, brought to the disk, and renamed. Meanwhile its
+writer holds a lock, which the system frees when the writer ends, however that happens. So what
+killed processes have left is told from what is in use, and nothing is removed that others made.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from counterpoise.errors import DataError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+MAX_NAME_BYTES = 200  # bytes of a name that leave room for more within the 255 of most systems
+TRIES = 1000  # names for a temporary file before it is written without a lock
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], what: str = "the file") -> Iterator[IO[bytes]]:
+    """Open a file for writing; it appears when the block ends, or not at all.
+
+    Parameters
+    ----------
+    path : path
+        Where to; an older file is replaced, and its permissions are kept. A pipe or a device is
+        written directly.
+    what : str
+        What to call it in messages.
+
+    Yields
+    ------
+    file
+        For bytes.
+
+    Examples
+    --------
+    >>> from counterpoise.atomic_write import atomic_write
+    >>> with atomic_write("/dev/null") as file:
+    ...     _ = file.write(b"whole")
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):  # no renaming there
+        with open(path, "wb") as file:
+            yield file
+        return
+    discard_temporary(path)
+    with _held(path) as temporary:
+        try:
+            with _made(temporary, path) as file:
+                yield file
+            os.replace(temporary, path)
+        except OSError as error:
+            if error.filename not in (None, temporary):  # about another file
+                raise
+            reason = error.strerror or str(error)
+            raise type(error)(
+                error.errno, f"{reason}; {what} was not saved and any older file is as it was", path
+            ) from None
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+    _sync(os.path.dirname(path))
+
+
+def discard_temporary(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of a file that killed processes have left, and no others.
+
+    Parameters
+    ----------
+    path : path
+        What they were to become.
+    """
+    folder, name = os.path.split(hidden_sibling_path(os.path.realpath(path), ""))
+    ours = re.compile(re.escape(name) + r"-[0-9a-f]{16}\.tmp")
+    found: list[str] = []
+    with suppress(OSError):  # who may not look into a folder may still write there
+        found = sorted({one.removesuffix(".lock") for one in os.listdir(folder)})
+    for temporary in (os.path.join(folder, one) for one in found if ours.fullmatch(one)):
+        with suppress(OSError):  # somebody writes it
+            lock = lock_of(temporary + ".lock")
+            take(lock)
+            try:
+                if stat.S_ISREG(os.lstat(temporary).st_mode):
+                    os.unlink(temporary)
+            finally:
+                free(lock)
+
+
+def hidden_sibling_path(path: str, ending: str) -> str:
+    """Name of a hidden file beside a file, which says whose it is.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    ending : str
+        How the name ends.
+
+    Returns
+    -------
+    str
+    """
+    folder, name = os.path.split(path)
+    if len(os.fsencode(name)) > MAX_NAME_BYTES:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return os.path.join(folder, f".{name}.counterpoise{ending}")
+
+
+def lock_of(name: str) -> BaseFileLock:
+    """Lock that the system frees when its owner ends.
+
+    Parameters
+    ----------
+    name : str
+        Its file.
+
+    Returns
+    -------
+    BaseFileLock
+        Not acquired yet.
+    """
+    from filelock import FileLock  # a slow import, which reading a model does not need
+
+    return FileLock(name, thread_local=False)
+
+
+def take(lock: BaseFileLock) -> None:
+    """Acquire a lock without waiting.
+
+    Parameters
+    ----------
+    lock : BaseFileLock
+        The lock.
+
+    Raises
+    ------
+    OSError
+        If another has it (``filelock.Timeout``), or none can be made there.
+    """
+    os.stat(os.path.dirname(lock.lock_file) or os.curdir)  # or filelock would make the folder
+    lock.acquire(blocking=False)
+
+
+def free(lock: BaseFileLock) -> None:
+    """Release a lock and remove its file.
+
+    Parameters
+    ----------
+    lock : BaseFileLock
+        One that is held. Who waits for it notices that the file has gone, and makes another.
+    """
+    if not is_soft_lock(lock):  # a soft lock is its file
+        with suppress(OSError):  # open files stay on Windows, where releasing removes them
+            os.unlink(lock.lock_file)
+    lock.release()
+
+
+def is_soft_lock(lock: BaseFileLock) -> bool:
+    """Whether a lock is only a file that is there, because the system knows no better one.
+
+    Parameters
+    ----------
+    lock : BaseFileLock
+        The lock.
+
+    Returns
+    -------
+    bool
+    """
+    from filelock import SoftFileLock
+
+    return isinstance(lock, SoftFileLock)
+
+
+@contextmanager
+def _held(path: str) -> Iterator[str]:
+    """Name for a temporary file, held if the system can; the file need not exist yet."""
+    for _ in range(TRIES):
+        temporary = hidden_sibling_path(path, f"-{secrets.token_hex(8)}.tmp")
+        lock = lock_of(temporary + ".lock")
+        try:
+            take(lock)
+            break
+        except TimeoutError:  # somebody who tidies has it for a moment, and would remove the file
+            continue
+        except OSError:  # there are no locks; making the file will tell what is wrong
+            break
+    try:
+        yield temporary
+    finally:
+        if lock.is_locked:
+            free(lock)
+
+
+@contextmanager
+def _made(temporary: str, path: str) -> Iterator[IO[bytes]]:
+    """Make a file that will replace another one; whole on the disk, and closed, at the end."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    raw = _Raw(os.open(temporary, flags, 0o666))
+    try:
+        if hasattr(os, "fchmod"):
+            with suppress(FileNotFoundError):
+                os.fchmod(raw.fileno(), os.stat(path).st_mode & 0o777)
+        file = io.BufferedWriter(raw)
+        yield file
+        file.flush()
+        os.fsync(raw.fileno())
+        raw.close()  # it may have something to say
+    except BaseException:
+        with suppress(OSError):
+            raw.close()
+        raise
+
+
+class _Raw(io.RawIOBase):
+    """A descriptor as a file; closing it says what the system says."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return os.write(self._descriptor, data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._descriptor)
+
+
+def _sync(folder: str) -> None:
+    """Bring a rename to the disk too, where folders can be opened."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+WORD = b"counterpoise"  # how the contents of a lock begin
+
+
+class BusyError(DataError):
+    """A model that another process is writing."""
+
+
+def require_file(path: str) -> None:
+    """Raise if something else than a file has a name; asked once, as files come and go."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path} is not a file but a folder, a pipe or a device; name a file")
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Keep others from writing a file: a lock beside it, which goes when its owner does.
+
+    Raises BusyError if another process has the lock, and FileExistsError if something else has its
+    name.
+    """
+    from filelock import Timeout
+
+    require_file(path)
+    name = hidden_sibling_path(os.path.realpath(path), ".lock")
+    lock = lock_of(name)
+    while True:
+        before = _inode(name)
+        if not is_soft_lock(lock):
+            _require_ours(name)
+        try:
+            take(lock)
+            break
+        except Timeout:
+            after = _inode(name)
+            if before == after is not None:  # else its owner has just removed it
+                raise BusyError(
+                    f"{path} is being written by another process; wait until it has ended"
+                ) from None
+            if before is after is None and not is_soft_lock(lock):
+                _make(name, path)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror or str(error), path) from None
+    try:
+        if not is_soft_lock(lock):
+            with suppress(OSError), open(name, "r+b") as file:
+                file.write(WORD + f" writes {os.path.basename(path)}\n".encode())
+        discard_temporary(path)
+        yield
+    finally:
+        free(lock)
+
+
+def _make(name: str, path: str) -> None:
+    """Make the file of a lock, or say why none can be made."""
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o666))
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, path) from None
+
+
+def _inode(name: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(name)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _require_ours(name: str) -> None:
+    """Raise if a file that has the name of a lock is something else."""
+    if os.path.islink(name):
+        raise FileExistsError(errno.EEXIST, "is not a lock of ours; move it out of the way", name)
+    try:
+        with open(name, "rb") as file:
+            start = file.read(len(WORD))
+    except OSError:  # it is not there, or may not be read while it is held
+        return
+    if start not in (b"", WORD):
+        raise FileExistsError(errno.EEXIST, "is not a lock of ours; move it out of the way", name)

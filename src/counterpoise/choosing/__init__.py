@@ -1,1 +1,0 @@
-"""The estimator that chooses its feature map and ridge along the stream."""

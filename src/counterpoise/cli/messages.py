@@ -1,0 +1,353 @@
+"""Words to standard error, in one line each, and whether anybody wants them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from shlex import quote
+from typing import Annotated, Any
+
+import typer
+
+from counterpoise.errors import Message, OptionValue, finite, printable
+
+quiet = False  # value of --quiet
+strict = False  # value of --strict
+warned: list[str] = []  # warnings that were printed
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
+
+
+OPTIONS = {
+    "carry": "id",
+    "costs": "cost",
+    "fit_intercept": "intercept",
+    "hashed": "hash",
+    "penalize_intercept": "intercept",
+}  # what settings are called here
+VALUES = {"label": "COLUMN", "stdin_name": "NAME"}  # what stands for a value, in --help too
+
+
+def format_as_options(*settings: OptionValue) -> str:
+    """Spell settings as options.
+
+    Parameters
+    ----------
+    *settings : Setting
+        The settings.
+
+    Returns
+    -------
+    str
+        For example ``--drop amount``.
+
+    Examples
+    --------
+    >>> from counterpoise.cli.messages import format_as_options
+    >>> from counterpoise.errors import OptionValue
+    >>> hashed = OptionValue("hashed", {"city name": 256})
+    >>> print(format_as_options(hashed, OptionValue("allow_overlap", True)))
+    --hash 'city name=256' --allow-overlap
+    """
+    shown = []
+    for name, value in settings:
+        shown.append(f"--{OPTIONS.get(name, name).replace('_', '-')}")
+        if value is None:
+            shown += [VALUES[name]] if name in VALUES else []
+        elif isinstance(value, Mapping):
+            shown += [_quoted(f"{key}={one}") for key, one in value.items()]
+        elif isinstance(value, (list, tuple)):
+            shown.append(_quoted(",".join(value)))
+        elif value is not True:
+            shown.append(_quoted(str(value)))
+    return " ".join(shown)
+
+
+def _quoted(text: str) -> str:
+    """Text as a shell takes it; signs that only look as if they mattered are quoted too."""
+    quoted, plain = quote(text), re.fullmatch(r"[\w@+=:./,-]+", text) and re.search(r"\w", text)
+    return quoted if plain or quoted != text else f"'{text}'"
+
+
+def write_message(text: str) -> None:
+    """Write one line to standard error.
+
+    Parameters
+    ----------
+    text : str
+        The words; whatever others have put into them, they stay one line of plain text.
+    """
+    print(f"counterpoise: {printable(text)}", file=sys.stderr)
+
+
+def info(said: str | Message) -> None:
+    """Write words to standard error, unless nobody wants them.
+
+    Parameters
+    ----------
+    said : str or Message
+        The words.
+    """
+    text = said if isinstance(said, str) else said.spelled(format_as_options)
+    is_warning = text.startswith("warning:")
+    if is_warning:
+        warned.append(text.removeprefix("warning: "))
+    if not quiet or is_warning:
+        write_message(text)
+
+
+def pluralize(count: int, what: str) -> str:
+    """So many things, in words.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    what : str
+        What one of them is called.
+
+    Returns
+    -------
+    str
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def with_quiet_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --quiet and --strict.
+
+    Parameters
+    ----------
+    command : callable
+        What typer is to make a command of.
+
+    Returns
+    -------
+    callable
+        The same with two more options.
+    """
+
+    @wraps(command)
+    def call(*, quiet: bool, strict: bool, **given: Any) -> None:
+        globals().update(quiet=quiet, strict=strict, warned=[])
+        command(**given)
+
+    signature = inspect.signature(command, eval_str=True)
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("quiet", Quiet), ("strict", Strict))
+    ]
+    taken = [*signature.parameters.values(), *options]
+    call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in taken}
+    return call
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def show(head: list[str], rows: list[list[Any]], title: str = "") -> None:
+    """Print a table.
+
+    Parameters
+    ----------
+    head : list of str
+        Names of the columns.
+    rows : list of list
+        Cells: text, numbers, or None for what is undefined.
+    title : str
+        What it is about; not printed in a pipe.
+    """
+    if not sys.stdout.isatty():
+        for row in [head, *rows]:
+            print("\t".join(cell(value, plain=True) for value in row))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in _parts(head, rows, title, console.width):
+        console.print(part)
+
+
+def _parts(head: list[str], rows: list[list[Any]], title: str, width: int) -> list[Any]:
+    """The table, or several with the same first column, none of them wider than the terminal."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    texts = [[cell(value) for value in row] for row in rows]
+    names = [printable(name) for name in head]
+    needs = [
+        max([cell_len(part) for part in name.split()] + [cell_len(row[j]) for row in texts] + [1])
+        for j, name in enumerate(names)
+    ]
+    groups: list[list[int]] = [[]]
+    for j in range(1, len(head)):
+        taken = 1 + sum(needs[i] + 3 for i in [0, *groups[-1], j])
+        if groups[-1] and taken > width:
+            groups.append([])
+        groups[-1].append(j)
+    tables: list[Any] = []
+    for group in groups:
+        above = Text(printable(title)) if title and not tables else None
+        table = Table(title=above, title_justify="left")
+        full = sum(max(needs[j], cell_len(names[j])) + 3 for j in [0, *group])
+        tight = 1 + sum(needs[j] + 3 for j in [0, *group]) <= width < 1 + full
+        for j in [0, *group]:
+            number = any(isinstance(row[j], (int, float)) for row in rows)
+            side: Any = "right" if number else "left"
+            exactly = needs[j] if tight else None
+            table.add_column(Text(names[j]), justify=side, overflow="fold", width=exactly)
+        for row in texts:
+            table.add_row(*(Text(row[j]) for j in [0, *group]))
+        tables.append(table)
+    return tables
+
+
+def cell(value: Any, plain: bool = False) -> str:
+    """Text of a cell.
+
+    Parameters
+    ----------
+    value : object
+        What it holds.
+    plain : bool, default=False
+        For a machine: no separators of thousands.
+
+    Returns
+    -------
+    str
+    """
+    if value is None:
+        return "undefined"
+    if isinstance(value, float):
+        if value.is_integer() and abs(value) < 2.0**53:
+            return f"{int(value)}" if plain else f"{int(value):,}"
+        return f"{value:.6g}" if plain else f"{value:,.4g}"
+    if isinstance(value, int) and not isinstance(value, bool) and not plain:
+        return f"{value:,}"
+    return printable(value)
+
+
+def show_json(value: Any) -> None:
+    """Print a value as JSON.
+
+    Parameters
+    ----------
+    value : object
+        What JSON can hold, but for infinity, which becomes null.
+    """
+    print(json.dumps(finite(value), indent=2))
+
+
+class Progress:
+    """One line that is written again and again: a bar, rows, speed, and what else there is to say.
+
+    Parameters
+    ----------
+    shown : bool, optional
+        Whether to show anything; by default if standard error is a terminal. Never with --quiet.
+    """
+
+    def __init__(self, shown: bool | None = None) -> None:
+        self.shown = (sys.stderr.isatty() if shown is None else shown) and not quiet
+        self._bar: Any = None
+        self._task: Any = None
+        self._began = self._last = 0.0
+        self._rows = 0
+
+    def __enter__(self) -> Progress:
+        if self.shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = [
+                TextColumn("{task.description}", markup=False),
+                BarColumn(20),
+                TextColumn("{task.fields[says]}", markup=False),
+            ]
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.__enter__()
+            self._task = self._bar.add_task("", total=None, says="")
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return self.shown and time.monotonic() - self._last > 0.1
+
+    def advance(self, rows: int) -> None:
+        """Count rows.
+
+        Parameters
+        ----------
+        rows : int
+            How many more.
+        """
+        self._rows += rows
+
+    def chunk(self, source: Any, rows: int) -> None:
+        """Count rows of an input, and show it if it is time.
+
+        Parameters
+        ----------
+        source : Source
+            The input.
+        rows : int
+            How many more.
+        """
+        self.advance(rows)
+        if self.due:
+            self.show(source.name, source.done(), "")
+
+    def show(self, name: str, done: tuple[int, int], says: str) -> None:
+        """Write the line again.
+
+        Parameters
+        ----------
+        name : str
+            The input.
+        done : (int, int)
+            How much of it was read, and how much there is, or 0.
+        says : str
+            What else there is to say.
+        """
+        if self._bar is None:
+            return
+        self._last = time.monotonic()
+        speed = self._rows / max(self._last - self._began, 1e-9)
+        self._bar.update(
+            self._task,
+            description=printable(name),
+            completed=done[0],
+            total=done[1] or None,
+            says=f"{self._rows:,} rows, {speed:,.0f}/s{printable(says)}",
+        )
+
+
+@contextmanager
+def collect_stop_signals() -> Iterator[list[int]]:
+    """Collect the signals that ask to stop, instead of obeying at once."""
+    stopped: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: stopped.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,354 @@
+"""Columns of cells as numbers, text or seconds; a cell that cannot be one is an error.
+
+Missing values come out as NaN or null. Truth values are text: ``true`` and ``false``. Numbers and
+dates in another notation (``12,5``, ``$1,234.50``, ``31.12.2024``) are text too, unless somebody
+says how to read them; :func:`disguise` notices them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Vector
+from counterpoise.errors import OptionValue, Suggestion
+from counterpoise.readers.chunk import Chunk
+
+CORRECT = (Suggestion("correct it"),)
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+DAY_SECONDS = 86_400
+CURRENCY_SYMBOLS = "$€£¥₹"
+THOUSANDS_SEPARATORS = "'’ \u00a0\u202f"  # between thousands, besides comma and point
+MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?: ?[ap]m)?"
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}(?:[,{THOUSANDS_SEPARATORS}]\d{{3}})+(?:\.\d+)?")
+COMMA = re.compile(rf"[+-]?(?:\d+|\d{{1,3}}(?:[.{THOUSANDS_SEPARATORS}]\d{{3}})+),\d+")
+SIMPLE = re.compile(r"[+-]?\d+,\d+")
+DECORATED_NUMBER = re.compile(
+    rf"[+-]?\s*[{CURRENCY_SYMBOLS}]\s*(.*\d)|([+-]?\d.*?)\s*[{CURRENCY_SYMBOLS}%]"
+)
+DATE = re.compile(
+    rf"(?:\d{{1,2}}([./-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}})|\d{{4}}([./])\d{{1,2}}\2\d{{1,2}}"
+    rf"|\d{{1,2}}[ -]{MONTH}[ -]\d{{2,4}}|{MONTH} \d{{1,2}},? \d{{4}})(?:[ T,]+{CLOCK})?|{CLOCK}",
+    re.IGNORECASE,
+)
+
+
+class FormattedNumbers(NamedTuple):
+    """Cells of text that look like numbers or dates in another notation.
+
+    Attributes
+    ----------
+    found : int
+        How many different ones.
+    most : bool
+        Whether more than half of all cells look so, or are numbers.
+    example : str
+        One of them.
+    word : str
+        One that does not look so; empty if all do.
+    remedy : Remedy
+        What reads them.
+    """
+
+    found: int
+    most: bool
+    example: str
+    word: str
+    remedy: Suggestion
+
+
+def disguise(name: str, values: Iterable[str], plain: bool) -> FormattedNumbers:
+    """Count values that look like numbers or dates.
+
+    Examples
+    --------
+    >>> from counterpoise.encoding.cell_parsing import disguise
+    >>> disguise("price", ["12,5", "7,25", "free"], True)[:4]
+    (2, True, '12,5', 'free')
+    """
+    found: dict[str, list[str]] = {"date": [], "comma": [], "dressed": [], "number": []}
+    words = []
+    for value in values:
+        text = value.strip()
+        if DATE.fullmatch(text):
+            found["date"].append(text)
+        elif THOUSANDS.fullmatch(text):
+            found["dressed"].append(text)
+        elif COMMA.fullmatch(text):
+            found["comma"].append(text)
+        elif NUMBER.fullmatch(text):
+            found["number"].append(text)
+        elif (kind := _dressed(text)) is not None:
+            found[kind].append(text)
+        else:
+            words.append(text)
+    other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
+    count = len(other) + (len(found["number"]) if plain else 0)
+    numeric = OptionValue("numeric", [name])
+    if found["date"]:
+        shape = OptionValue("time_format", _format(found["date"]))
+        remedy = Suggestion("read them", "date", [name], also=(shape,))
+    elif found["comma"]:
+        dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
+        remedy = Suggestion("read them", "decimal", ",", also=(numeric,) if dressed else ())
+    else:
+        remedy = Suggestion("read them", *numeric)
+    example = (other or found["number"] or [""])[0]
+    most = len(other) + len(found["number"]) > len(words)
+    return FormattedNumbers(count, most, example, words[0] if words else "", remedy)
+
+
+def _dressed(text: str) -> str | None:
+    """What kind of number stands between signs of money or the like; None if there is none."""
+    bare = DECORATED_NUMBER.fullmatch(text)
+    if bare is None:
+        return None
+    inner = bare[1] or bare[2]
+    if COMMA.fullmatch(inner) and not THOUSANDS.fullmatch(inner):
+        return "comma"
+    return "dressed" if THOUSANDS.fullmatch(inner) or NUMBER.fullmatch(inner) else None
+
+
+def _format(dates: list[str]) -> str:
+    """A format that reads dates that look alike, as far as can be told."""
+    text = dates[0]
+    clock = re.search(CLOCK, text, re.IGNORECASE)
+    time = ""
+    if clock is not None:
+        noon = " %p" if " " in clock[0] else "%p" if clock[0][-1] in "mM" else ""
+        time = ("%I" if noon else "%H") + ":%M" + (":%S" if clock[0].count(":") > 1 else "") + noon
+    day = text if clock is None else text[: clock.start()]
+    word = re.search(MONTH, day, re.IGNORECASE)
+    if word is not None:
+        day = day.replace(word[0], "%b" if len(word[0]) == 3 else "%B")
+        day = re.sub(r"\d{4}", "%Y", day)
+        return (
+            re.sub(r"(?<!%)\d{1,2}(?= |-|,)", "%d", re.sub(r"\d{2}(?=[ T,]*$)", "%y", day)) + time
+        )
+    parts = re.match(r"(\d+)(.)(\d+).(\d+)(.*)", day)
+    if parts is None:
+        return time
+    sign = parts[2]
+    if len(parts[1]) == 4:
+        return f"%Y{sign}%m{sign}%d{parts[5]}{time}"
+    year = "%Y" if len(parts[4]) == 4 else "%y"
+    seconds = [int(match[1]) for one in dates if (match := re.match(r"\d+.(\d+)", one))]
+    first = f"%m{sign}%d" if max(seconds) > 12 else f"%d{sign}%m"
+    return f"{first}{sign}{year}{parts[5]}{time}"
+
+
+def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
+    """Return what a column holds by the cells of one chunk: "number", "text", "time" or None."""
+    column = chunk.columns[name]
+    if column.null_count == len(column):
+        return None
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        return "number"
+    if pa.types.is_temporal(column.type):
+        return "time"
+    if pa.types.is_boolean(column.type):
+        return "text"
+    if chunk.cells and _casts(partial(_number, decimal=decimal), column):
+        return "number"
+    # Dates would be as many categories as there are days.
+    return "time" if _casts(_moment, column) else "text"
+
+
+def numbers(
+    chunk: Chunk,
+    name: str,
+    remedies: Sequence[Suggestion] = CORRECT,
+    decimal: str = ".",
+    dressed: bool = False,
+) -> Vector:
+    """Return cells as numbers (rows,), NaN where missing.
+
+    ``decimal`` is the decimal sign; from cells that are ``dressed``, signs of money, per cent and
+    gaps between thousands are taken off. ``remedies`` say what to do about a cell that is not a
+    number.
+    """
+    column = chunk.columns[name]
+    if not pa.types.is_floating(column.type):
+        read = partial(_number, decimal=decimal, dressed=dressed)
+        column = _converted(read, chunk, name, "a number", remedies)
+    result: Vector = column.to_numpy(zero_copy_only=False)
+    return result
+
+
+def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
+    """Return cells as whole numbers (rows,), and where they are missing (rows,)."""
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type) or pa.types.is_integer(column.type):
+        text = _unsigned(texts(chunk, name))
+        if _casts(lambda cells: cells.cast(pa.int64()), text):
+            gone = text.is_null().to_numpy(zero_copy_only=False)
+            return text.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), gone
+    x = numbers(chunk, name)
+    gone = np.isnan(x)
+    with np.errstate(invalid="ignore"):
+        values = x.astype(np.int64)
+    bad = np.flatnonzero(~gone & ((values != x) | (np.abs(x) > 2.0**53)))
+    if len(bad):
+        problem = "is not an integer" if values[bad[0]] != x[bad[0]] else "has too many digits"
+        raise chunk.error(
+            int(bad[0]),
+            f"label {x[bad[0]]:g} in column {name!r} {problem}; a label must be text, an integer "
+            "or a boolean",
+            Suggestion("take labels as they are written", "categorical", [name]),
+        )
+    return values, gone
+
+
+def texts(chunk: Chunk, name: str) -> pa.Array:
+    """Return cells as text, null where missing; whole numbers have no decimal point."""
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_floating(column.type):
+        values = [None if v is None or v != v else v for v in column.to_pylist()]
+        return pa.array(
+            [None if v is None else str(int(v)) if v.is_integer() else repr(v) for v in values],
+            pa.string(),
+        )
+    return column.cast(pa.string())
+
+
+def seconds(
+    chunk: Chunk,
+    name: str,
+    remedies: Sequence[Suggestion] = CORRECT,
+    time_format: str | None = None,
+) -> Vector:
+    """Return dates and times as seconds since 1970 (rows,), numbers as they are, NaN where missing.
+
+    ``time_format`` says how dates are written, if not as in ISO 8601; ``remedies`` what to do about
+    a cell that is not a date.
+    """
+    column = chunk.columns[name]
+    if pa.types.is_string(column.type) and time_format is not None:
+        read = partial(_formatted, time_format=time_format)
+        column = _converted(read, chunk, name, f"a date like {time_format}", remedies)
+    if pa.types.is_string(column.type) and _casts(_number, column):
+        return numbers(chunk, name, remedies)
+    if pa.types.is_string(column.type):
+        column = _converted(_moment, chunk, name, "a date or time like 2024-12-31 23:59", remedies)
+    if not pa.types.is_temporal(column.type):
+        return numbers(chunk, name, remedies)
+    return seconds_of(column)
+
+
+def seconds_of(column: pa.Array) -> Vector:
+    """Return dates, times or durations as seconds (rows,), NaN where missing.
+
+    Whole seconds and the fraction are divided separately, so that the same time has the same
+    seconds in every unit and in every year.
+    """
+    kind = column.type
+    count = column.view(f"int{kind.bit_width}").fill_null(0).to_numpy(zero_copy_only=False)
+    if pa.types.is_date32(kind):
+        values = count * float(DAY_SECONDS)
+    else:
+        unit = UNITS[getattr(kind, "unit", "ms")]
+        fraction = np.fmod(count, count.dtype.type(unit))
+        values = ((count - fraction) // unit).astype(np.float64) + fraction / float(unit)
+    if column.null_count:
+        values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    result: Vector = values
+    return result
+
+
+def _number(column: pa.Array, decimal: str = ".", dressed: bool = False) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return column.cast(pa.float64(), safe=False)
+    text = _unsigned(column)
+    if dressed:
+        text = _strip_decorations(text, decimal)
+    if decimal != ".":
+        if pc.any(pc.match_substring(text, ".")).as_py():
+            raise pa.ArrowInvalid("a point, where the decimal sign is another one")
+        text = pc.replace_substring(text, decimal, ".")
+    return text.cast(pa.float64())
+
+
+def _strip_decorations(text: pa.Array, decimal: str) -> pa.Array:
+    """Numbers without signs of money, per cent and gaps between thousands."""
+    text = pc.replace_substring_regex(text, rf"^([+-]?)\s*[{CURRENCY_SYMBOLS}]\s*", r"\1")
+    text = pc.replace_substring_regex(text, rf"\s*[{CURRENCY_SYMBOLS}%]$", "")
+    gap = THOUSANDS_SEPARATORS + ("." if decimal == "," else ",")
+    grouped = rf"^[+-]?\d{{1,3}}([{gap}]\d{{3}})+([{decimal}]\d+)?$"
+    closed = pc.replace_substring_regex(text, f"[{gap}]", "")
+    return pc.if_else(pc.match_substring_regex(text, grouped), closed, text)
+
+
+def _formatted(column: pa.Array, time_format: str) -> pa.Array:
+    """Points in time of text in a format; a 31st of February is none."""
+    text = pc.utf8_trim_whitespace(column)
+    moments = pc.strptime(text, format=time_format, unit="us")
+    again = pc.strftime(moments, format=time_format)
+    shorn = [
+        pc.utf8_lower(pc.replace_substring_regex(t, r"\b0+(\d)", r"\1")) for t in (text, again)
+    ]
+    doubtful = pc.fill_null(pc.not_equal(*shorn), False)
+    for cell in text.filter(doubtful).unique().to_pylist():
+        try:
+            datetime.strptime(cell, time_format)
+        except ValueError as error:
+            raise pa.ArrowInvalid(str(error)) from None
+    return moments
+
+
+def _unsigned(column: pa.Array) -> pa.Array:
+    """Text without space around it, and without a plus before it."""
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+", "")
+
+
+def _moment(column: pa.Array) -> pa.Array:
+    column = pc.utf8_trim_whitespace(column)
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    return column.cast(pa.timestamp("ns", "UTC"))
+
+
+def _casts(convert: Callable[[pa.Array], pa.Array], column: pa.Array) -> bool:
+    try:
+        convert(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _converted(
+    convert: Callable[[pa.Array], pa.Array],
+    chunk: Chunk,
+    name: str,
+    what: str,
+    remedies: Sequence[Suggestion],
+) -> Any:
+    """Convert a column, or raise for the first cell that will not go."""
+    column = chunk.columns[name]
+    if _casts(convert, column):
+        return convert(column)
+    low, high = 0, len(column)  # the first bad cell is in column[low:high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _casts(convert, column.slice(low, middle - low)):
+            low = middle
+        else:
+            high = middle
+    cell = str(column[low].as_py())
+    shown = cell if len(cell) <= 60 else cell[:60] + "..."
+    raise chunk.error(low, f"column {name!r} holds {shown!r}, which is not {what}", *remedies)

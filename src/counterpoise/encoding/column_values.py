@@ -1,0 +1,422 @@
+"""Limits of what rows may hold: columns, labels, sizes, categories and missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.arrays import Flags, Labels, Vector
+from counterpoise.encoding import cell_parsing
+from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.readers.chunk import Chunk
+from counterpoise.readers.delimited import other_delimiter
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT
+
+MAX_CATEGORIES = 1000  # categories of a column, or classes
+LONGEST_NAME = 1000  # characters of a label or a category
+MAX_NUMBERLIKE_CATEGORIES = 20  # categories of a column that look like numbers or dates
+
+
+def require_columns(
+    columns: Columns, chunk: Chunk, learned: Iterable[str], first: bool, lenient: bool
+) -> None:
+    """Raise if a table lacks a column that an option names, or that was learned.
+
+    With ``lenient`` it need only have labels, weights and times; unless it is the ``first``,
+    columns to be left out need not be there.
+    """
+    if not chunk.table:
+        return
+    known = {} if lenient else dict.fromkeys(learned, "")
+    offered = frozenset(chunk.offered)
+    named = columns.named
+    if not first:  # the first file had them
+        named = {name: option for name, option in named.items() if option != "drop"}
+    if lenient:
+        named = {c: o for c, o in named.items() if o in ("label", "weight", "clock")}
+    for name, option in (named | known).items():
+        if name not in offered:
+            what = ("named by ", OptionValue(option)) if option else ("which was learned before",)
+            has = f"; it has {format_names(chunk.offered)}"
+            said = (f"{chunk.source} has no column {name!r}, ", *what, has)
+            raise DataError(said, *other_delimiter(chunk.offered))
+
+
+def require_declared(columns: Columns, chunk: Chunk, y: Labels, kept: Flags) -> None:
+    """Raise if a label is not one of those that there may be."""
+    declared = columns.classes
+    if not declared:
+        return
+    bad = [label for label in np.unique(y[kept]).tolist() if str(label) not in declared]
+    if bad:
+        row = int((kept & np.isin(y, bad)).argmax())
+        raise chunk.error(
+            row,
+            (
+                f"label {y[row].item()!r} in column {columns.label!r} is not one of "
+                f"{', '.join(declared)}, which ",
+                OptionValue("classes"),
+                " allows",
+            ),
+            Suggestion("correct it"),
+        )
+
+
+def keep(columns: Columns, chunk: Chunk, missing: Mapping[str, Flags], predicting: bool) -> Flags:
+    """Return which rows to keep, (rows,), or raise if a value is missing and may not be."""
+    kept = np.ones(chunk.rows, dtype=bool)
+    for name, gone in missing.items():
+        if not gone.any():
+            continue
+        if columns.missing == "error":
+            drop = Suggestion("drop such rows", "missing", "drop")
+            mean = Suggestion("fill it by the mean", "missing", "mean")
+            remedies: tuple[Suggestion, ...] = (mean, drop, drop_remedy(name))
+            if predicting:
+                learn = Suggestion("learn a model", "missing", "mean")
+                remedies = (Suggestion("fill it in"), learn)
+            elif not columns.feature(name):
+                remedies = (drop,)
+            raise chunk.error(int(gone.argmax()), f"no value in column {name!r}", *remedies)
+        if columns.missing == "drop":
+            kept &= ~gone
+    return kept
+
+
+def require_few(
+    columns: Columns, chunk: Chunk, new: Sequence[Feature], features: Sequence[Feature]
+) -> dict[str, Message]:
+    """Raise if a column has too many categories, and return what should be said of the others.
+
+    ``features`` are all, ``new`` those that this chunk brought.
+    """
+    notes = {}
+    values: dict[str, list[str]] = {f.column: [] for f in new if f.kind == "category"}
+    for feature in features:
+        if feature.kind == "category" and feature.column in values:
+            values[feature.column].append(feature.value)
+    for name, found in values.items():
+        if name not in columns.categorical:
+            look = cell_parsing.disguise(name, found, chunk.cells)
+            text = f"column {name!r} holds values such as {look.example!r}"
+            if look.found > MAX_NUMBERLIKE_CATEGORIES:
+                raise chunk.error(
+                    0,
+                    f"{text}: {look.found} categories by the end of this chunk look like "
+                    f"numbers or dates, and at most {MAX_NUMBERLIKE_CATEGORIES} may",
+                    look.remedy,
+                    Suggestion("take them as categories", "categorical", [name]),
+                    drop_remedy(name),
+                )
+            if look.found and look.most:
+                agree = Suggestion("confirm that", "categorical", [name])
+                beside = f" beside {look.word!r}" if look.word else ""
+                notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
+        if len(found) > MAX_CATEGORIES:
+            raise chunk.error(
+                0,
+                f"column {name!r} has more than {MAX_CATEGORIES:,} categories by the end of this "
+                "chunk",
+                hash_remedy(name),
+                drop_remedy(name),
+            )
+    return notes
+
+
+def require_room(chunk: Chunk, count: int, room: float) -> None:
+    """Raise if there are more features than there is memory for."""
+    if count > room:
+        raise chunk.error(
+            0,
+            (
+                f"there are at least {count:,} features by this row, but ",
+                OptionValue("memory_limit"),
+                f" has room for {int(room):,}",
+            ),
+            Suggestion("name the columns that matter", "keep"),
+            Suggestion("leave others out", "drop"),
+            Suggestion("spread categories over buckets", "hashed"),
+            Suggestion("raise {}", "memory_limit"),
+        )
+
+
+def require_label_type(chunk: Chunk, name: str) -> None:
+    """Raise if labels are dates, times or durations."""
+    column = chunk.columns[name]
+    if pa.types.is_temporal(column.type) and column.null_count < len(column):
+        row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
+        raise chunk.error(
+            row,
+            f"label in column {name!r} is {str(column[row])!r} (type {column.type}); a label "
+            "must be text, an integer or a boolean",
+            Suggestion("is it the right column?"),
+            Suggestion("take labels as they are written", "categorical", [name]),
+        )
+
+
+def require_short(
+    chunk: Chunk,
+    what: str,
+    values: list[str],
+    codes: Any,
+    remedies: Sequence[Suggestion],
+    kept: Flags | None = None,
+) -> None:
+    """Raise if a label or a category is too long to be one."""
+    for code, value in enumerate(values):
+        if len(value) > LONGEST_NAME:
+            row = int((codes == code).argmax())
+            raise chunk.error(
+                row if kept is None else int(np.flatnonzero(kept)[row]),
+                f"a {what} has {len(value):,} characters, more than {LONGEST_NAME:,}",
+                *remedies,
+            )
+
+
+def check_magnitude(chunk: Chunk, name: str, x: Vector) -> None:
+    """Raise if a number of a column, x (rows,), is too large."""
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(np.abs(x) > MAX_ABS_VALUE)
+    if len(bad):
+        raise chunk.error(
+            int(bad[0]),
+            f"column {name!r} is {x[bad[0]]:g}, beyond {MAX_ABS_VALUE:g}",
+            *cell_parsing.CORRECT,
+            drop_remedy(name),
+        )
+
+
+def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | None) -> None:
+    """Raise if a column with a type of its own was learned as something else.
+
+    Text of a file is read as what the column is; a column of numbers is no text by itself.
+    """
+    column = chunk.columns[name]
+    if kind is None or chunk.cells or not chunk.table or column.null_count == len(column):
+        return
+    number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    time, truth = pa.types.is_temporal(column.type), pa.types.is_boolean(column.type)
+    number &= name not in chunk.categorical
+    if name in columns.told or not (
+        (kind == "text" and (number or time))
+        or (kind == "number" and (truth or time))
+        or (kind == "date" and (number or truth))
+    ):
+        return
+    before = {"text": "text", "number": "numbers", "date": "dates"}[kind]
+    row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
+    raise chunk.error(
+        row,
+        f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held {before} "
+        "before",
+        Suggestion("convert it to what it was"),
+        drop_remedy(name),
+    )
+
+
+def drop_remedy(name: str) -> Suggestion:
+    """Return the advice to leave a column out."""
+    return Suggestion("leave the column out", "drop", [name])
+
+
+def hash_remedy(name: str) -> Suggestion:
+    """Return the advice to hash the categories of a column."""
+    return Suggestion("spread them over buckets", "hashed", {name: 256})
+
+
+def format_names(columns: tuple[str, ...]) -> str:
+    """Return the first dozen of names, quoted, and how many more there are."""
+    names = [repr(name) for name in columns]
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+BOOLEAN_TEXT = ("true", "false")
+PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
+
+
+def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the kinds of columns, with those that these rows decide."""
+    kinds = dict(known)
+    for name, column in chunk.columns.items():
+        if name in kinds or not columns.feature(name):
+            continue
+        kind = None
+        if column.null_count < len(column):
+            kind = columns.told.get(name) or chunk.kinds.get(name)
+            kind = kind or ("text" if name in chunk.categorical else None)
+            kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
+        if kind == "time" and name not in columns.time:
+            # A span of time has no place in a day.
+            kind = "time" if pa.types.is_duration(column.type) else "date"
+        if kind is not None:
+            kinds[name] = kind
+    return kinds
+
+
+def numbers(
+    columns: Columns, chunk: Chunk, kinds: Mapping[str, str], known: Callable[[str], bool] | None
+) -> tuple[dict[str, Vector], dict[str, Flags]]:
+    """Return columns of numbers, NaN where missing, and where any column is missing, each (rows,).
+
+    ``known`` says whether the model knows a column; None when learning.
+    """
+    values: dict[str, Vector] = {}
+    missing: dict[str, Flags] = {}
+    for name in ordered(chunk):
+        column = chunk.columns[name]
+        if not columns.feature(name):
+            continue
+        kind, absent = kinds.get(name), chunk.absent.get(name)
+        require_same_type(columns, chunk, name, kind)
+        if kind in ("number", "time", "date"):
+            drop = (drop_remedy(name),) if known is None else ()
+            x = _read(columns, chunk, name, kind, (*cell_parsing.CORRECT, *drop))
+            with np.errstate(over="ignore"):
+                moderate = x @ x <= MAX_ABS_VALUE
+            if not moderate:  # also if any is NaN
+                gone = np.isnan(x)
+                check_magnitude(chunk, name, x)
+                missing[name] = gone if absent is None else gone & ~absent
+            values[name] = x
+        elif column.null_count and (known is None or known(name)):
+            gone = column.is_null().to_numpy(zero_copy_only=False)
+            missing[name] = gone if absent is None else gone & ~absent
+    return values, missing
+
+
+def _read(
+    columns: Columns, chunk: Chunk, name: str, kind: str, remedies: Sequence[Suggestion]
+) -> Vector:
+    """Return the cells of a column as numbers, written as the user says."""
+    if kind in ("time", "date"):
+        return cell_parsing.seconds(chunk, name, remedies, columns.time_format)
+    dressed = name in columns.numeric
+    return cell_parsing.numbers(chunk, name, remedies, columns.decimal, dressed)
+
+
+def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | None, Labels, Flags]:
+    """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
+    name = columns.label
+    if name not in chunk.columns:
+        return known, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
+    kind = known
+    if kind is None:
+        found = columns.told.get(name) or cell_parsing.kind_of(chunk, name)
+        kind = None if found is None else "int" if found == "number" else "text"
+    if kind == "text" and name not in columns.told:
+        kind = "bool" if pa.types.is_boolean(chunk.columns[name].type) else kind
+        require_label_type(chunk, name)
+    if kind != "int":
+        coded = cell_parsing.texts(chunk, name).dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        labels = coded.dictionary.to_pylist()
+        right = (Suggestion("is it the right column?"),)
+        require_short(chunk, f"label in column {name!r}", labels, codes, right)
+        values = np.array([*labels, ""], dtype=str)
+        if values.itemsize * len(codes) > PADDED:
+            raise chunk.error(
+                0,
+                f"labels of {values.itemsize // 4} characters in chunks of {len(codes):,} "
+                "rows take too much memory",
+                Suggestion("use fewer rows", "chunk_rows"),
+            )
+        return kind, values[codes], codes < 0
+    return kind, *cell_parsing.whole(chunk, name)
+
+
+def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector | None:
+    """Return the weights (rows,), if there are any; where they are missing is added."""
+    name = columns.weight
+    if name is None:
+        return None
+    if name not in chunk.columns:
+        raise DataError(
+            (f"{chunk.source} has no column {name!r}, named by ", OptionValue("weight"))
+        )
+    weight = cell_parsing.numbers(chunk, name, decimal=columns.decimal)
+    missing[name] = np.isnan(weight)
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~missing[name] & ~((weight >= 0.0) & (weight <= MAX_SAMPLE_WEIGHT)))
+    if len(bad):
+        raise chunk.error(
+            int(bad[0]),
+            f"weight {weight[bad[0]]:g} in column {name!r} must be from 0 to {MAX_SAMPLE_WEIGHT:g}",
+        )
+    return weight
+
+
+def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
+    """Return the columns of text of a chunk, in order."""
+    return [
+        name
+        for name in ordered(chunk)
+        if kinds.get(name) in ("text", "hash") and columns.feature(name)
+    ]
+
+
+def categories(
+    columns: Columns, chunk: Chunk, name: str, kind: str, kept: Flags, known: Collection[Feature]
+) -> tuple[list[Feature], Any]:
+    """Return the features of the values of a column, and for each row which of them, or −1.
+
+    ``known`` are features that were seen before: truth values are spelled as they were then.
+    """
+    text = cell_parsing.texts(chunk, name)
+    if not kept.all():
+        text = text.filter(pa.array(kept))
+    coded = text.dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    if kind == "text":
+        return normalize_booleans(name, values, known), codes
+    from sklearn.utils import murmurhash3_32  # takes long to import
+
+    buckets = [
+        murmurhash3_32(value.encode(), columns.seed, positive=True) % columns.hashed[name]
+        for value in values
+    ]
+    return [Feature(name, "bucket", str(bucket)) for bucket in buckets], codes
+
+
+def normalize_booleans(
+    name: str, values: Sequence[str], known: Collection[Feature]
+) -> list[Feature]:
+    """Return categories of a column, in which ``True``, ``TRUE`` and ``true`` are the same.
+
+    The first spelling that was seen stays. A file of text and a frame of truth values then mean
+    the same by them.
+    """
+    features = [Feature(name, "category", value) for value in values]
+    told = [value for value in values if value.lower() in BOOLEAN_TEXT]
+    if not told:
+        return features
+    mine = (f.value for f in known if f.kind == "category" and f.column == name)
+    first = next((value for value in (*mine, *told) if value.lower() in BOOLEAN_TEXT), told[0])
+    spell = str.upper if first.isupper() else str.title if first[0].isupper() else str.lower
+    return [
+        one if one in known or one.value not in told else one._replace(value=spell(one.value))
+        for one in features
+    ]
+
+
+def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature], Any, Any] | None:
+    """Return the features of a LIBSVM chunk in increasing order, their columns, and the entries."""
+    if chunk.entries is None:
+        return None
+    X = chunk.entries if kept.all() else chunk.entries[kept]
+    bad = np.flatnonzero(~(np.abs(X.data) <= MAX_ABS_VALUE))
+    if len(bad):
+        row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        row = int(np.flatnonzero(kept)[row])
+        raise chunk.error(row, f"feature {X.indices[bad[0]] + 1} is {X.data[bad[0]]:g}; correct it")
+    found = [j for j in np.unique(X.indices).tolist() if columns.feature(str(j + 1))]
+    return [Feature(str(j + 1), "number") for j in found], np.array(found, dtype=int), X
+
+
+def ordered(chunk: Chunk) -> list[str]:
+    """Return the columns in an order that does not depend on how they were read."""
+    return [name for name in chunk.offered or sorted(chunk.columns) if name in chunk.columns]

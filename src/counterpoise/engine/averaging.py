@@ -1,0 +1,284 @@
+r"""The weighted average of candidates, and how they are weighed.
+
+    f(x) = Σ_i s_i f_i(x)/rms_i,      s_i ∝ exp(G_i/T)/r
+
+over every candidate and each of its r ridges, where G_i is the G-mean that it was judged to have.
+Equal weights are the prior, and fewer rows of evidence e than PRIOR_ROWS move them less:
+
+    T = T_0 max(1, PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
+
+The G-mean of c classes of n_k rows has about the variance of a share of e rows: twice those of the
+rarer class if the other one has many more, and c/2 times those of each if all have as many.
+Candidates with one map differ in their weights alone, so that their sum is one function of its
+terms: a prediction takes one product for each map, however many ridges there are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
+from counterpoise.feature_maps import FittedMap
+from counterpoise.feature_maps.fitted import SLICE
+from counterpoise.moments.classes import argmax_classes, n_score_columns
+from counterpoise.moments.decay import HalfLife, common_half_life
+from counterpoise.solver.score_functions import LinearScores, QuadraticScores
+from counterpoise.solver.scores import Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Ridges:
+    """Affine scores for several ridges.
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        Where the offsets are the scores.
+    coef : ndarray of shape (r, problems, d)
+        Weights.
+    offset : ndarray of shape (r, problems)
+        Scores at the anchor.
+    """
+
+    anchor: Vector
+    coef: NDArray[np.float64]
+    offset: Matrix
+
+    def of(self, Z: Rows) -> NDArray[np.float64]:
+        """Scores of rows, of which there are few, of shape (n, r, problems)."""
+        r, c, d = self.coef.shape
+        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
+        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
+        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
+        return scores
+
+    def weighted(self, share: Vector, ridge: float) -> LinearScores:
+        """The weighted sum of them all, given r weights; ``ridge`` is what it is said to have."""
+        coef = np.tensordot(share, self.coef, 1)
+        return LinearScores(self.anchor, coef, share @ self.offset, ridge)
+
+    def placed(self, at: NDArray[np.intp], d: int) -> Ridges:
+        """The same with feature j at place at[j] of d; the others count for nothing."""
+        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
+        anchor[at], coef[..., at] = self.anchor, self.coef
+        return Ridges(anchor, coef, self.offset)
+
+
+# Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.
+WARM, COLD = 0.02, 0.003
+TEMPERATURE_ROWS = 1000  # rows from which differences count for more, by the root of their number
+PRIOR_ROWS = 50.0
+MIN_WEIGHT = 1e-6  # of all weight: what is not felt, and costs a product
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Scores of the terms of one map, times their weight.
+
+    Attributes
+    ----------
+    name : str
+        The map.
+    fixed : FittedMap, optional
+        The map as it is fixed; none for the features as they are.
+    solution : Linear or Quadratic
+        Scores as a function of the terms.
+    """
+
+    name: str
+    fixed: FittedMap | None
+    solution: LinearScores | QuadraticScores
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        if self.fixed is None:
+            return self.solution.of(X)
+        parts = []
+        for start in range(0, max(X.shape[0], 1), SLICE):
+            part = X[start : start + SLICE]
+            Z = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
+            parts.append(self.solution.of(Z))
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Average:
+    """A sum of parts, as a function of rows: the solution of a model that chooses.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        What is added.
+    ridge : float
+        That of the best candidate.
+    """
+
+    parts: tuple[Part, ...]
+    ridge: float
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        return self._sum([part.of(X) for part in self.parts])
+
+    def of_terms(self, terms: dict[str, Rows]) -> Matrix:
+        """Scores of rows, of which there are few, given their terms by the name of the map."""
+        return self._sum([part.solution.of(terms[part.name]) for part in self.parts])
+
+    def of_one(self, terms: dict[str, Vector]) -> Vector:
+        """Scores of one row, of shape (problems,), given its terms by the name of the map."""
+        total: Vector = np.zeros(1)
+        for part in self.parts:
+            one, z = part.solution, terms[part.name]
+            if isinstance(one, LinearScores):
+                total = total + (one.coef @ (z - one.anchor) + one.offset)
+            else:
+                total = total + one.of(z[None])[0]
+        return total
+
+    @staticmethod
+    def _sum(scores: list[Matrix]) -> Matrix:
+        total = scores[0]
+        for one in scores[1:]:
+            total = total + one
+        return total
+
+
+def evidence(n: Vector) -> float:
+    """Return the rows of evidence about a G-mean of classes of n rows, those seen; at least 1."""
+    seen = n[n > 0.0]
+    with np.errstate(over="ignore"):
+        return max(len(seen) ** 2 / (2.0 * float((1.0 / seen).sum())), 1.0)
+
+
+def temperature(rows: float, n: Vector) -> float:
+    """Return the difference of the G-mean that changes a weight by the factor e.
+
+    ``rows`` have been learned, and n (c,) is what the rows of each class weigh now.
+    """
+    heat = max(COLD, WARM * min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0)))))
+    return heat * max(1.0, PRIOR_ROWS / evidence(n))
+
+
+def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:
+    """Weights of candidates and ridges, given their G-means; −∞ leaves one out."""
+    top = max(float(one.max()) for one in G)
+    raw = [np.exp((one - top) / heat) / max(np.isfinite(one).sum(), 1) for one in G]
+    total = sum(float(one.sum()) for one in raw)
+    return [one / total for one in raw]
+
+
+def averaged(
+    candidates: Sequence[tuple[str, FittedMap | None, Ridges | QuadraticScores, Vector]],
+    share: Sequence[Vector],
+    best: tuple[int, int],
+    ridge: float,
+    seen: Flags,
+) -> Average:
+    """The average of candidates, in units of the best.
+
+    Parameters
+    ----------
+    candidates : sequence of (str, FittedMap or None, Ridges or Quadratic, ndarray)
+        Name and state of the map of each, its scores, and their root mean squares of shape (r,).
+    share : sequence of ndarray of shape (r,)
+        Weights that add up to 1.
+    best : tuple of int
+        Candidate and ridge whose units the scores shall have.
+    ridge : float
+        Its ridge.
+    seen : ndarray of bool of shape (c,)
+        Which classes were ever seen.
+
+    Returns
+    -------
+    Average
+    """
+    unit = float(candidates[best[0]][3][best[1]]) or 1.0
+    parts = []
+    for (name, fixed, scores, rms), mine in zip(candidates, share, strict=True):
+        factor = unit * mine / np.where(rms > 0.0, rms, np.inf)
+        if mine.sum() <= MIN_WEIGHT:
+            continue
+        if isinstance(scores, Ridges):
+            found = scores.weighted(factor, ridge)
+            if len(seen) > 2:
+                found = found.placed(seen, -np.inf)
+            parts.append(Part(name, fixed, found))
+        else:
+            parts.append(Part(name, fixed, _scaled(scores, float(factor[0]), seen)))
+    return Average(tuple(parts), ridge)
+
+
+def _scaled(one: QuadraticScores, factor: float, seen: Flags) -> QuadraticScores:
+    return replace(one, root=one.root * np.sqrt(factor), offset=one.offset * factor, seen=seen)
+
+
+LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
+
+
+class ScoreRequest(NamedTuple):
+    """Where the scores of rows go, the classes that they are for, and how late labels are."""
+
+    into: Matrix
+    classes: Labels
+    delay: int
+
+
+class CachedAverage(NamedTuple):
+    """The average as it was after some rows, its classes, and the rows at which it is due again."""
+
+    average: Average
+    labels: Labels
+    due: int
+    linked: Scores | None = None  # of the best candidate; none if a class has no row yet
+
+    def best_of(self, f: Vector) -> Any:
+        """Label of a row that has these scores."""
+        return self.labels[int(argmax_classes(f))]
+
+    def probabilities_of(self, f: Vector, classes: Labels) -> Vector:
+        """Probabilities of a row that has these scores; 0 for classes that were not known then."""
+        assert self.linked is not None
+        result = np.zeros(len(classes))
+        p = self.linked.probabilities(f[None], stream=False)[0]
+        result[np.searchsorted(classes, self.labels)] = p
+        return result
+
+
+def next_average(rows: int, half_life: HalfLife) -> int:
+    """Rows at which an average of so many rows is brought up to date.
+
+    A decomposition of d terms takes about as long as learning 4 d rows, so that from 100 d rows on
+    looks take no more than a seventh of the time.
+    """
+    life = common_half_life(half_life)
+    most = MOST if life is None else max(int(life) // 3, LEAST)
+    return rows + min(max(rows // 3, LEAST), most)
+
+
+def among(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
+    """Scores of some classes as those of more, which score −∞ if they are not known."""
+    if n_score_columns(len(classes)) == 1:
+        return f
+    known = np.hstack([-f, f]) if f.shape[1] == 1 else f
+    result = np.full((len(f), len(classes)), -np.inf)
+    result[:, np.searchsorted(classes, labels)] = known
+    return result
+
+
+def warn_of_one_class(label: Any, rows: int) -> None:
+    """Say that all rows by which maps were fixed are of one class."""
+    warnings.warn(
+        f"all of the first {rows:,} rows are of class {label!r}, and the maps of the candidates "
+        "are fixed by them: shuffle the rows if they are sorted, or begin with the maps of a model "
+        "that has learned a shuffled sample",
+        UserWarning,
+        stacklevel=6,
+    )

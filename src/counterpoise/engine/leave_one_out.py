@@ -1,0 +1,243 @@
+"""Leave-one-out scores of kept rows: what a model of all other rows would have said of them.
+
+They follow from the moments as they are, without learning anything again. Two classes, least
+squares: a row of weight ω = a_k/n_k and target y that has the score f and the leverage
+
+    h = ω φ·R⁻¹φ,      φ = [1, ζ]
+
+would have had
+
+    f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
+
+The last term gives the rest of its class the weight that the class loses with the row.
+Discriminants: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses
+its share of vvᵀ, so that the formula of Sherman and Morrison has distances and determinants. The
+rest of the class then counts n/(n − 1) times as much: W becomes wider, as if the class had its
+shape.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.engine.averaging import Ridges
+from counterpoise.feature_maps.kernel_maps import normal
+from counterpoise.moments.classes import Classes
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.imputation import ImputedMoments
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import PooledClasses, RidgePath, System, eigen, quadratic
+from counterpoise.solver.score_functions import QuadraticScores
+from counterpoise.solver.scores import build_problem, resolve_ridge
+
+MAX_LEVERAGE = 0.999  # leverage of a row at most
+SAMPLES_PER_CLASS = (
+    16  # rows of each class by which quadratic scores are measured where none is kept
+)
+
+
+class Sample(NamedTuple):
+    """Rows that were learned: after the map (n, d), and the places of their classes.
+
+    ``weight`` is what is left out of each, in the weights of now, and ``whole`` all that it weighs.
+    """
+
+    Z: Matrix
+    code: NDArray[np.intp]
+    weight: Vector
+    whole: Vector
+
+
+class LeaveOneOutScores(NamedTuple):
+    """Scores of rows, each by a model without it, and the models with all rows.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, r, problems)
+        Of r models.
+    weights : Ridges or Quadratic
+        The models, for r ridges, or one.
+    rms : ndarray of shape (r,)
+        Root of the mean square of their scores, of several classes about their mean, where all
+        classes weigh the same; of quadratic scores the median size.
+    leverage : ndarray of shape (r,)
+        Mean leverage of the rows of the class in which it is largest: near 1 a model knows its rows
+        by heart, and leaving them out tells nothing. 0 where no rows are given.
+    """
+
+    scores: NDArray[np.float64]
+    weights: Ridges | QuadraticScores
+    rms: Vector
+    leverage: Vector
+
+
+def leave_one_out_scores(
+    moments: Moments, classes: Classes, options: Options, ridges: Vector, rows: Sample
+) -> LeaveOneOutScores:
+    """Scores of rows without themselves.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learned, those rows included.
+    classes : Classes
+        Those that were seen.
+    options : Options
+        How moments are looked at. The ridge counts where boundaries are quadratic.
+    ridges : ndarray of shape (r,)
+        Ridges where they are not.
+    rows : Sample
+        The rows.
+
+    Returns
+    -------
+    Left
+    """
+    problem = build_problem(moments, classes, options)
+    about = rows._replace(Z=rows.Z - moments.anchor)
+    if isinstance(problem, list):
+        return _squares(problem[0], ridges, about, classes.slots[rows.code])
+    if options.pooling is None:
+        return _linear(problem, ridges, about)
+    found = quadratic(problem, resolve_ridge(problem, options), options.pooling, classes.seen)
+    return _quadratic(problem, found, options.pooling, about)
+
+
+def for_raw_rows(
+    weights: Ridges | QuadraticScores, filled: ImputedMoments
+) -> Ridges | QuadraticScores:
+    """Scores of rows whose missing values are filled, as a function of rows as they are."""
+    if isinstance(weights, Ridges):
+        return Ridges(filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset)
+    found = filled.of_rows(weights)
+    assert isinstance(found, QuadraticScores)
+    return found
+
+
+def _squares(system: System, b: Vector, rows: Sample, slot: NDArray[np.intp]) -> LeaveOneOutScores:
+    path, moments, share = RidgePath(system), system.moments, system.share
+    P = (rows.Z - system.centre) / system.s @ path.V
+    t, w = path.turned(b)
+    inverse = 1.0 / (path.lam + b[:, None])
+    u, pull = inverse * path.h, system.rank_one(b, path.norm(inverse))
+    tilt = share - P @ u.T  # φ·R⁻¹q
+    y, omega = system.y[slot, None], (rows.weight * system.a[slot] / moments.n[slot])[:, None]
+    h = np.clip(omega * (share + P**2 @ inverse.T - pull * tilt**2), 0.0, MAX_LEVERAGE)
+    scores = (t + P @ w.T - h * y) / (1.0 - h)
+    coef = w @ path.V.T / system.s
+    for k in np.unique(slot):
+        mine, delta = slot == k, system.delta[k] @ path.V
+        rest = system.y[k] - t - w @ delta
+        # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its scatter.
+        g = rest[:, None] * delta - coef @ moments.C[k] / moments.n[k] / system.s @ path.V
+        along = share * rest + P[mine] @ (inverse * g).T
+        along -= pull * tilt[mine] * (share * rest - (u * g).sum(axis=1))
+        scores[mine] += omega[mine] * along
+    models = Ridges(moments.anchor.copy(), coef[:, None], (t - coef @ system.centre)[:, None])
+    rms = np.sqrt(t * t + share * (w * w @ path.lam))
+    return LeaveOneOutScores(scores[..., None], models, rms, _largest(h, slot))
+
+
+def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
+    # A feature that varies between the classes alone separates them: it must not be left out.
+    lam, V = eigen(pool.K(), (pool.delta != 0.0).any(axis=0))
+    code = rows.code
+    share = pool.a[pool.slots] / pool.total
+    n = pool.moments.n[pool.slots][code]
+    left = np.maximum(n - rows.weight, 1e-9 * n)
+    P, D = (rows.Z - pool.centre) / pool.s @ V, pool.delta @ V
+    v, own = P - D[code], (np.arange(len(P)), code)
+    beta = share[code] * rows.weight / left  # of vvᵀ that W loses
+    scores = np.empty((len(P), len(b), len(D)))
+    h, rms, coef = np.empty((len(P), len(b))), np.empty(len(b)), []
+    offset = []
+    for j, ridge in enumerate(b):
+        inverse = pool.total / (lam + ridge)
+        w, vi = D * inverse, v * inverse
+        h[:, j] = np.minimum(beta * (vi * v).sum(axis=1), MAX_LEVERAGE)
+        grown = (beta / (1.0 - h[:, j]))[:, None]
+        across = (vi * P).sum(axis=1)[:, None] - vi @ D.T  # v·Σ⁻¹(x − μ_j)
+        height = pool.prior - 0.5 * (w * D).sum(axis=1)
+        shared = (P * P) @ inverse
+        distance = shared[:, None] - 2.0 * P @ w.T + (w * D).sum(axis=1) + grown * across**2
+        # Its own mean moves away: (n/(n − ω))² times the distance, which W makes longer too.
+        distance[own] = (n / left) ** 2 * (vi * v).sum(axis=1) / (1.0 - h[:, j])
+        distance /= (1.0 + beta)[:, None]
+        scores[:, j] = pool.prior + 0.5 * (shared[:, None] - distance)
+        coef.append(w @ V.T / pool.s)
+        offset.append(height - coef[-1] @ pool.centre)
+        at, off = D @ w.T + height, w - w.mean(axis=0)
+        at -= at.mean(axis=1, keepdims=True)
+        within = (off * off) @ lam / pool.total
+        rms[j] = np.sqrt((share @ at**2).mean() + within.mean())
+    models = Ridges(pool.moments.anchor.copy(), np.stack(coef), np.stack(offset))
+    return LeaveOneOutScores(scores, models, rms, _largest(h, code))
+
+
+def _quadratic(
+    pool: PooledClasses, found: QuadraticScores, nu: float, rows: Sample
+) -> LeaveOneOutScores:
+    n, code = pool.moments.n[pool.slots], rows.code
+    if not len(rows.Z):
+        rows = _drawn(found)
+        code = rows.code
+    left = np.maximum(n[code] - rows.weight, 1e-9 * n[code])
+    v = rows.Z - found.mean[code]
+    lost = rows.weight * n[code] / left  # of vvᵀ by the scatter of the class, and by νW
+    shared = nu * pool.a[pool.slots][code] / pool.total / left
+    q, h = np.empty((len(v), len(n))), np.zeros((len(v), 1))
+    for k, (mean, root, offset) in enumerate(
+        zip(found.mean, found.root, found.offset, strict=True)
+    ):
+        own = code == k
+        beta = lost * (own + shared) / (n[k] + nu)
+        x, moved = (rows.Z - mean) @ root, v @ root
+        used = np.minimum(beta * (moved**2).sum(axis=1), MAX_LEVERAGE)
+        near = (x**2).sum(axis=1) + beta / (1.0 - used) * (x * moved).sum(axis=1) ** 2
+        near[own] *= (n[k] / left[own]) ** 2
+        wider = (n[k] + nu + shared * rows.weight) / (n[k] + nu - own * rows.weight)
+        fall = near / wider + len(mean) * np.log(wider) + np.log1p(-used)
+        q[:, k] = offset - 0.5 * fall
+        h[own, 0] = used[own]
+    f = q if len(n) > 2 else q[:, 1:] - q[:, :1]
+    about = f - f.mean(axis=1, keepdims=True) if len(n) > 2 else f
+    # Tails of quadratic scores are long: the median says what is usual.
+    sizes = []
+    for k in np.unique(code):
+        mine = np.abs(about[code == k])
+        weight = np.repeat(rows.whole[code == k], mine.shape[1])
+        sizes.append(weighted_median(mine.reshape(-1, 1), weight))
+    return LeaveOneOutScores(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
+
+
+def _drawn(found: QuadraticScores) -> Sample:
+    """Rows as the densities would have them, some of each class, always the same."""
+    c, d = found.mean.shape
+    z = normal(0, "drawn", SAMPLES_PER_CLASS * d).reshape(SAMPLES_PER_CLASS, d)
+    both = zip(found.mean, found.root, strict=True)
+    Z = [mean + np.linalg.solve(root.T, z.T).T for mean, root in both]
+    return Sample(
+        np.concatenate(Z),
+        np.repeat(np.arange(c), SAMPLES_PER_CLASS),
+        np.zeros(c * SAMPLES_PER_CLASS),
+        np.ones(c * SAMPLES_PER_CLASS),
+    )
+
+
+def weighted_median(values: Matrix, weight: Vector) -> Vector:
+    """Return the median of each column of values (n, r) of rows that have these weights."""
+    order = np.argsort(values, axis=0)
+    total = np.cumsum(weight[order], axis=0)
+    middle = (total < 0.5 * total[-1]).sum(axis=0)[None]
+    found: Vector = np.take_along_axis(np.take_along_axis(values, order, 0), middle, 0)[0]
+    return found
+
+
+def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:
+    """Mean of each class, of the class where it is largest, for each model."""
+    means = [h[code == k].mean(axis=0) for k in np.unique(code)]
+    return np.max(means, axis=0) if means else np.zeros(h.shape[1])

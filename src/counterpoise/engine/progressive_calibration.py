@@ -1,0 +1,401 @@
+"""Progressive calibration: each row is scored before it is learned, by a model of rows before it.
+
+The scoring model changes at boundaries only: after every 16 rows, and later whenever the number of
+rows has grown by an eighth. Counts of the rows between two boundaries are pending until the second.
+So nothing depends on how the caller cuts a stream into chunks, and solving takes little time next
+to learning.
+
+Where labels are sorted, probabilities of the past say nothing about the next row. At a boundary,
+pending rows do not count if labels had far fewer runs than chance gives: with n_k of n recent rows
+in class k, a random order has 1 + Σ n_k (n − n_k)/n runs of equal labels (Wald and Wolfowitz).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.feature_maps import FittedMap
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.mapped_moments import require_room
+from counterpoise.solver.options import Options
+from counterpoise.solver.score_functions import LinearScores, Solution
+from counterpoise.solver.scores import Scores
+
+if TYPE_CHECKING:
+    from counterpoise.engine.state import Batch, State
+
+
+FIRST_BOUNDARY_ROWS = 16
+MIN_WINDOW_ROWS = 256  # of labels whose order is tested; else a quarter of all rows or more
+MIN_EXPECTED_RUNS = 16.0  # with fewer expected runs, order cannot be tested
+MAX_RUN_RATIO = 0.125  # of expected runs that sorted labels have
+MIN_RUN_DEVIATIONS = 6.0  # by which sorted labels have fewer runs than expected
+SORTED = (
+    "labels are sorted: runs of one label are far longer than chance, so that such rows do not "
+    "count for calibration; learn rows in the order in which they came, or shuffle them"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelOrder:
+    """Runs of equal labels among recent rows.
+
+    Attributes
+    ----------
+    counts : dict of label to float
+        Recent rows of each label.
+    runs : float
+        Runs of equal labels among them.
+    last : list
+        Label of the last row; empty before the first.
+    is_sorted : bool
+        Whether there were far fewer runs than chance gives, when that could last be tested.
+    was_sorted : bool
+        Whether that was ever so.
+    """
+
+    counts: dict[Any, float] = field(default_factory=dict)
+    runs: float = 0.0
+    last: list[Any] = field(default_factory=list)
+    is_sorted: bool = False
+    was_sorted: bool = False
+
+    def with_rows(self, y: Labels) -> LabelOrder:
+        """Return the order with the labels of more rows, at least one."""
+        labels = y.tolist()
+        runs = 1 + int((y[1:] != y[:-1]).sum())
+        return self.followed(LabelOrder(dict(Counter(labels)), runs, labels[-1:]), labels[:1])
+
+    def followed(self, other: LabelOrder, first: list[Any]) -> LabelOrder:
+        """Return the order with that of more rows, the first of which has the label in a list."""
+        counts = dict(self.counts)
+        for label, n in other.counts.items():
+            counts[label] = counts.get(label, 0.0) + n
+        runs = self.runs + other.runs - (self.last == first)
+        return replace(self, counts=counts, runs=runs, last=other.last)
+
+    def tested(self, rows: int) -> LabelOrder:
+        """Return the order after a test, in which older ones of this many rows weigh less."""
+        n_k = np.array(list(self.counts.values()))
+        n = float(n_k.sum())
+        found = self
+        expected = 1.0 + float((n_k * (n - n_k)).sum()) / max(n, 1.0)
+        if expected >= MIN_EXPECTED_RUNS:
+            squares, cubes = float((n_k**2).sum()), float((n_k**3).sum())
+            variance = squares * (squares + n * (n + 1.0)) - 2.0 * n * cubes - n**3
+            deviation = math.sqrt(max(variance, 0.0) / (n * n * (n - 1.0)))
+            few = self.runs <= MAX_RUN_RATIO * expected
+            far = expected - self.runs >= MIN_RUN_DEVIATIONS * deviation
+            found = replace(
+                self, is_sorted=few and far, was_sorted=self.was_sorted or (few and far)
+            )
+        if n <= max(MIN_WINDOW_ROWS, rows / 4):
+            return found
+        counts = {label: count / 2.0 for label, count in self.counts.items() if count > 0.25}
+        return replace(found, counts=counts, runs=self.runs / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ProgressiveCalibration:
+    """A scoring model of the past, and the counts of rows since its boundary.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that were learned so far.
+    until : int
+        Rows at the next boundary.
+    scores : Scores, optional
+        The scoring model, without its map, which is the State's; None before there are two classes.
+    pending : Calibration
+        Counts of the rows since the last boundary.
+    order : LabelOrder
+        Runs of labels so far.
+    """
+
+    rows: int = 0
+    until: int = FIRST_BOUNDARY_ROWS
+    scores: Scores | None = None
+    pending: Calibration = field(default_factory=Calibration.empty)
+    order: LabelOrder = field(default_factory=LabelOrder)
+
+    @classmethod
+    def start(cls, state: State) -> ProgressiveCalibration:
+        """Return the beginning: a State with enough rows is the first scoring model."""
+        rows = round(float(state.moments.N.sum()))
+        return cls(rows, max(rows, FIRST_BOUNDARY_ROWS))
+
+    @property
+    def is_at_boundary(self) -> bool:
+        """Whether the next row needs another scoring model."""
+        return self.rows >= self.until
+
+    def counted(self) -> Calibration:
+        """Return counts of the pending rows that count."""
+        return Calibration.empty() if self.order.is_sorted else self.pending
+
+    def renewed(self, scores: Scores | None) -> tuple[Calibration, ProgressiveCalibration]:
+        """Return what counts at a boundary, and the calibration after it with a scoring model.
+
+        That model has learned all rows before the boundary.
+        """
+        tested = replace(self, order=self.order.tested(self.rows))
+        after = ProgressiveCalibration(
+            self.rows, after_boundary(self.rows), scores, order=tested.order
+        )
+        return tested.counted(), after
+
+    def with_rows(
+        self, X: Any, y: Labels, weight: Vector | None, fixed: FittedMap | None
+    ) -> ProgressiveCalibration:
+        """Return the calibration after rows X (n, l), all of them before the next boundary."""
+        found = Calibration.empty()
+        if self.scores is not None:
+            f = replace(self.scores, fixed=fixed).of(X)
+            found = counts_of(self.scores, f, y, weight)
+        return self.with_counts(len(y), found, self.order.with_rows(y))
+
+    def with_counts(self, n: int, found: Calibration, order: LabelOrder) -> ProgressiveCalibration:
+        """Return the calibration after n rows with these counts, and the order of all labels."""
+        return replace(self, rows=self.rows + n, pending=self.pending.merged(found), order=order)
+
+    def placed(self, at: NDArray[np.intp], d: int) -> ProgressiveCalibration:
+        """Return the calibration for rows in which feature j, of now d, is feature at[j]."""
+        if self.scores is None:
+            return self
+        solution = _placed(self.scores.solution, at, d)
+        return replace(self, scores=replace(self.scores, solution=solution))
+
+    def relabeled(self, as_wanted: Callable[[Labels], Labels]) -> ProgressiveCalibration:
+        """Return the calibration with labels in another type of array."""
+        pending = replace(self.pending, labels=as_wanted(self.pending.labels))
+        scores = self.scores
+        if scores is not None:
+            labels = as_wanted(scores.classes.labels)
+            scores = replace(scores, classes=replace(scores.classes, labels=labels))
+        return replace(self, pending=pending, scores=scores)
+
+    def among(self, labels: Labels) -> ProgressiveCalibration:
+        """Return the calibration with pending counts of these classes only."""
+        pending = self.pending.among(labels)
+        return self if pending is self.pending else replace(self, pending=pending)
+
+
+def after_boundary(rows: int) -> int:
+    """Return the number of rows at the boundary after the one at so many rows."""
+    return rows + max(FIRST_BOUNDARY_ROWS, rows // 8)
+
+
+def counts_of(scores: Scores, f: Matrix, y: Labels, weight: Vector | None) -> Calibration:
+    """Return counts of rows by their scores f (n, problems), with an exact link, and labels."""
+    assert scores.link is not None
+    p = scores.link.probabilities(f, scores.classes.seen, stream=True)
+    return Calibration.of(scores.classes.labels, scores.classes.seen, p, y, weight)
+
+
+def calibrated(
+    state: State, batch: Batch, options: Options, limit: float
+) -> tuple[Calibration, ProgressiveCalibration]:
+    """Return counts of rows that a State will learn, and the calibration after them.
+
+    The State, which stays as it is, has room for the features of the rows already.
+    """
+    found, now = Calibration.empty(), state.progressive or ProgressiveCalibration.start(state)
+    ahead, at, n = state, 0, len(batch.y)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # predictions warn
+        while at < n:
+            if now.is_at_boundary:
+                counted, now = now.renewed(ahead.scoring_model(options))
+                found = found.merged(counted)
+            stop = min(n, at + now.until - now.rows)
+            part = batch.part(slice(at, stop))
+            now = now.with_rows(part.X, part.y, part.weight, ahead.fixed)
+            if stop < n:
+                ahead = (ahead.copy() if ahead is state else ahead).learn(part, limit)
+            at = stop
+    return found, now
+
+
+def warn_if_sorted(
+    before: ProgressiveCalibration | None,
+    after: ProgressiveCalibration | None,
+    stacklevel: int = 3,
+) -> None:
+    """Warn when labels are found to be sorted for the first time."""
+    known = before is not None and before.order.was_sorted
+    if after is not None and after.order.was_sorted and not known:
+        warnings.warn(SORTED, UserWarning, stacklevel=stacklevel)
+
+
+def _placed(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:
+    """Return scores of rows with feature j at at[j] of d; other features have no effect."""
+    if not isinstance(solution, LinearScores):
+        return solution.placed(at, d)
+    anchor, coef = np.zeros(d), np.zeros((len(solution.coef), d))
+    anchor[at], coef[:, at] = solution.anchor, solution.coef
+    return replace(solution, anchor=anchor, coef=coef)
+
+
+FOLDS = 5
+MIN_ROWS = 16  # fewer do not calibrate anything
+MIN_SHARE = 1e-9  # of a row in a fold; less is rounding
+HASH_VALUES = 2**18  # that are hashed in one step
+MIX = np.uint64(0xBF58476D1CE4E5B9)
+Hashes = NDArray[np.uint64]
+Batches = Callable[[], Iterable["Batch"]]
+
+
+def cross_fit(
+    state: State, batches: Batches, names: Sequence[Any], options: Options, limit: float
+) -> Calibration:
+    """Return counts of the rows of a State, each scored by a model without its fold.
+
+    Parameters
+    ----------
+    state : State
+        A model that has learned these rows and no others; it stays as it is.
+    batches : callable
+        Gives the rows again and again, in the same order.
+    names : sequence
+        Names of the features, or their positions.
+    options : Options
+        How moments are solved.
+    limit : float
+        Bytes that the moments of all folds may take.
+
+    Returns
+    -------
+    Calibration
+    """
+    parts = [_hashed(batch, names, state.fill) for batch in batches()]
+    y, hashes, weight = (np.concatenate(list(one)) for one in zip(*parts, strict=True))
+    found = Calibration.empty()
+    if weight.sum() < MIN_ROWS:
+        return found
+    fold = _deal(y, hashes, weight)
+    moments = state.moments
+    require_room((FOLDS + 2) * len(moments.n), len(moments.anchor), limit, state.fixed is not None)
+    sums: list[Moments | None] = [None] * FOLDS
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # predictions warn
+        for k, part in _parts(batches(), fold):
+            chunk = state.gathered(part, limit)
+            mine = sums[k]
+            sums[k] = chunk if mine is None else mine.follow(chunk)
+        models = [_without(state, sums, k, options) for k in range(FOLDS)]
+        for k, part in _parts(batches(), fold):
+            scores = models[k]
+            if scores is not None:
+                f = scores.of(part.X)
+                found = found.merged(counts_of(scores, f, part.y, part.weight))
+    return found
+
+
+def _parts(batches: Iterable[Batch], fold: Matrix) -> Iterator[tuple[int, Batch]]:
+    """Yield the rows of each batch by fold, with their weights (n, folds) in it."""
+    at = 0
+    for batch in batches:
+        n = len(batch.y)
+        for k in range(FOLDS):
+            weight = fold[at : at + n, k]
+            rows = np.flatnonzero(weight)
+            if len(rows):
+                yield k, replace(batch.part(rows), weight=weight[rows])
+        at += n
+
+
+def _without(
+    state: State, sums: Sequence[Moments | None], k: int, options: Options
+) -> Scores | None:
+    """Return scores by all folds except one; None if two classes are missing."""
+    rest: Moments | None = None
+    for one in (*sums[:k], *sums[k + 1 :]):
+        if one is not None:
+            rest = one.copy() if rest is None else rest.follow(one)
+    return None if rest is None else state.scores_by(rest, options)
+
+
+def _deal(y: NDArray[Any], hashes: Hashes, weight: Vector) -> Matrix:
+    """Return the weight of each row in each fold, (n, folds).
+
+    Rows of a class are in the order of their hashes. A row that begins at the weight c and ends at
+    the weight e has the units from c to e. Unit j belongs to fold j modulo the number of folds.
+    """
+    _, codes = np.unique(y if y.dtype != object else y.astype(str), return_inverse=True)
+    result = np.zeros((len(y), FOLDS))
+    for k in range(int(codes.max()) + 1):
+        mine = np.flatnonzero(codes == k)
+        mine = mine[np.argsort(hashes[mine], kind="stable")]
+        end = np.cumsum(weight[mine])
+        unit = min(1.0, float(end[-1]) / 2.0) or 1.0  # at least two folds
+        edges = np.concatenate([[0.0], end / unit])
+        whole, rest = np.divmod(edges, FOLDS)
+        before = whole[:, None] + np.clip(rest[:, None] - np.arange(FOLDS), 0.0, 1.0)
+        result[mine] = unit * np.diff(before, axis=0)
+    result[result < MIN_SHARE * weight[:, None]] = 0.0
+    return result
+
+
+def _hashed(
+    batch: Batch, names: Sequence[Any], fill: MeanImputation | None
+) -> tuple[NDArray[Any], Hashes, Vector]:
+    """Return labels, hashes and weights (n,) of rows; a feature that is 0 does not count."""
+    digests = [hashlib.blake2b(repr(name).encode(), digest_size=8).digest() for name in names]
+    keys = np.frombuffer(b"".join(digests), dtype="<u8") | np.uint64(1)
+    X, n, d = batch.X, len(batch.y), len(names)
+    hashes = np.empty(n, dtype=np.uint64)
+    step = max(1, HASH_VALUES // max(d, 1))
+    for start in range(0, n, step):
+        hashes[start : start + step] = _row_hashes(X[start : start + step], keys, fill)
+    weight = np.ones(n) if batch.weight is None else batch.weight.astype(np.float64)
+    return batch.y, hashes, weight
+
+
+def _row_hashes(X: Rows, keys: Hashes, fill: MeanImputation | None) -> Hashes:
+    """Return the sum of the hashes of all values of each row, modulo 2^64."""
+    if sp.issparse(X):
+        if fill is not None:
+            return _row_hashes(X.toarray(), keys, fill)
+        ends = np.zeros(len(X.data) + 1, dtype=np.uint64)
+        np.cumsum(_mixed(X.data, keys[X.indices]), out=ends[1:])
+        hashes: Hashes = ends[X.indptr[1:]] - ends[X.indptr[:-1]]
+        return hashes
+    if fill is not None:
+        X = _as_seen(X, fill)
+    total: Hashes = _mixed(X, keys).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _as_seen(X: NDArray[np.float64], fill: MeanImputation) -> NDArray[np.float64]:
+    """Return rows with values as they came, without constants that depend on the order of rows."""
+    X = X.copy()
+    for at, by, base, present in zip(
+        fill.at.tolist(), fill.by.tolist(), fill.base.tolist(), fill.present.tolist(), strict=True
+    ):
+        there = (X[:, by] != 0.0) == present
+        value = X[:, at] + base if present else X[:, at]
+        X[:, at] = np.where(there, np.float32(value), 0.0)
+    return X
+
+
+def _mixed(values: NDArray[np.float64], keys: Hashes | np.uint64) -> Hashes:
+    """Return a hash of each value with its key; 0 has the hash 0."""
+    bits = (values + 0.0).view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(32))) * keys
+    bits = (bits ^ (bits >> np.uint64(29))) * MIX
+    mixed: Hashes = bits ^ (bits >> np.uint64(32))
+    return mixed

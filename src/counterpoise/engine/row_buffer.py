@@ -1,0 +1,218 @@
+"""The last rows of each class, kept to judge candidates by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.state import State
+
+MAX_ROWS_PER_CLASS = (
+    64  # rows of each class by which candidates are judged where there are many classes
+)
+Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its class by then
+
+
+@dataclass(frozen=True)
+class RowBuffer:
+    """The last rows of each class: a value, which is never changed.
+
+    Attributes
+    ----------
+    most : int
+        Rows of each class, and their weight, at most: a row of weight 2 is as two, of which the
+        older may have gone.
+    rows : dict of label to tuple of Row
+        The rows, by the label of their class, the oldest first.
+    """
+
+    most: int
+    rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
+
+    def followed(
+        self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]
+    ) -> RowBuffer:
+        """With more rows, given the weight of each class before them."""
+        result = dict(self.rows)
+        for label in dict.fromkeys(y.tolist()):
+            mine = np.flatnonzero(y == label)
+            w = np.ones(len(mine)) if weight is None else weight[mine]
+            clock = before.get(label, 0.0) + np.cumsum(w)
+            last = mine[-self.most :]
+            part = X[last]
+            part = np.array(part) if isinstance(part, np.ndarray) else part.toarray()
+            at = len(mine) - len(last)
+            more = zip(part, w[at:].tolist(), clock[at:].tolist(), strict=True)
+            result[label] = self._last((*result.get(label, ()), *more))
+        return replace(self, rows=result)
+
+    def with_one(self, x: Vector, label: Any, weight: float, before: float) -> RowBuffer:
+        """With one row more, which nobody will change."""
+        mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
+        return replace(self, rows={**self.rows, label: mine})
+
+    def merged(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
+        """These rows followed by those of another stream, given the weight of each class here."""
+        result = dict(self.rows)
+        for label, rows in other.rows.items():
+            later = [(x, w, clock + before.get(label, 0.0)) for x, w, clock in rows]
+            result[label] = self._last((*result.get(label, ()), *later))
+        return replace(self, rows=result)
+
+    def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """The last of these rows, so many of them and so much weight."""
+        rows = rows[-self.most :]
+        over = sum([w for _, w, _ in rows]) - self.most
+        if over <= 0.0:
+            return rows
+        first = 0
+        while over >= rows[first][1] and first < len(rows) - 1:
+            over -= rows[first][1]
+            first += 1
+        x, w, clock = rows[first]
+        return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
+
+    def placed(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
+        """The same for rows of more features, where feature j stands at place at[j]."""
+
+        def moved(x: Vector) -> Vector:
+            wider = np.zeros(inputs)
+            wider[at] = x
+            return wider
+
+        rows = {
+            label: tuple((moved(x), w, clock) for x, w, clock in mine)
+            for label, mine in self.rows.items()
+        }
+        return replace(self, rows=rows)
+
+    def judging(self, classes: int) -> int:
+        """Rows of each class by which candidates are judged: fewer where there are many classes."""
+        return max(MAX_ROWS_PER_CLASS, 2 * self.most // classes)
+
+    def arrays(
+        self, labels: Labels, most: int | None = None
+    ) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
+        """Rows (n, l), the places of their labels among these, their weights, and their clocks.
+
+        All of them, or the last of each class, so many at most.
+        """
+        some = [
+            (x, code, w, clock)
+            for code, label in enumerate(labels.tolist())
+            for x, w, clock in self.rows.get(label, ())[-(most or self.most) :]
+        ]
+        X, code, w, clock = zip(*some, strict=True)
+        return np.array(X), np.array(code, dtype=np.intp), np.array(w), np.array(clock)
+
+
+def decayed_weight(weight: Vector, passed: Vector, half_life: float | None) -> Vector:
+    """What rows weigh after their class has received more weight, ``passed``."""
+    if half_life is None:
+        return weight
+    rate = -np.log(2.0) / half_life
+    entered: Vector = np.expm1(rate * weight) / np.expm1(rate)
+    faded: Vector = entered * np.exp(rate * passed)
+    return faded
+
+
+MAX_DEVIATIONS = 3.0
+MAX_SHARE = 0.25
+
+
+class Change(NamedTuple):
+    """Feature whose values have left the first rows, if it is known, and the share of them."""
+
+    feature: int | None
+    share: float
+    rows: int  # that fixed the map
+
+
+def find_change(states: list[State], kept: RowBuffer | None) -> Change | None:
+    """Return the largest change among fixed maps, or None if they represent the stream."""
+    found = [
+        _clipped(state) if kept is None else _outlying(state, kept)
+        for state in states
+        if state.fixed is not None
+    ]
+    worst = max(found, key=lambda one: one.share, default=None)
+    return worst if worst is not None and worst.share > MAX_SHARE else None
+
+
+def _outlying(state: State, kept: RowBuffer) -> Change:
+    """Return the feature of which most values are far, each class by its number of rows."""
+    assert state.fixed is not None
+    moments = state.moments
+    seen = moments.n > 0.0
+    X, code, _, _ = kept.arrays(moments.labels[seen])
+    weight = (moments.n[seen] / np.bincount(code))[code]
+    far = np.abs(state.fixed.scaled(X)) >= MAX_DEVIATIONS
+    share = weight @ far / weight.sum()
+    j = int(share.argmax())
+    return Change(j, float(share[j]), state.plan.rows)
+
+
+def _clipped(state: State) -> Change:
+    """Return the share of clipped rows beyond those that any distribution may have."""
+    share = float(state.moments.clipped[0] / state.moments.N.sum())
+    return Change(None, share - 0.01 * state.inputs, state.plan.rows)
+
+
+SEED = 0x9E3779B97F4A7C15
+ROWS_PER_SLICE = 8192
+Hashes = NDArray[np.uint64]
+
+
+def row_order(X: Rows, y: Labels, weight: Vector | None) -> NDArray[np.intp]:
+    """Return the positions of rows X (n, l) in the order of their hashes.
+
+    Dense and sparse rows of the same values have the same order.
+    """
+    _, code = np.unique(y, return_inverse=True)
+    hashes = _mix(_hash_values(X) + _mix(code.astype(np.uint64) + np.uint64(SEED)))
+    if weight is not None:
+        hashes = _mix(hashes + _mix(_bits(weight)))
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    repeat = np.arange(len(y)) - np.searchsorted(ordered, ordered)
+    hashes[order] = _mix(ordered + repeat.astype(np.uint64) * np.uint64(SEED))
+    return np.argsort(hashes, kind="stable")
+
+
+def _hash_values(X: Rows) -> Hashes:
+    """Return the sum of the hashes of the values of each row that are not 0."""
+    n, features = X.shape
+    keys = _mix(np.arange(1, features + 1, dtype=np.uint64) * np.uint64(SEED))
+    if sp.issparse(X):
+        each = _hash_cells(np.asarray(X.data, dtype=np.float64), keys[X.indices])
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
+        sparse: Hashes = total[X.indptr[1:]] - total[X.indptr[:-1]]
+        return sparse
+    result = np.empty(n, np.uint64)
+    for start in range(0, n, ROWS_PER_SLICE):
+        part = slice(start, start + ROWS_PER_SLICE)
+        result[part] = _hash_cells(X[part], keys).sum(axis=1, dtype=np.uint64)
+    return result
+
+
+def _hash_cells(values: NDArray[np.float64], keys: Hashes) -> Hashes:
+    """Return a hash of each value with the key of its feature; that of 0 is 0."""
+    bits = _bits(values)
+    return np.where(bits == 0, np.uint64(0), _mix(bits ^ keys))
+
+
+def _bits(values: NDArray[np.float64]) -> Hashes:
+    """Return the bits of numbers, where −0 is 0."""
+    return np.ascontiguousarray(values + 0.0).view(np.uint64)
+
+
+def _mix(z: Hashes) -> Hashes:
+    """Return the finalizer of SplitMix64 of each number (Steele, Lea and Flood, 2014)."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

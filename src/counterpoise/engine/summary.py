@@ -1,0 +1,243 @@
+"""What a model has found, in one table: weights with their errors, means, scales, class means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.engine.state import State
+from counterpoise.errors import printable
+from counterpoise.moments.classes import Classes
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.class_weights import affine
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import System
+from counterpoise.solver.score_functions import LinearScores
+from counterpoise.solver.scores import Scores, build_problem
+
+QUANTILE = 1.959963984540054  # of the normal distribution: 95 % are within
+ASSUMPTIONS_NOTE = (
+    "Standard errors hold for independent rows whose features are normal within each class, with "
+    "any means and covariances; for features with heavy tails they are too small. They are about "
+    "the weights that the same ridge and class weights would give on the whole population."
+)
+
+
+def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -> str | None:
+    """Why there are no standard errors; None if there are."""
+    if not isinstance(scores.solution, LinearScores):
+        return "No standard errors: with pooling scores are quadratic."
+    if scores.classes.problems > 1 and options.multi_class == "discriminant":
+        return "No standard errors: the weights of several classes are not those of least squares."
+    if scores.fixed is not None:
+        return "No standard errors: terms of a map are not normal, even where the features are."
+    if options.half_life is not None:
+        return "No standard errors: with half_life it is not known how many rows are remembered."
+    seen = scores.classes.seen
+    if seen.sum() < 2 or float(moments.n[scores.classes.slots[seen]].min()) < 3.0:
+        return "No standard errors: they take two classes of at least three rows each."
+    return None
+
+
+def standard_errors(scores: Scores, moments: Moments, options: Options) -> Matrix:
+    """Standard errors of the coefficients, of shape (problems, d), in the units of the input."""
+    classes, solution = scores.classes, scores.solution
+    assert isinstance(solution, LinearScores)
+    systems = build_problem(moments, classes, options)
+    assert isinstance(systems, list)
+    found = np.zeros_like(solution.coef)
+    rows = np.flatnonzero(classes.seen) if classes.problems > 1 else np.zeros(1, np.intp)
+    for q, system in zip(rows.tolist(), systems, strict=True):
+        found[q] = _errors(system, solution.coef[q], float(solution.offset[q]), solution.ridge)
+    return found
+
+
+def _errors(system: System, coef: Vector, offset: float, b: float) -> Vector:
+    """Standard errors (d,) of one problem."""
+    moments, s, a = system.moments, system.s, system.a
+    d, constant = len(s), system.intercept != "none"
+    # About the centre a constant is orthogonal to the features; without one they have an origin.
+    place = system.centre if constant else system.m
+    w = np.append(offset + coef @ place, coef * s)
+    R = np.zeros((d + 1, d + 1))
+    R.flat[:: d + 2] = b
+    R[0, 0] = 0.0
+    if system.intercept == "penalized":
+        q = np.append(1.0, -system.h)
+        R += b * np.outer(q, q)
+    middle = np.zeros_like(R)
+    for k in np.flatnonzero(a > 0).tolist():
+        n = float(moments.n[k])
+        S = np.zeros_like(R)
+        S[1:, 1:] = moments.C[k] / s / s[:, None] / n
+        mean = np.append(1.0, (moments.mean[k] - place) / s)
+        R += a[k] * (S + np.outer(mean, mean))
+        S *= n / (n - 1.0)
+        c = -S @ w
+        variance, e = float(-c @ w), float(system.y[k] - mean @ w)
+        of_class = (variance + e * e) * S + np.outer(c, c) + variance * np.outer(mean, mean)
+        of_class += e * (np.outer(mean, c) + np.outer(c, mean))
+        middle += a[k] ** 2 / n * of_class
+    if not constant:
+        R, middle = R[1:, 1:], middle[1:, 1:]
+    scale = np.sqrt(np.maximum(np.diagonal(R), 1e-300))
+    inverse = np.linalg.pinv(R / scale / scale[:, None], hermitian=True) / scale / scale[:, None]
+    covariance = inverse @ middle @ inverse
+    errors: Vector = np.sqrt(np.maximum(np.diagonal(covariance)[-d:], 0.0)) / s
+    return errors
+
+
+MAX_ROWS_SHOWN = 15  # features in the text
+
+
+class ClassMoments(NamedTuple):
+    """Count, mean and scatter of each class, to look at: the arrays are read-only.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (c,)
+        Labels that were seen.
+    counts : ndarray of shape (c,)
+        Weight of each class, faded if rows fade.
+    mean : ndarray of shape (c, d)
+        Mean of each class.
+    scatter : ndarray of shape (c, d, d)
+        Σ (x − mean)(x − mean)ᵀ of each class; over its count it is the covariance.
+    """
+
+    classes: Labels
+    counts: Vector
+    mean: Matrix
+    scatter: NDArray[np.float64]
+
+
+def class_moments(moments: Moments, classes: Classes) -> ClassMoments:
+    """Moments of the classes that were seen, in the order of their labels."""
+    at = classes.slots[classes.seen]
+    mean, scatter = moments.anchor + moments.mean[at], moments.C[at]
+    found = ClassMoments(classes.labels[classes.seen], moments.n[at], mean, scatter)
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summary:
+    """What a model has found; printed, it is a table.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (c,)
+        Labels that were seen.
+    counts : ndarray of shape (c,)
+        Their weights.
+    names : list of str
+        Names of the features, or of the terms of the map.
+    mean, scale : ndarray of shape (d,)
+        Mean and standard deviation over all rows.
+    class_means : ndarray of shape (c, d)
+        Mean of each class.
+    ridge : float
+        The ridge that was used.
+    scores : list of str
+        The class of each score: the second of two, or each of several.
+    weights : ndarray of shape (p, d), optional
+        Weights for features of standard deviation 1, by score; None where scores are quadratic.
+    errors : ndarray of shape (p, d), optional
+        Their standard errors, where least squares gives them; the scale is taken as known.
+    low, high : ndarray of shape (p, d), optional
+        Ends of their 95 % intervals.
+    note : str
+        What the standard errors assume, or why there are none.
+    """
+
+    classes: Labels
+    counts: Vector
+    names: list[str]
+    mean: Vector
+    scale: Vector
+    class_means: Matrix
+    ridge: float
+    scores: list[str]
+    weights: Matrix | None
+    errors: Matrix | None
+    note: str
+
+    @property
+    def low(self) -> Matrix | None:
+        """Lower ends of the 95 % intervals."""
+        if self.weights is None or self.errors is None:
+            return None
+        return self.weights - QUANTILE * self.errors
+
+    @property
+    def high(self) -> Matrix | None:
+        """Upper ends of the 95 % intervals."""
+        if self.weights is None or self.errors is None:
+            return None
+        return self.weights + QUANTILE * self.errors
+
+    def __repr__(self) -> str:
+        classes = ", ".join(
+            f"{printable(label)} {n:,.6g}"
+            for label, n in zip(self.classes.tolist(), self.counts.tolist(), strict=True)
+        )
+        head, order = ["feature", "mean", "scale"], np.arange(len(self.names))
+        if self.weights is not None:
+            order = np.argsort(-np.abs(self.weights).max(axis=0), kind="stable")
+            head += [f"weight for {label}" for label in self.scores]
+        if self.errors is not None:
+            head += ["std. error", "95 % interval"] * (len(self.scores) == 1)
+        several = len(self.classes) <= 4
+        head += [f"mean of {printable(label)}" for label in self.classes] if several else []
+        rows = [head, *(self._row(j, several) for j in order[:MAX_ROWS_SHOWN].tolist())]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        more = len(order) - MAX_ROWS_SHOWN
+        lines += [f"... and {more:,} more"] if more > 0 else []
+        return "\n".join([f"classes: {classes}; ridge {self.ridge:.4g}", *lines, self.note])
+
+    def _row(self, j: int, several: bool) -> list[str]:
+        cells = [printable(self.names[j]), f"{self.mean[j]:.4g}", f"{self.scale[j]:.4g}"]
+        if self.weights is not None:
+            cells += [f"{w:+.4f}" for w in self.weights[:, j].tolist()]
+        if self.low is not None and self.high is not None and len(self.scores) == 1:
+            assert self.errors is not None
+            cells += [f"{self.errors[0, j]:.4f}", f"{self.low[0, j]:+.4f} {self.high[0, j]:+.4f}"]
+        return cells + ([f"{m:.4g}" for m in self.class_means[:, j].tolist()] if several else [])
+
+
+def summarize(
+    state: State, options: Options, names: Sequence[str], most: float = np.inf
+) -> Summary:
+    """What was found, of features, or terms, with these names; missing values are filled.
+
+    Standard errors of more than ``most`` features are left to those who want to wait for them.
+    """
+    scores, moments = state.imputed(options), state.whole
+    m, s = affine(moments, "standard")
+    held = class_moments(moments, scores.classes)
+    weights, errors = None, None
+    why = why_no_standard_errors(scores, moments, options)
+    if why is None and len(s) > most:
+        why = f"No standard errors: there are more than {most:,} features; summary() has them."
+    if isinstance(scores.solution, LinearScores):
+        weights = scores.solution.coef * s
+        errors = None if why else standard_errors(scores, moments, options) * s
+    labels = [str(label) for label in scores.classes.labels.tolist()]
+    return Summary(
+        held.classes, held.counts, [str(name) for name in names], moments.anchor + m, s, held.mean,
+        scores.solution.ridge, labels if len(labels) > 2 else labels[-1:], weights, errors,
+        why or ASSUMPTIONS_NOTE,
+    )  # fmt: skip

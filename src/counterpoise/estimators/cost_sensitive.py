@@ -1,0 +1,394 @@
+"""CostSensitiveClassifier: probabilities and decisions under the observed class frequencies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from counterpoise import validation
+from counterpoise.arrays import Labels, Matrix
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.explanation import Explanation
+from counterpoise.solver.class_weights import Costs, by_label
+from counterpoise.solver.options import warn_absent_label
+
+MAX_LOG_ODDS = 700.0
+
+
+def _inner_has(name: str) -> Callable[[Any], bool]:
+    """Return a check whether the classifier inside has a method."""
+
+    def check(risk: CostSensitiveClassifier) -> bool:
+        getattr(risk.__dict__.get("estimator_", risk.inner()), name)  # an AttributeError names it
+        return True
+
+    return check
+
+
+class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """A classifier whose ``predict_proba`` is the risk: that under the observed class frequencies.
+
+    It is for users who know what a mistake costs, and for what scikit-learn builds on
+    ``predict_proba``: scorers, ``cross_val_predict``, ``TunedThresholdClassifierCV``. It learns
+    nothing of its own.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        A classifier with ``stream_proba``, by default
+        ``BalancedRidgeClassifier(calibrate=True)``. Of any other classifier ``predict_proba`` is
+        taken, which is the risk if that was fitted without class weights.
+    costs : dict, optional
+        What it costs to miss a row of each label; labels missing from it cost 1. The prediction is
+        the label of least expected cost. Without costs it is the most probable one, which for a
+        rare class is seldom the rare one.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted classifier. Its methods ``partial_fit``, ``stream_proba``, ``explain``,
+        ``forget``, ``merge`` and ``save`` are methods of the CostSensitiveClassifier too.
+    classes_ : ndarray of shape (c,)
+        Labels seen, or declared, so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise import CostSensitiveClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(2000) < 0.02).astype(int)
+    >>> X = rng.standard_normal((2000, 1)) + 2.0 * y[:, None]
+    >>> model = CostSensitiveClassifier(costs={1: 20}).fit(X, y)  # a miss costs 20 false alarms
+    >>> round(float(model.predict_proba(X)[:, 1].mean()), 2), int(model.predict(X).sum())
+    (0.03, 202)
+    """
+
+    def __init__(self, estimator: Any = None, *, costs: Costs = None) -> None:
+        self.estimator = estimator
+        self.costs = costs
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
+    ) -> CostSensitiveClassifier:
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
+        **params : object
+            Passed on, such as ``t``.
+
+        Returns
+        -------
+        self
+        """
+        validation.check_label_dict(self, "costs")
+        more = self._routed("fit", sample_weight, params)
+        self.estimator_ = clone(self.inner()).fit(X, y, **more)
+        return self
+
+    @available_if(_inner_has("partial_fit"))  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **params: Any
+    ) -> CostSensitiveClassifier:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row.
+        **params : object
+            Passed on, such as ``classes``.
+
+        Returns
+        -------
+        self
+        """
+        validation.check_label_dict(self, "costs")
+        more = self._routed("partial_fit", sample_weight, params)
+        learned = self.__dict__.get("estimator_")
+        if learned is None:
+            learned = clone(self.inner())
+        self.estimator_ = learned.partial_fit(X, y, **more)
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the observed class frequencies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        check_is_fitted(self)
+        inner = self.estimator_
+        steps = getattr(inner, "steps", None)
+        if steps and hasattr(steps[-1][1], "stream_proba"):  # a pipeline has no such method
+            X = inner[:-1].transform(X) if len(steps) > 1 else X
+            inner = steps[-1][1]
+        tell = inner.stream_proba if hasattr(inner, "stream_proba") else inner.predict_proba
+        p: Matrix = tell(X)
+        return p
+
+    @available_if(_inner_has("stream_proba"))  # type: ignore[untyped-decorator]
+    def stream_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the observed class frequencies, as :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.predict_proba(X)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Log-odds of the expected cost of each class against all others.
+
+        They rank rows by their risk. Of two classes the second is predicted above 0, of several the
+        one with the largest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        expected = self._expected(X)
+        others = expected.sum(axis=1, keepdims=True) - expected
+        if expected.shape[1] == 2:
+            others = expected[:, ::-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            odds = np.log(expected) - np.log(np.maximum(others, 0.0))
+        odds = np.clip(np.nan_to_num(odds), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+        result: NDArray[np.float64] = odds[:, -1] if odds.shape[1] <= 2 else odds
+        return result
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Labels of least expected cost.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        expected = self._expected(X)
+        labels: Labels = self.classes_
+        if hasattr(self.estimator_, "class_count_"):
+            rows = float(self.estimator_.class_count_.sum())
+            warn_absent_label("costs", self.costs, labels.tolist(), rows)
+        best: Labels = labels[np.argmax(expected, axis=1)]
+        return best
+
+    @available_if(_inner_has("explain"))  # type: ignore[untyped-decorator]
+    def explain(self, X: ArrayLike) -> Explanation:
+        """Say what each feature contributes to the scores of rows.
+
+        The risk is a function of these scores and of the frequencies of the classes alone, so
+        these are the reasons of the risk too.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            See :meth:`BalancedRidgeClassifier.explain`.
+        """
+        check_is_fitted(self)
+        reasons: Explanation = self.estimator_.explain(X)
+        return reasons
+
+    @available_if(_inner_has("forget"))  # type: ignore[untyped-decorator]
+    def forget(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> CostSensitiveClassifier:
+        """Unlearn rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Their weights when they were learned.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self.estimator_.forget(X, y, sample_weight)
+        return self
+
+    @available_if(_inner_has("merge"))  # type: ignore[untyped-decorator]
+    def merge(self, other: CostSensitiveClassifier) -> CostSensitiveClassifier:
+        """Make one model of two, as if it had seen both streams, this one first.
+
+        Parameters
+        ----------
+        other : CostSensitiveClassifier
+            A fitted model with the same costs, and a classifier that can be merged with this one's.
+
+        Returns
+        -------
+        CostSensitiveClassifier
+            A new model; both of the old ones stay as they are.
+        """
+        if not isinstance(other, CostSensitiveClassifier):
+            raise TypeError(f"can only merge with a CostSensitiveClassifier, not {type(other)}")
+        if self.costs != other.costs:
+            raise ValueError(
+                f"cannot merge models with different options: costs is {self.costs!r} here and "
+                f"{other.costs!r} there"
+            )
+        check_is_fitted(self)
+        check_is_fitted(other)
+        result: CostSensitiveClassifier = clone(self)
+        result.estimator_ = self.estimator_.merge(other.estimator_)
+        return result
+
+    @available_if(_inner_has("save"))  # type: ignore[untyped-decorator]
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the classifier inside as a model file, without the costs.
+
+        Parameters
+        ----------
+        path : path
+            Where to. An older file is replaced, or left as it was if anything goes wrong.
+        """
+        check_is_fitted(self)
+        self.estimator_.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, costs: Costs = None) -> CostSensitiveClassifier:
+        """Load a model file of a BalancedRidgeClassifier, such as :meth:`save` has written.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is not trusted: whatever is not a whole and possible model is refused.
+        costs : dict, optional
+            As of the class.
+
+        Returns
+        -------
+        CostSensitiveClassifier
+        """
+        inner = BalancedRidgeClassifier.load(path)
+        result = cls(clone(inner), costs=costs)
+        result.estimator_ = inner
+        return result
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels seen, or declared, so far."""
+        labels: Labels = self._learned().classes_
+        return labels
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features."""
+        count: int = self._learned().n_features_in_
+        return count
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features, where they have any."""
+        names: NDArray[Any] = self._learned().feature_names_in_
+        return names
+
+    def inner(self) -> Any:
+        """Return the classifier that is cloned before it learns.
+
+        Returns
+        -------
+        estimator
+        """
+        if self.estimator is None:
+            return BalancedRidgeClassifier(calibrate=True)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise TypeError(
+                f"estimator: a {type(self.estimator).__name__} has no predict_proba; use a "
+                "classifier with probabilities, or CalibratedClassifierCV around this one"
+            )
+        return self.estimator
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata goes to the classifier inside.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        mapping = mapping.add(caller="partial_fit", callee="partial_fit")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(estimator=self.inner(), method_mapping=mapping)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        inner = self.__dict__.get("estimator_")
+        if inner is None or not hasattr(inner, "__sklearn_is_fitted__"):
+            return inner is not None
+        return bool(inner.__sklearn_is_fitted__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.inner()).input_tags.sparse
+        return tags
+
+    def _learned(self) -> Any:
+        """Return the fitted classifier."""
+        if "estimator_" not in self.__dict__:
+            raise AttributeError("this CostSensitiveClassifier has learned nothing yet")
+        return self.estimator_
+
+    def _expected(self, X: ArrayLike) -> Matrix:
+        """Return the expected cost of missing each class, of shape (n, c)."""
+        expected: Matrix = self.predict_proba(X) * by_label(self.classes_, self.costs)
+        return expected
+
+    def _routed(self, method: str, sample_weight: Any, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters for a method of the classifier inside."""
+        if get_config()["enable_metadata_routing"]:
+            given = {**params, "sample_weight": sample_weight}
+            routed = process_routing(self, method, **given)
+            found: dict[str, Any] = routed.estimator[method]
+            return found
+        return params if sample_weight is None else {**params, "sample_weight": sample_weight}

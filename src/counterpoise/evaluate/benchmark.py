@@ -1,0 +1,577 @@
+"""A race: the exact model and other methods on one stream, each row predicted before it is learned.
+
+The exact model uses the features as they are, because it scales them retroactively. The other
+methods cannot, so their features are standardised by the preceding rows.
+
+The names of the classes have no influence. All methods get the same targets: the class of interest
+last, the others before it in order of appearance. A score of 0 is a vote for no class: of two
+classes the one that is not of interest is predicted, of more the one that appeared first. Rows
+count once labels of two classes have arrived; before that no method can separate classes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_classifier
+from threadpoolctl import threadpool_limits
+
+from counterpoise import online
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.errors import DataError
+from counterpoise.estimators.auto import AutoClassifier
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.evaluate.metrics import Metrics, measure
+from counterpoise.explanation import Explanation
+from counterpoise.solver.class_weights import spread
+from counterpoise.solver.score_functions import LinearScores, clip_infinite, one_vs_rest_log_odds
+
+
+def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
+    """Payments, 2 % of them frauds, whose amounts drift and whose frauds change their habits.
+
+    Parameters
+    ----------
+    rows : int
+        How many.
+    seed : int
+        For the random numbers.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    names : list of str
+    """
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(rows) < 0.02
+    when = np.linspace(0.0, 1.0, rows)
+    amount = rng.lognormal(3.4 + 0.6 * fraud + 0.3 * when, 0.7)
+    age = rng.gamma(4.0, 200.0, rows) * np.where(fraud, 0.5, 1.0)
+    night = (rng.random(rows) < np.where(fraud, 0.45, 0.15)).astype(float)
+    foreign = (rng.random(rows) < np.where(fraud, 0.5 - 0.3 * when, 0.1)).astype(float)
+    retries = rng.poisson(np.where(fraud, 0.5 + 1.5 * when, 0.3)).astype(float)
+    balance = 5000.0 + 100.0 * rng.standard_normal(rows).cumsum() / np.sqrt(np.arange(1, rows + 1))
+    noise = rng.standard_normal((rows, 2)) * [1.0, 1000.0]
+    X = np.column_stack([amount, age, night, foreign, retries, balance, noise])
+    names = ["amount", "age of account", "at night", "foreign", "retries", "balance"]
+    return X, np.where(fraud, "fraud", "ok"), [*names, "noise 1", "noise 2"]
+
+
+SEEDS = ("random_state", "seed")  # what chance depends on, in scikit-learn and in river
+FACTORY_HINT = "write a function without arguments that returns the model, and name that"
+Codes = NDArray[np.intp]  # classes by number
+
+
+def load_external_model(path: str) -> Any:
+    """Make a model, given where it is imported from.
+
+    Parameters
+    ----------
+    path : str
+        A module, a colon, and a class or a function without arguments that returns a model. A
+        seed that is not set is 0.
+
+    Returns
+    -------
+    object
+        A classifier with ``partial_fit`` or ``learn_one``.
+
+    Examples
+    --------
+    >>> from counterpoise.evaluate.benchmark import load_external_model
+    >>> load_external_model("sklearn.linear_model:SGDClassifier")
+    SGDClassifier(random_state=0)
+    """
+    module, _, name = path.partition(":")
+    if not (module and name):
+        raise DataError(f"{path!r} must be like sklearn.linear_model:SGDClassifier")
+    make = _imported(module, name)
+    parameters = _parameters(make)
+    needed = [one.name for one in parameters if one.default is one.empty]
+    if needed:
+        raise DataError(f"{path} cannot be made without {', '.join(needed)}; {FACTORY_HINT}")
+    seeds = {one.name: 0 for one in parameters if one.name in SEEDS and one.default is None}
+    try:
+        model = make(**seeds)
+    except Exception as error:
+        raise DataError(f"{path} cannot be made ({error}); {FACTORY_HINT}") from error
+    learns = hasattr(model, "partial_fit") or hasattr(model, "learn_one")
+    if not learns or isinstance(model, type):
+        raise DataError(
+            f"{path} has neither partial_fit nor learn_one, so it cannot learn row by row; name a "
+            "model that can"
+        )
+    arrays = hasattr(model, "partial_fit")
+    predicts = hasattr(model, "predict" if arrays else "predict_proba_one")
+    if not predicts or (isinstance(model, BaseEstimator) and not is_classifier(model)):
+        raise DataError(f"{path} does not predict classes; name a classifier")
+    return model
+
+
+def _imported(module: str, name: str) -> Callable[..., Any]:
+    """What a module calls by this name."""
+    try:
+        there = importlib.import_module(module)
+    except ImportError as error:
+        raise DataError(
+            f"module {module!r} cannot be imported ({error}); install its package, or run from "
+            "the folder that it is in"
+        ) from error
+    found = getattr(there, name, None)
+    if callable(found):
+        made: Callable[..., Any] = found
+        return made
+    near = [one for one in dir(there) if one.lower() == name.lower()]
+    meant = f"did you mean {near[0]}?" if near else "name a class, or a function that makes a model"
+    raise DataError(f"module {module!r} has no class {name!r}; {meant}")
+
+
+def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        every = inspect.signature(make).parameters.values()
+    except (TypeError, ValueError):  # compiled, and says nothing
+        return []
+    return [one for one in every if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+class ModelAdapter(Protocol):
+    """A model as the race sees it: rows by their place, classes by their number."""
+
+    def learn(self, t: int, code: int) -> None:
+        """Learn row t."""
+
+    def predict(self, t: int) -> int:
+        """Predict row t; 0 if the model does not know."""
+
+    def scores(self, t: int) -> Vector:
+        """Rank row t: by one score, of the last of two classes, or by that of each class."""
+
+
+class _Arrays:
+    """A model with scikit-learn's conventions."""
+
+    def __init__(self, model: Any, Z: Matrix, classes: int) -> None:
+        self.model, self.Z = model, Z
+        self.classes: Codes | None = np.arange(classes)
+        ways = ("decision_function", "predict_proba")
+        self.rank = next((getattr(model, way) for way in ways if hasattr(model, way)), None)
+        self.count = classes
+
+    def learn(self, t: int, code: int) -> None:
+        y, row = np.array([code]), self.Z[t : t + 1]
+        if self.classes is None:
+            self.model.partial_fit(row, y)
+        else:
+            self.model.partial_fit(row, y, classes=self.classes)
+            self.classes = None
+
+    def predict(self, t: int) -> int:
+        return int(self.model.predict(self.Z[t : t + 1])[0])
+
+    def scores(self, t: int) -> Vector:
+        if self.rank is None:
+            return _only(self.predict(t), self.count)
+        f: Vector = np.ravel(self.rank(self.Z[t : t + 1]))
+        return f[1:] if len(f) == 2 == self.count else f
+
+
+class _Dicts:
+    """A model with river's conventions; one against the rest if it knows only two classes."""
+
+    def __init__(self, model: Any, Z: Matrix, names: Sequence[str], classes: int) -> None:
+        if classes > 2 and not getattr(model, "_multiclass", True):
+            from river.multiclass import OneVsRestClassifier
+
+            model = OneVsRestClassifier(model)
+        self.model, self.Z, self.names, self.count = model, Z, names, classes
+        self.label: Callable[[int], Any] = bool if classes == 2 else int
+
+    def row(self, t: int) -> dict[str, float]:
+        return dict(zip(self.names, self.Z[t].tolist(), strict=True))
+
+    def learn(self, t: int, code: int) -> None:
+        self.model.learn_one(self.row(t), self.label(code))
+
+    def predict(self, t: int) -> int:
+        return int(self.model.predict_one(self.row(t)) or 0)
+
+    def scores(self, t: int) -> Vector:
+        try:
+            known = self.model.predict_proba_one(self.row(t))
+        except NotImplementedError:
+            return _only(self.predict(t), self.count)
+        p = [known.get(self.label(k), 0.0) for k in range(self.count)]
+        return np.array(p[1:] if self.count == 2 else p)
+
+
+def _only(code: int, classes: int) -> Vector:
+    """Scores that say no more than which class is predicted."""
+    f = np.zeros(classes)
+    f[code] = 1.0
+    return f[1:] if classes == 2 else f
+
+
+def progressive(
+    name: str, model: Any, Z: Matrix, codes: Codes, delay: int, first: int, names: Sequence[str]
+) -> tuple[Codes, Matrix, float]:
+    """Predict each row from the first on, then learn it when its label arrives.
+
+    Z (n, d) are the rows, ``codes`` (n,) their classes by number. Return what is predicted (n,),
+    scores (n,) or (n, c), and the seconds that predicting and learning took.
+    """
+    c, n = int(codes.max()) + 1, len(codes)
+    arrays = hasattr(model, "partial_fit")
+    face: ModelAdapter = _Arrays(model, Z, c) if arrays else _Dicts(model, Z, names, c)
+    predicted, f, took = np.zeros(n, dtype=np.intp), np.zeros((n, 1 if c == 2 else c)), 0.0
+    clock = time.perf_counter
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # single rows make some models warn again and again
+        for t in range(n + delay):
+            late = t - delay
+            try:
+                start = clock()
+                if first <= t < n:
+                    predicted[t] = face.predict(t)
+                    took += clock() - start
+                    f[t] = face.scores(t)  # only to rank rows: not counted
+                    start = clock()
+                if late >= 0:
+                    face.learn(late, int(codes[late]))
+                took += clock() - start
+            except Exception as error:
+                raise DataError(
+                    f"{name} failed at row {min(t, n - 1) + 1:,} ({error}); leave it out, or name "
+                    "a function that returns a model for standardised features"
+                ) from error
+    return predicted, np.nan_to_num(f[:, 0] if c == 2 else f), took
+
+
+MAIN_METHOD = "BalancedRidgeClassifier"
+CUSTOM_METHOD = "own options"  # the exact model with the options of the user
+QUADRATIC_TIME_METHOD = "IR-RLS"
+MAX_SECONDS = 10.0  # estimated seconds that a method may take, unless the exact model takes more
+METHODS: dict[str, Callable[[], Any]] = {
+    "Perceptron": online.Perceptron,
+    "PA": online.PassiveAggressive,
+    "CW": online.ConfidenceWeighted,
+    "SCW": online.SoftConfidenceWeighted,
+    "AROW": online.AROW,
+    "ACOG": online.ACOG,
+    "RLS": online.RLS,
+    "AR-RLS": online.ARRLS,
+    "NR-RLS": online.NRRLS,
+    QUADRATIC_TIME_METHOD: online.IRRLS,
+}
+FIRST_ORDER = ("Perceptron", "PA")
+EXPLAINED = 1000  # rows whose reasons a report sums up
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The result of one method.
+
+    Attributes
+    ----------
+    name : str
+        Name of the method.
+    predicted : ndarray of shape (n,)
+        Predicted labels, each before the true one was known.
+    scores : ndarray of shape (n,) or (n, c)
+        Scores of the second of two classes, or of each class, in the order of the labels.
+    first : int
+        Number of rows at the beginning that do not count.
+    metrics : Metrics
+        Metrics of the rows that count.
+    microseconds : float
+        Time per row, for predicting and learning.
+    weights : ndarray of shape (d,) or (c, d)
+        Final weights, for features of standard deviation 1; None where scores are quadratic.
+    terms : list of str, optional
+        Names of the weights, if they are not those of the features.
+    reasons : Reasons, optional
+        Of the last rows, by the final model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.benchmark import race
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> (result,) = race(X, y, rivals=[])
+    >>> result.name, result.predicted.shape, round(result.metrics.of(1)["g_mean"], 2)
+    ('BalancedRidgeClassifier', (300,), 0.94)
+    """
+
+    name: str
+    predicted: Labels
+    scores: Matrix
+    first: int
+    metrics: Metrics
+    microseconds: float
+    weights: Matrix | None
+    terms: list[str] | None = None
+    reasons: Explanation | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Targets:
+    """Classes as all methods get them: by number, the class of interest last."""
+
+    y: Labels
+    classes: Labels  # sorted
+    order: NDArray[np.intp]  # position among the sorted classes, by number
+    codes: NDArray[np.intp]  # number of the class of each row
+    delay: int
+    first: int
+
+    @classmethod
+    def of(cls, y: Labels, positive: Any, delay: int) -> _Targets:
+        classes, at, codes, counts = np.unique(
+            y, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(at)  # by appearance
+        if positive is None:
+            k = int(order[np.argmin(counts[order])])
+        else:
+            k = classes.tolist().index(positive)
+        order = np.append(order[order != k], k)
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        return cls(y, classes, order, number[codes], delay, n_warmup_rows(y, delay))
+
+    def result(
+        self,
+        name: str,
+        f: Matrix,
+        took: float,
+        weights: Matrix | None,
+        terms: list[str] | None = None,
+        ranks: Matrix | None = None,
+        best: NDArray[np.intp] | None = None,
+    ) -> Result:
+        """The result of scores by number of class, and of what ranks rows if that is not these.
+
+        What is predicted, by number, follows from the scores unless it is given.
+        """
+        if best is None:
+            best = f.argmax(axis=1) if f.ndim == 2 else (f > 0.0).astype(np.intp)
+        predicted = self.classes[self.order[best]]
+        f = f if ranks is None else ranks
+        if f.ndim == 2:
+            back = np.argsort(self.order)
+            f, weights = f[:, back], None if weights is None else weights[back]
+        elif self.order[1] == 0:
+            f, weights = -f, None if weights is None else -weights
+        rows = slice(self.first, None)
+        metrics = measure(self.y[rows], predicted[rows], f[rows], self.classes)
+        per_row = 1e6 * took / len(self.y)
+        return Result(name, predicted, f, self.first, metrics, per_row, weights, terms)
+
+
+def n_warmup_rows(y: Labels, delay: int) -> int:
+    """Number of rows before labels of two classes have arrived; all rows if that never happens."""
+    other = np.flatnonzero(y != y[0])
+    return min(int(other[0]) + 1 + delay, len(y)) if len(other) else len(y)
+
+
+def race(
+    X: Matrix,
+    y: Labels,
+    delay: int = 0,
+    positive: Any = None,
+    rivals: Collection[str] | None = None,
+    own: BalancedRidgeClassifier | AutoClassifier | None = None,
+    names: Sequence[str] | None = None,
+    guests: Mapping[str, Any] | None = None,
+) -> Iterator[Result]:
+    """Run all methods on the same stream.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        The rows, in order.
+    y : ndarray of shape (n,)
+        Their labels.
+    delay : int, default=0
+        The label of a row arrives this many rows after it.
+    positive : label, optional
+        The class of interest; by default the rarest, the first to appear if several are.
+    rivals : collection of str, optional
+        Which of RIVALS to run; by default all except those of :func:`too_slow`.
+    own : BalancedRidgeClassifier or AutoClassifier, optional
+        Another model to run, still unfitted.
+    names : sequence of str, optional
+        Names of the features.
+    guests : dict of str to object, optional
+        More models to run, still unfitted, by the names to show: classifiers with ``partial_fit``
+        or river's ``learn_one``.
+
+    Yields
+    ------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.benchmark import race
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in race(X, y, rivals=["PA"])}
+    {'BalancedRidgeClassifier': 0.94, 'PA': 0.81}
+    """
+    targets = _Targets.of(y, positive, delay)
+    if rivals is None:
+        slow = too_slow(y, X.shape[1])
+        rivals = [name for name in METHODS if name not in slow]
+    # Rows are small: several BLAS threads would mostly wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        yield _exact(MAIN_METHOD, BalancedRidgeClassifier(), X, targets, names)
+        if own is not None:
+            yield _exact(CUSTOM_METHOD, own, X, targets, names)
+        if not rivals and not guests:
+            return
+        Z = standardised(X)
+        for name, make in METHODS.items():
+            if name in rivals:
+                yield _rival(name, make, Z, targets)
+        for name, model in (guests or {}).items():
+            if isinstance(model, BalancedRidgeClassifier | AutoClassifier):
+                yield _exact(name, model, X, targets, names)
+            else:
+                yield _guest(name, model, Z, targets, names)
+
+
+def too_slow(y: Labels, d: int) -> dict[str, float]:
+    """Methods whose estimated seconds exceed LONG and twice those of the exact model."""
+    counts = np.unique(y, return_counts=True)[1].astype(float)
+    most = max(MAX_SECONDS, 2.0 * seconds(MAIN_METHOD, counts, d))
+    taken = {name: seconds(name, counts, d) for name in METHODS}
+    return {name: long for name, long in taken.items() if long > most}
+
+
+def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
+    """Estimated seconds of a method for ``counts`` rows of each class and d features.
+
+    The estimate assumes a billion steps a second, so that it is the same on every machine.
+    """
+    n, c, d = counts.sum(), len(counts), d + 1
+    problems = c if c > 2 else 1  # one against the rest
+    if name == MAIN_METHOD:  # several classes share a system
+        steps = n * (min(d**3 / 10.0, 4.0 * d**2) if c == 2 else d**3 / 10.0 + c * d**2)
+    elif name in FIRST_ORDER:
+        steps = n * problems * d
+    elif name == "NR-RLS":
+        steps = n * problems * d**3 / 2.0
+    elif (
+        name == QUADRATIC_TIME_METHOD
+    ):  # each row revisits the rows of its class, and so do the rest
+        mine, rest = counts**2, (n - counts) ** 2
+        pairs = (mine + rest).sum() if c > 2 else mine.sum()
+        steps = pairs * d**2
+    else:
+        steps = n * problems * d**2
+    return float(1e-9 * steps)
+
+
+def standardised(X: Matrix) -> Matrix:
+    """Scale each row of X, of shape (n, d), by mean and standard deviation of the rows before it.
+
+    Values are clipped at 10 deviations, because early rows are compared with few others.
+    """
+    Z = X - X[0]
+    before = np.arange(len(X))[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = (np.cumsum(Z, axis=0) - Z) / before
+        square = (np.cumsum(Z * Z, axis=0) - Z * Z) / before
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0))
+        scaled = (Z - mean) / deviation
+    known = (before > 0) & (deviation > 1e-8 * np.sqrt(np.maximum(square, 0.0)))
+    return np.where(known, np.clip(scaled, -10.0, 10.0), 0.0)
+
+
+def _exact(
+    name: str,
+    model: BalancedRidgeClassifier | AutoClassifier,
+    X: Matrix,
+    targets: _Targets,
+    names: Sequence[str] | None,
+) -> Result:
+    classes = range(len(targets.classes))
+    start = time.perf_counter()
+    f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
+    took = time.perf_counter() - start
+    fitted = model.best_ if isinstance(model, AutoClassifier) else model
+    terms = None
+    if fitted.features_ is not None:
+        terms = fitted.features_.names(list(names or map(str, range(X.shape[1]))))
+    weights = None
+    if isinstance(fitted.scores_.solution, LinearScores):
+        weights = fitted.coef_ * spread(fitted.state_.moments)
+    ranks = clip_infinite(f)
+    if f.ndim == 2 and fitted.multi_class == "discriminant":
+        ranks = one_vs_rest_log_odds(f)
+    result = targets.result(name, f, took, weights, terms, ranks)
+    reasons = replace(
+        model.explain(X[-EXPLAINED:]),
+        names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
+        classes=targets.classes[targets.order],
+    )
+    return replace(result, reasons=reasons)
+
+
+def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
+    """One rule for two classes, or one for each class against the rest."""
+    sides = [1] if len(targets.classes) == 2 else list(range(len(targets.classes)))
+    scores, weights, took = [], [], 0.0
+    for k in sides:
+        rule, target = make(), (targets.codes == k).astype(int)
+        start = time.perf_counter()
+        scores.append(rule.progressive_scores(Z, target, delay=targets.delay, classes=[0, 1]))
+        took += time.perf_counter() - start
+        weights.append(rule.coef_[0])
+    f: Matrix = scores[0] if len(sides) == 1 else np.column_stack(scores)
+    return targets.result(name, f, took, np.array(weights))
+
+
+def _guest(
+    name: str, model: Any, Z: Matrix, targets: _Targets, names: Sequence[str] | None
+) -> Result:
+    known = list(names or [f"x{j}" for j in range(Z.shape[1])])
+    best, f, took = progressive(name, model, Z, targets.codes, targets.delay, targets.first, known)
+    return targets.result(name, f, took, None, best=best)
+
+
+def best_result(results: list[Result]) -> Result:
+    """The result with the highest G-mean, the first if several have it.
+
+    Parameters
+    ----------
+    results : list of Result
+        Results of all methods.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate.benchmark import race, best_result
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> best_result(list(race(X, y, rivals=["PA", "AROW"]))).name
+    'BalancedRidgeClassifier'
+    """
+    return max(results, key=lambda result: result.metrics.confusion.g_mean() or 0.0)

@@ -1,1 +1,0 @@
-"""Moments to weights to scores: the mathematics of the exact engine."""

@@ -1,0 +1,268 @@
+"""A fitted scikit-learn pipeline for data frames.
+
+Columns of numbers and categories are made into features by steps of scikit-learn; a time column is
+given in seconds. Where there are dates, hashes or missing values, the encoding of the model itself
+is the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.errors import DataError
+from counterpoise.export import scores_to_export, unmapped
+from counterpoise.feature_maps import FittedMap
+from counterpoise.moments.classes import argmax_classes, ravel_binary
+from counterpoise.readers.chunk import ReadPosition
+from counterpoise.readers.dataframes import FrameSource
+from counterpoise.solver.scores import Scores
+from counterpoise.tables.model import CHUNK_ROWS
+from counterpoise.tables.model_dispatch import model_for_prediction
+from counterpoise.tables.records import Stored, optional_columns
+
+
+class Exported(Pipeline):
+    """A pipeline that knows both probabilities."""
+
+    def stream_proba(self, X: Any) -> Matrix:
+        """Probabilities under the stream's own frequencies.
+
+        Parameters
+        ----------
+        X : DataFrame
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        p: Matrix = self[-1].stream_proba(self[:-1].transform(X))
+        return p
+
+
+class Scorer(ClassifierMixin, BaseEstimator):
+    """Fixed scores, linear or quadratic: the last step of an exported pipeline.
+
+    Parameters
+    ----------
+    scores : Scores
+        Scores as a function of the row, and their probabilities.
+    """
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+
+    @property
+    def classes_(self) -> Labels:
+        """The labels."""
+        return self.scores.classes.labels
+
+    def fit(self, X: Any = None, y: Any = None) -> Scorer:
+        """Do nothing: the scores are fixed.
+
+        Parameters
+        ----------
+        X, y : ignored
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        return self
+
+    def decision_function(self, X: Any) -> Matrix:
+        """Scores of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        return ravel_binary(self._of(X))
+
+    def predict(self, X: Any) -> Labels:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        classes = self.scores.classes
+        labels: Labels = classes.labels[argmax_classes(self._of(X), classes.seen)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities under balanced classes, the largest of which is that of the label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.scores.probabilities(self._of(X), stream=False)
+
+    def stream_proba(self, X: Any) -> Matrix:
+        """Probabilities under the stream's own frequencies.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        return self.scores.probabilities(self._of(X), stream=True)
+
+    def _of(self, X: Any) -> Matrix:
+        return self.scores.of(np.asarray(X, dtype=np.float64))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def as_text(frame: Any) -> Any:
+    """Cells of a data frame as the command line reads them: truth values and whole numbers too.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Columns of categories.
+
+    Returns
+    -------
+    DataFrame of str
+    """
+
+    def text(value: Any) -> str:
+        if isinstance(value, (bool, np.bool_)):
+            return "true" if value else "false"
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value)
+
+    return frame.map(text).astype(object)
+
+
+def encoded(
+    frame: Any, encoding: ColumnEncoder, usual: Vector, optional: Collection[str]
+) -> Matrix:
+    """Features of the rows of a data frame, as the model itself makes them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows; columns that the model does not know are not looked at.
+    encoding : Encoding
+        How columns become features.
+    usual : ndarray of shape (d,)
+        The mean of each feature, for numbers that were never missing before.
+    optional : collection of str
+        Columns that it need not have.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    columns, parts = encoding.columns, []
+    if columns.missing == "drop":  # every row gets its prediction
+        encoding = replace(encoding, columns=replace(columns, missing="error"))
+    chunks = FrameSource(frame).chunks(
+        CHUNK_ROWS, ReadPosition(), columns.read(encoding.kinds), encoding.knows
+    )
+    for chunk in chunks:
+        X = encoding.predict(chunk, None, optional, usual).X
+        parts.append(X if isinstance(X, np.ndarray) else X.toarray())
+    return np.vstack([np.zeros((0, len(encoding.features))), *parts])
+
+
+def mapped(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
+    """Features of rows whose features came in another order, or the terms of their map.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, l)
+        The rows.
+    fixed : FittedMap, optional
+        The map.
+    order : list of int, optional
+        Which feature each column is; by default in turn.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+    """
+    rows = np.empty(np.shape(X))
+    rows[:, slice(None) if order is None else order] = X
+    return rows if fixed is None else fixed.transform(rows)
+
+
+def fitted(stored: Stored) -> Pipeline:
+    """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
+
+    Parameters
+    ----------
+    stored : Stored
+        The model.
+
+    Returns
+    -------
+    Pipeline
+        With ``predict``, ``decision_function``, ``predict_proba`` and ``stream_proba``.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise DataError("a pipeline for data frames needs pandas: pip install pandas") from error
+
+    features, scores = stored.encoding.features, scores_to_export(stored)
+    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": None})
+    scorer = Scorer(unmapped(scores))
+    if any(feature.kind not in ("number", "category") for feature in features):
+        usual = model_for_prediction(stored).state_.mean
+        kw_args = {
+            "encoding": stored.encoding,
+            "usual": usual,
+            "optional": optional_columns(stored),
+        }
+        columns = FunctionTransformer(encoded, kw_args=kw_args)
+        return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
+    order = [j for j, f in enumerate(features) if f.kind == "number"]
+    numbers = [features[j].column for j in order]
+    steps: list[tuple[str, Any, list[str]]] = [("numbers", "passthrough", numbers)]
+    sample: dict[str, Any] = {name: [0.0] for name in numbers}
+    for column in dict.fromkeys(f.column for f in features if f.kind == "category"):
+        at = [j for j, f in enumerate(features) if f.column == column]
+        values = [features[j].value for j in at]
+        encoder = OneHotEncoder(categories=[values], handle_unknown="ignore", sparse_output=False)
+        step = make_pipeline(FunctionTransformer(as_text), encoder)
+        steps.append((f"categories_{len(steps)}", step, [column]))
+        sample[column] = values[:1]
+        order += at
+    columns = ColumnTransformer(steps).fit(pd.DataFrame(sample))
+    step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": order})
+    return Exported([("columns", columns), ("map", step), ("classifier", scorer)])

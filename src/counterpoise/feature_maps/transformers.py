@@ -1,0 +1,317 @@
+"""The maps as scikit-learn transformers, which learn only the number of features.
+
+A model needs a map and not its face, so that reading and using one does not import scikit-learn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from counterpoise.arrays import Labels, Matrix
+from counterpoise.feature_maps import base, fitted, kernel_maps, piecewise, polynomial
+from counterpoise.feature_maps.base import Map
+
+
+class Transformer(TransformerMixin, BaseEstimator, Map):
+    """A map for a pipeline."""
+
+    drawn_: Matrix
+    n_features_in_: int
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Transformer:
+        """Record the number of features, and of some maps what they find in the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, l)
+            The rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        self.check()
+        rows = validate_data(self, X, dtype=np.float64)
+        return self._drawn_from(rows)
+
+    def _drawn_from(self, rows: Matrix, y: Any = None) -> Transformer:
+        drawn = self.draw(self.n_features_in_)
+        self.drawn_ = self.draw_from(drawn, rows, y, np.ones(len(rows)))
+        return self
+
+    def transform(self, X: ArrayLike) -> Matrix:
+        """Map the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, l)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, terms)
+        """
+        check_is_fitted(self, "n_features_in_")
+        self.check()
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = self.apply(validate_data(self, X, reset=False, dtype=np.float64), self.drawn_)
+        if not np.isfinite(terms).all():
+            raise ValueError(f"terms of {self.text} overflow; scale the features to [0, 1]")
+        return terms
+
+    def get_feature_names_out(self, input_features: Any = None) -> Labels:
+        """Names of the terms.
+
+        Parameters
+        ----------
+        input_features : array-like of shape (l,), optional
+            Names of the features; by default those seen in fit, or x0, x1, ...
+
+        Returns
+        -------
+        ndarray of shape (terms,)
+        """
+        check_is_fitted(self, "n_features_in_")
+        inputs, seen = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            names = [f"x{j}" for j in range(inputs)] if seen is None else seen.tolist()
+        else:
+            names = list(np.asarray(input_features, dtype=object))
+            if seen is not None and names != seen.tolist():
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(names) != inputs:
+                raise ValueError(
+                    f"input_features should have length equal to number of features "
+                    f"({inputs}), got {len(names)}"
+                )
+        return np.array(self.names(names), dtype=object)
+
+
+class Polynomial(Transformer, polynomial.Polynomial):
+    """All monomials of total degree up to ``order``, without the constant 1.
+
+    Their number is C(l + r, r) − 1: 1,890 for 60 features and order 2.
+
+    Parameters
+    ----------
+    order : int, default=2
+        r, the highest total degree.
+    constant : bool, default=False
+        Put a 1 first; classifiers here add a constant themselves.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Polynomial
+    >>> Polynomial(2).fit_transform([[0.5, 0.25]]).tolist()
+    [[0.5, 0.25, 0.25, 0.125, 0.0625]]
+    """
+
+
+class Interactions(Transformer, polynomial.Interactions):
+    """The features and the products of distinct ones, up to ``order`` of them.
+
+    Their number is l + l(l − 1)/2 at order 2. Squares are left out: for features that are 0 or 1
+    they would say nothing new.
+
+    Parameters
+    ----------
+    order : int, default=2
+        The most factors of a product.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Interactions
+    >>> Interactions().fit_transform([[0.5, 0.25, 2.0]]).tolist()
+    [[0.5, 0.25, 2.0, 0.125, 1.0, 0.5]]
+    """
+
+
+class ReducedPolynomial(Transformer, polynomial.ReducedPolynomial):
+    """The reduced multivariate model (RM): 1 + r + l(2r − 1) terms instead of C(l + r, r).
+
+    With s = x₁ + … + x_l the terms are x_j^k for k = 1..r, s^k for k = 1..r, and x_j s^k for
+    k = 1..r − 1; their names call it Σ. At order 1 the sum is collinear with the features:
+    harmless to ridge regression, harmful to first-order rules.
+
+    Parameters
+    ----------
+    order : int, default=2
+        r.
+    constant : bool, default=False
+        Put a 1 first; classifiers here add a constant themselves.
+
+    References
+    ----------
+    Toh, Tran and Srinivasan, "Benchmarking a reduced multivariate polynomial pattern classifier",
+    IEEE TPAMI 26, 2004.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import ReducedPolynomial
+    >>> ReducedPolynomial(2).fit_transform([[0.5, 0.25]]).tolist()
+    [[0.5, 0.25, 0.25, 0.0625, 0.75, 0.5625, 0.375, 0.1875]]
+    """
+
+
+class RandomFourier(Transformer, kernel_maps.RandomFourier):
+    """Random Fourier features of the Gaussian kernel.
+
+    Parameters
+    ----------
+    terms : int, default=400
+        D, the number of terms; even.
+    width : float or tuple of float, default=1.0
+        σ, the width of the kernel for features of standard deviation 1, in units of the square
+        root of their number. scikit-learn's ``gamma="scale"`` is 0.707; a large width is nearly
+        linear. Several widths share the terms: (0.5, 1, 2) covers coarse and fine structure.
+    seed : int, default=0
+        Seed of the frequencies.
+
+    References
+    ----------
+    Rahimi and Recht, "Random features for large-scale kernel machines", NIPS 2007. Yu et al.,
+    "Orthogonal random features", NIPS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.feature_maps import RandomFourier
+    >>> Z = RandomFourier(2000).fit_transform([[0.0, 0.0], [1.0, 1.0]])
+    >>> round(float(Z[0] @ Z[1]), 2), round(float(np.exp(-2 / (2 * 2))), 2)
+    (0.6, 0.61)
+    """
+
+
+class Hinges(Transformer, piecewise.Hinges):
+    """The features, and each of them bent at quantiles of the rows: max(0, x − q).
+
+    A model of them is a broken line in every feature, and adds these up.
+
+    Parameters
+    ----------
+    knots : int, default=3
+        Quantiles: 3 are the quartiles.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Hinges
+    >>> Hinges(1).fit_transform([[0.0], [1.0], [4.0]]).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [4.0, 3.0]]
+    """
+
+
+class Ranks(Transformer, piecewise.Ranks):
+    """Each feature as the normal score of its rank among the rows that fix the map.
+
+    At most 64 values of a feature are kept; between them scores are interpolated, and beyond the
+    outermost they stay.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Ranks
+    >>> Ranks().fit_transform([[0.0], [1.0], [1000.0]]).round(2).tolist()
+    [[-0.97], [0.0], [0.97]]
+    """
+
+
+class Landmarks(Transformer, kernel_maps.Landmarks):
+    """How near a row is to rows that were seen first: exp(−‖x − x_i‖²/(2 l σ²)).
+
+    The landmarks are rows of each class in turn, and stay in the model: ``forget`` does not remove
+    them. Whoever may not store rows takes :class:`RandomFourier`.
+
+    Parameters
+    ----------
+    terms : int, default=256
+        Number of landmarks. A model waits for twice as many rows before they are fixed.
+    width : float or tuple of float, default=1.0
+        σ, as of :class:`RandomFourier`; several widths share the landmarks.
+
+    References
+    ----------
+    Williams and Seeger, "Using the Nyström method to speed up kernel machines", NIPS 2000.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Landmarks
+    >>> Landmarks(2).fit_transform([[0.0], [1.0], [4.0]]).round(2).tolist()
+    [[1.0, 0.61], [0.61, 1.0], [0.0, 0.01]]
+    """
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Landmarks:
+        """Take landmarks among rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, l)
+            The rows.
+        y : array-like of shape (n,), optional
+            Their labels, which take turns.
+
+        Returns
+        -------
+        self
+        """
+        self.check()
+        rows = validate_data(self, X, dtype=np.float64)
+        self._drawn_from(rows, None if y is None else np.asarray(y))
+        return self
+
+
+class MapUnion(Transformer, base.Union):
+    """The terms of several maps, one after the other.
+
+    Parameters
+    ----------
+    maps : sequence of Map
+        The maps; their names are joined by a plus, as in ``rm2+rff:300``.
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import Interactions, RandomFourier, MapUnion
+    >>> both = MapUnion([Interactions(), RandomFourier(4)])
+    >>> both.text, both.fit_transform([[0.0, 0.0]]).round(2).tolist()
+    ('interactions+rff:4', [[0.0, 0.0, 0.0, 0.71, 0.71, 0.0, 0.0]])
+    """
+
+
+TRANSFORMERS = {
+    "poly": Polynomial,
+    "rm": ReducedPolynomial,
+    "interactions": Interactions,
+    "rff": RandomFourier,
+    "hinges": Hinges,
+    "ranks": Ranks,
+    "landmarks": Landmarks,
+    "+": MapUnion,
+}
+
+
+def map_of(given: Any) -> Map:
+    """A map by its name, or the map itself.
+
+    Parameters
+    ----------
+    given : str or Map
+        ``poly2``, ``interactions``, ``rm3``, ``rff:400``, ``rff:400,width=0.5,seed=1``,
+        ``rff:400,width=0.5/1/2``, ``hinges``, ``hinges5``, ``ranks``, ``landmarks:256``,
+        ``landmarks:256,width=0.7``, and several side by side: ``rm2+rff:300``.
+
+    Returns
+    -------
+    Map
+
+    Examples
+    --------
+    >>> from counterpoise.feature_maps import map_of
+    >>> map_of("rff:400,width=0.5")
+    RandomFourier(width=0.5)
+    """
+    return fitted.map_of(given, TRANSFORMERS)

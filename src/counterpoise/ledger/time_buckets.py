@@ -1,0 +1,133 @@
+"""Buckets of time: where they begin and end, all in UTC and in seconds since 1970."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Counts, Vector
+from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.moments.decay import seconds
+from counterpoise.validation import MAX_TIMESTAMP
+
+DAY = 86_400
+FIXED = {"minute": 60, "hour": 3_600, "day": DAY, "week": 7 * DAY}
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+EVERY = (*FIXED, *MONTHS)
+LONGEST = {**FIXED, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}  # in seconds
+MONDAY = 4 * DAY  # 5 January 1970 was one
+# Which buckets are made of whole ones of which.
+WITHIN = {
+    "minute": (),
+    "hour": ("minute",),
+    "day": ("minute", "hour"),
+    "week": ("minute", "hour", "day"),
+    "month": ("minute", "hour", "day"),
+    "quarter": ("minute", "hour", "day", "month"),
+    "year": ("minute", "hour", "day", "month", "quarter"),
+}
+
+
+def require_every(every: str, option: str = "every") -> None:
+    """Raise if there are no such buckets."""
+    if every not in EVERY:
+        raise DataError((OptionValue(option, every), f" is not one of {', '.join(EVERY)}"))
+
+
+def beginning(t: Vector, every: str) -> Counts:
+    """Where the buckets of points in time begin."""
+    start: Counts
+    if every in FIXED:
+        size, shift = FIXED[every], MONDAY if every == "week" else 0
+        start = (np.floor((t - shift) / size) * size + shift).astype(np.int64)
+        return start
+    month = np.floor(t).astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+    month -= month % MONTHS[every]
+    start = month.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
+    return start
+
+
+def ending(start: Counts, every: str) -> Counts:
+    """Where the buckets that begin there end."""
+    if every in FIXED:
+        return start + FIXED[every]
+    month = start.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64) + MONTHS[every]
+    stop: Counts = month.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
+    return stop
+
+
+def bucket_bounds(
+    t: Vector, every: str, coarse: Sequence[tuple[int, str]]
+) -> tuple[Counts, Counts]:
+    """Where the buckets of points in time begin and end, some of which are coarser by now.
+
+    ``coarse`` says until when which buckets are kept.
+    """
+    start = beginning(t, every)
+    stop = ending(start, every)
+    for until, larger in sorted(coarse, key=lambda one: EVERY.index(one[1])):
+        old = t < until
+        if old.any():
+            start[old] = beginning(t[old], larger)
+            stop[old] = ending(start[old], larger)
+    return start, stop
+
+
+def point(value: Any, option: str) -> int:
+    """A point in time that somebody has named, in whole seconds."""
+    moment: float
+    if isinstance(value, str):
+        text = value.strip()
+        if re.fullmatch(r"\d{4}-\d{2}", text):
+            text += "-01"
+        try:
+            value = datetime.fromisoformat(text)
+        except ValueError:
+            raise DataError(
+                (
+                    OptionValue(option, value),
+                    " is not a date or time like 2024-12-31 or 2024-12-31T18",
+                )
+            ) from None
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if isinstance(value, datetime):
+        value = value if value.tzinfo else value.replace(tzinfo=UTC)
+        moment = value.timestamp()
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        moment = float(value)
+    else:
+        raise DataError((OptionValue(option), f" must be a date or a time, got {value!r}"))
+    if not math.isfinite(moment) or abs(moment) >= MAX_TIMESTAMP:
+        raise DataError((OptionValue(option), f" is no point in time: {value!r}"))
+    return math.floor(moment)
+
+
+def text(start: float) -> str:
+    """Return a point in time as text, without what is zero; a bucket may end in the year 10000."""
+    day, _, time = str(np.datetime64(math.floor(start), "s")).partition("T")
+    return day if time == "00:00:00" else f"{day} {time.removesuffix(':00')}"
+
+
+def parse_half_life(value: Any, option: str = "half_life") -> float:
+    """A half-life in seconds: so many days, or a text such as 12h, 7d or 2w."""
+    if isinstance(value, str):
+        found = seconds(value)
+        if found is not None:
+            return found
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value) * DAY
+    raise DataError(
+        (OptionValue(option), f" is {value!r}, which is no time to fade in"),
+        Suggestion("give a number of days, or a text such as 12h, 7d or 2w"),
+    )

@@ -1,0 +1,597 @@
+"""Candidates as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from numbers import Real
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.encoding.columns import feature_name
+from counterpoise.engine import parameters
+from counterpoise.engine.averaging import Ridges
+from counterpoise.engine.candidates import Candidates, explained
+from counterpoise.engine.parameters import (
+    AUTO_PARAMETERS,
+    LINEAR,
+    Params,
+    map_name,
+    pooling_of,
+    read_auto_parameters,
+    usual_candidates,
+)
+from counterpoise.engine.ranking import FIRST, Judge, PrequentialCounts, next_refresh
+from counterpoise.engine.row_buffer import RowBuffer
+from counterpoise.engine.state import LearningConfig, State
+from counterpoise.explanation import Explanation
+from counterpoise.feature_maps import FittedMap, Map
+from counterpoise.feature_maps.fitted import feature_map_name
+from counterpoise.modelfile import container
+from counterpoise.modelfile.calibration import (
+    calibration_from,
+    progressive_from,
+    with_calibration,
+    with_progressive,
+    without_progressive,
+)
+from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.values import (
+    fill_of,
+    labels_of,
+    map_from,
+    pack_moments,
+    plain_fill,
+    plain_labels,
+    scaled_map,
+    unpack_moments,
+    with_map,
+    without_map,
+)
+from counterpoise.moments.classes import n_score_columns, union
+from counterpoise.solver.attribution import explain
+from counterpoise.solver.options import Options
+from counterpoise.solver.score_functions import QuadraticScores
+from counterpoise.solver.scores import Scores
+from counterpoise.validation import MAX_ABS_VALUE
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator as JSON can hold them; a dict by label becomes pairs.
+
+    Parameters
+    ----------
+    options : mapping
+        Names and values.
+
+    Returns
+    -------
+    dict
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Map | FittedMap):
+            return feature_map_name(value)
+        if isinstance(value, tuple | list):
+            return [plain(one) for one in value]
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, Real) and not isinstance(value, (bool, int)):
+            value = float(value)
+        if isinstance(value, Mapping):
+            pairs = [[plain(key), plain(number)] for key, number in value.items()]
+            return {"by label": sorted(pairs, key=lambda pair: (str(type(pair[0])), pair[0]))}
+        return value
+
+    return {name: plain(value) for name, value in options.items()}
+
+
+def options_of(plain: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Parameters of an estimator from what :func:`plain_options` made of them.
+
+    Parameters
+    ----------
+    plain : mapping
+        What the file says.
+    known : collection of str
+        Names of the parameters that the estimator has.
+
+    Returns
+    -------
+    dict
+    """
+    check_file(set(plain) == set(known), f"options {sorted(plain)}, expected {sorted(known)}")
+    result = {}
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            pairs = value.get("by label")
+            good = set(value) == {"by label"} and isinstance(pairs, list)
+            good = good and all(
+                isinstance(p, list)
+                and len(p) == 2
+                and isinstance(p[0], (str, bool, int, float))
+                and isinstance(p[1], (int, float))
+                for p in pairs or []
+            )
+            check_file(good, f"option {name!r} of the wrong form")
+            value = dict(pairs or [])
+        check_file(
+            value is None or isinstance(value, (str, bool, int, float, dict)),
+            f"option {name!r} of the wrong type",
+        )
+        result[name] = value
+    return result
+
+
+@contextmanager
+def parameter_errors_as_file_errors() -> Iterator[None]:
+    """Blame the file for parameters that have no meaning."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelFileError(
+            f"is not a valid model file: it has an impossible option: {error}"
+        ) from None
+
+
+def estimator_contents(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> Contents:
+    """What a file is to hold of an estimator.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose parameters and names of features belong to it.
+    arrays, facts : dict
+        What it has learned.
+
+    Returns
+    -------
+    Contents
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    lists = {} if names is None else {"names": [str(name) for name in names]}
+    options = plain_options(estimator.get_params(deep=False))
+    return Contents(type(estimator).__name__, options, arrays, facts, lists=lists)
+
+
+def names_of(contents: Contents, d: int) -> Labels | None:
+    """Names of the features, if the file has them.
+
+    Parameters
+    ----------
+    contents : Contents
+        What the file holds.
+    d : int
+        How many features there are.
+
+    Returns
+    -------
+    ndarray of shape (d,), or None
+    """
+    if "features" in contents.lists:
+        features = contents.lists["features"]
+        good = all(isinstance(f, list) and len(f) == 3 for f in features)
+        check_file(
+            good and all(isinstance(part, str) for f in features for part in f),
+            "malformed features",
+        )
+        names = [feature_name(*feature) for feature in features]
+    elif "names" in contents.lists:
+        names = contents.lists["names"]
+    else:
+        return None
+    good = len(names) == d and all(isinstance(name, str) for name in names)
+    check_file(good, "names that do not fit its features")
+    return np.array(names, dtype=object)
+
+
+def state_contents(estimator: Any, state: State) -> Contents:
+    """What a file is to hold of an estimator that has learned this."""
+    state.score_pending()
+    arrays, facts = pack_moments(state.moments, state.plan.half_life)
+    facts["declared"] = plain_labels(state.declared)
+    if state.fill is not None:
+        facts["fill"] = plain_fill(state.fill)
+    contents = estimator_contents(estimator, arrays, facts)
+    if state.calibration is not None and state.calibration.rows:
+        contents = with_calibration(contents, state.calibration)
+    if state.progressive is not None:
+        contents = with_progressive(contents, state.progressive, state.moments.labels)
+    if state.plan.text is None:
+        return contents
+    given = state.plan.given is not None
+    moments, clipped = state.moments, float(state.moments.clipped[0])
+    return with_map(contents, state.fixed, state.warmup, moments.labels, given, clipped)
+
+
+def state_of(contents: Contents, plan: LearningConfig) -> State:
+    """What was learned, from a file; a map that was given is in the file and not in the plan."""
+    if "absent" in contents.facts:
+        raise ModelFileError(
+            "was learned from events that lack features; use "
+            "counterpoise.river.BalancedRidgeClassifier.load"
+        )
+    wanted = {"labels", "declared", "features", "extremes"}
+    wanted |= {"map"} if plan.text else set()
+    check_file(
+        set(contents.facts) - {"calibration", "progressive", "fill"} == wanted, "unexpected facts"
+    )
+    plain, mapped = without_map(contents)
+    plain, calibration = calibration_from(plain)
+    plain, scoring = without_progressive(plain)
+    moments = unpack_moments(plain, plan.extremes, plan.half_life)
+    progressive = progressive_from(contents.facts, scoring, moments)
+    left = set(moments.labels[moments.n > 0].tolist())
+    for one in (calibration, None if progressive is None else progressive.pending):
+        strange = set() if one is None else set(one.labels.tolist()) - left
+        check_file(not strange, "calibration counts of a class that was never seen")
+    declared = labels_of(contents.facts["declared"])
+    union(declared, moments.labels)
+    if plan.text is None:
+        check_file(not mapped, "a map that is not used")
+        state = State(plan, moments, declared, calibration=calibration, progressive=progressive)
+        return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
+    fixed, warmup = map_from(
+        mapped, contents.facts["map"], contents.options["features"], moments, plan.half_life
+    )
+    state = State(
+        plan, moments, declared, fixed, warmup, calibration=calibration, progressive=progressive
+    )
+    return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
+
+
+@dataclass(frozen=True, eq=False)
+class InferenceModel:
+    """What was learned, to be looked at and not to be changed.
+
+    Attributes
+    ----------
+    state : State
+        What answers.
+    options : Options
+        How it is looked at.
+    usual : State
+        What tells which values of the features are usual.
+    """
+
+    state: State
+    options: Options
+    usual: State
+
+    @property
+    def scores(self) -> Scores:
+        """Scores as a function of rows, and their probabilities."""
+        return self.state.solve(None, self.options, link=True)
+
+    def explain(self, X: Rows, names: Sequence[str]) -> Explanation:
+        """Return what each feature, called by its name, contributes to the scores of rows."""
+        return explain(self.scores, self.state.moments, self.options, X, names)
+
+
+def learned_of(contents: Contents) -> InferenceModel:
+    """What a file of a BalancedRidgeClassifier holds, checked as if a stranger had written it."""
+    given = SimpleNamespace(**options_of(contents.options, parameters.RIDGE_PARAMETERS))
+    with parameter_errors_as_file_errors():
+        options, plan = parameters.read_ridge_parameters(given)
+    state = state_of(contents, plan)
+    if state.fixed is not None and contents.facts["map"]["given"]:
+        state.plan = replace(plan, given=state.fixed, map=state.fixed.map)
+    return InferenceModel(state, options, state)
+
+
+class SaveLoadMixin:
+    """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
+
+    _learned_from: str
+
+    def contents(self) -> Contents:
+        """What a file is to hold."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_contents(cls, contents: Contents) -> Any:
+        """The estimator, from what a file holds, checked as if a stranger had written it."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save as a safetensors file, which holds numbers and strings and never code.
+
+        Parameters
+        ----------
+        path : path
+            Where to. An older file is replaced, or left as it was if anything goes wrong.
+        """
+        if "_learned_from" in self.__dict__:
+            raise ValueError(
+                f"this model was learned from tables, and only {self._learned_from} knows how "
+                "their columns become features; use counterpoise.TableClassifier.load, and its save"
+            )
+        container.save(path, self.contents(), type(self).from_contents)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Load what :meth:`save` has written, bit-identical, and go on learning if you like.
+
+        Of a file that the command line or :class:`~counterpoise.TableClassifier` has written, this
+        is the model of encoded rows, to look at; the columns that these are made of are known to
+        :meth:`counterpoise.TableClassifier.load` alone.
+
+        Parameters
+        ----------
+        path : path
+            The file. It is not trusted: whatever is not a whole and possible model is refused.
+
+        Returns
+        -------
+        The estimator.
+        """
+        contents = container.load(path)
+        if contents.kind != cls.__name__:
+            raise container.ModelFileError(
+                f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
+                f"{contents.kind}.load"
+            )
+        result = container.load_validated(path, lambda: cls.from_contents(contents))
+        if contents.stream is not None and "features" in contents.lists:
+            result._learned_from = os.fspath(path)
+        return result
+
+
+def pack_candidates(
+    candidates: Candidates, models: Sequence[SaveLoadMixin]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors and facts of candidates, given what each map has learned as a classifier."""
+    judge, tally = candidates.judges[0], candidates.tally
+    arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
+    kept = {"labels": plain_labels(tally.labels), "counts": []}
+    if candidates.kept is not None and candidates.rows:
+        labels = candidates.first.classes.labels
+        X, code, weight, clock = candidates.kept.arrays(labels)
+        arrays |= {"kept": X, "kept weight": weight, "kept clock": clock}
+        counts = np.bincount(code, minlength=len(labels)).tolist()
+        kept = {"labels": plain_labels(labels), "counts": counts}
+    parts = []
+    for i, model in enumerate(models):
+        part = model.contents()
+        arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
+        parts.append({"options": part.options, "facts": part.facts})
+    for i, one in enumerate(candidates.judges):
+        arrays |= {f"{i} judge {name}": array for name, array in _arrays(one).items()}
+    return arrays, {
+        "models": parts,
+        "names": candidates.names,
+        "rows": candidates.rows,
+        "due": candidates.due,
+        "dropped": candidates.dropped,
+        "judged": plain_labels(tally.labels),
+        "classes": None if judge is None else plain_labels(judge.labels),
+        "kept": kept,
+        "weighted": candidates.weighted,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen(InferenceModel):
+    """What was learned by the best candidate, and the average of all, which answers."""
+
+    candidates: Candidates
+    ridges: Vector
+
+    @property
+    def scores(self) -> Scores:
+        """Scores of the average as a function of rows, and their probabilities."""
+        return self.candidates.scores(self.ridges, link=True)
+
+    def explain(self, X: Rows, names: Sequence[str]) -> Explanation:
+        """Return what each feature, called by its name, contributes to the average."""
+        return explained(self.scores, self.candidates, self.state, X, names)
+
+
+def chosen_of(contents: Contents) -> Chosen:
+    """What predictions need of a file of a AutoClassifier: best candidate, and average."""
+    given, candidates = unpack_candidates(contents)
+    ridges = np.array(given["ridges"])
+    return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)
+
+
+def unpack_candidates(contents: Contents) -> tuple[dict[str, Any], Candidates]:
+    """Parameters and candidates from a file, checked as if a stranger had written it."""
+    given = options_of(contents.options, AUTO_PARAMETERS)
+    if given["candidates"] is None:
+        given["candidates"] = _unusual(contents.facts, given["kept_rows"])
+    usual = given["candidates"] is None
+    texts = (given["ridges"],) if usual else (given["candidates"], given["ridges"])
+    check_file(all(isinstance(text, str) for text in texts), "malformed candidates")
+    if not usual:
+        given["candidates"] = tuple(given["candidates"].split(" "))
+    given["ridges"] = tuple(map(float, given["ridges"].split(" ")))
+    with parameter_errors_as_file_errors():
+        params = read_auto_parameters(SimpleNamespace(**given))
+    found = _candidates(contents, params)
+    fixed = {name: state.plan.given for name, state in found.states.items()}
+    if not usual:
+        given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
+    return given, found
+
+
+def _unusual(facts: dict[str, Any], kept_rows: Any) -> str | None:
+    """Candidates that were those by default when the file was written, and are not any more."""
+    left, dropped = facts.get("names", ()), facts.get("dropped", {})
+    check_file(isinstance(left, list) and isinstance(dropped, dict), "malformed candidates")
+    names = [*left, *dropped]
+    check_file(bool(names) and all(isinstance(name, str) for name in names), "malformed candidates")
+    return None if set(names) == set(usual_candidates(kept_rows)) else " ".join(names)
+
+
+def _candidates(contents: Contents, params: Params) -> Candidates:
+    """The candidates of a file; the names among the parameters include those dropped."""
+    facts, names, ridges = contents.facts, params.names, len(params.ridges)
+    wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes", "kept"}
+    wanted |= {"weighted"}
+    check_file(set(facts) == wanted, "unexpected facts")
+    left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
+    check_file([n for n in names if n in left] == left, "candidates out of order")
+    check_file(
+        set(names) == {*left, *dropped} and not set(left) & set(dropped),
+        "candidates that do not match their names",
+    )
+    check_file(
+        all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "impossible counts"
+    )
+    keeps = params.kept_rows > 0
+    scheduled = due == FIRST or rows < due <= next_refresh(rows)
+    check_file(due == FIRST if keeps else scheduled and rows < due, "an invalid schedule")
+    maps = list(dict.fromkeys(map_name(name) for name in left))
+    parts = zip(facts["models"], maps, strict=True)
+    models = [_model(contents, i, *part) for i, part in enumerate(parts)]
+    states = [model.state for model in models]
+    check_file(len({state.inputs for state in states}) == 1, "candidates of other features")
+    for state in states:
+        check_file(
+            np.allclose(state.class_count, states[0].class_count, rtol=1e-9, atol=0.0),
+            "candidates that have seen different rows",
+        )
+    check_file(type(facts["weighted"]) is bool, "malformed facts")
+    check_file(
+        facts["weighted"] or int(states[0].class_count.sum()) == rows,
+        "a candidate that has seen a different number of rows",
+    )
+    seen = set(states[0].classes.labels.tolist())
+    labels = labels_of(facts["judged"])
+    check_file(set(labels.tolist()) <= seen, "a tally of other classes")
+    total, hits = contents.arrays["total"], contents.arrays["hits"]
+    shape = len(labels), len(left), ridges
+    check_file(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
+    fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
+    weight = float(states[0].class_count.sum())
+    check_file(bool(fits and (total <= weight * float(rows) ** 0.5).all()), "an impossible tally")
+    judges: list[Judge | None] = [None] * len(left)
+    by_name = dict(zip(maps, states, strict=True))
+    if facts["classes"] is not None:
+        classes = labels_of(facts["classes"])
+        check_file(
+            classes.tolist() == sorted(seen & set(classes.tolist())), "judges of other classes"
+        )
+        check_file(len(classes) > 1, "judges of one class")
+        judges = [
+            _judge(contents, i, classes, ridges, by_name[map_name(name)], pooling_of(name))
+            for i, name in enumerate(left)
+        ]
+    used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
+    used |= {f"{i} judge {k}" for i in range(len(left)) for k in _of_part(contents, i, "judge ")}
+    used |= {"total", "hits"} | ({"kept", "kept weight", "kept clock"} if keeps else set())
+    check_file(set(contents.arrays) == used, "unexpected tensors")
+    check_file(
+        not keeps or (facts["classes"] is None and not len(labels)), "judges beside kept rows"
+    )
+    same = all(model.options == params.options for model in models)
+    check_file(same, "a candidate with other options")
+    tally = PrequentialCounts(labels, total, hits)
+    kept = _kept(contents, params.kept_rows, states[0]) if keeps else None
+    return Candidates(
+        left, by_name, judges, tally, params.options, kept, rows, due, dropped,
+        facts["weighted"],
+    )  # fmt: skip
+
+
+def _kept(contents: Contents, most: int, state: State) -> RowBuffer:
+    """Kept rows from a file."""
+    facts = contents.facts["kept"]
+    check_file(set(facts) == {"labels", "counts"}, "malformed kept rows")
+    labels, counts = labels_of(facts["labels"]), facts["counts"]
+    X, weight, clock = (contents.arrays[k] for k in ("kept", "kept weight", "kept clock"))
+    possible_counts = all(type(n) is int and 0 <= n <= most for n in counts)
+    check_file(possible_counts and len(counts) == len(labels), "impossible counts of kept rows")
+    n, classes = sum(counts), state.classes
+    check_file(
+        X.shape == (n, state.inputs) and weight.shape == clock.shape == (n,),
+        "kept rows of the wrong shape",
+    )
+    check_file(np.abs(X).max(initial=0.0) <= MAX_ABS_VALUE, "kept rows of impossible values")
+    N = dict(zip(classes.labels.tolist(), state.class_count.tolist(), strict=True))
+    ends, rows = np.cumsum([0, *counts]).tolist(), {}
+    for k, (label, count) in enumerate(zip(labels.tolist(), counts, strict=True)):
+        mine = slice(ends[k], ends[k + 1])
+        w, at, total = weight[mine], clock[mine], N.get(label, 0.0)
+        held = (w > 0).all() and (np.diff(at) > 0).all() and (at >= w).all()
+        check_file(
+            bool(held and (at <= total * (1 + 1e-9)).all()), "kept rows of impossible weights"
+        )
+        check_file(count == 0 or total > 0.0, "kept rows of a class that was never seen")
+        check_file(count > 0 or total == 0.0, "no kept rows of a class")
+        if count:
+            parts = zip(X[mine].copy(), w.tolist(), at.tolist(), strict=True)
+            rows[label] = tuple(parts)
+    return RowBuffer(most, rows)
+
+
+def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
+    """Tensors of one candidate."""
+    start = f"{i} {kind}"
+    return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
+
+
+def _model(contents: Contents, i: int, part: Any, name: str) -> InferenceModel:
+    """A candidate from a file."""
+    arrays = {k: v for k, v in _of_part(contents, i).items() if not k.startswith("judge ")}
+    learned = learned_of(replace(contents, arrays=arrays, **part))
+    check_file((learned.state.plan.text or LINEAR) == name, f"a candidate {name!r}")
+    return learned
+
+
+def _arrays(judge: Judge | None) -> dict[str, Any]:
+    """What a file holds of a judge."""
+    if judge is None:
+        return {}
+    held = _names(isinstance(judge.weights, Ridges))
+    arrays = {name: getattr(judge.weights, field) for name, field in held.items()}
+    arrays["rms"] = judge.rms
+    if judge.fixed is not None:
+        arrays |= {name: getattr(judge.fixed, name) for name in ("mean", "deviation", "drawn")}
+        arrays["first"] = np.array([float(judge.fixed.first)])
+    return arrays
+
+
+def _names(linear: bool) -> dict[str, str]:
+    """What a file calls the weights of a judge, and what we call them."""
+    own = {"coef": "coef"} if linear else {"means": "mean", "roots": "root"}
+    return {"anchor": "anchor", **own, "offset": "offset"}
+
+
+def _judge(
+    contents: Contents, i: int, classes: Labels, ridges: int, state: State, nu: float | None
+) -> Judge:
+    """A judge from a file."""
+    arrays = _of_part(contents, i, "judge ")
+    fixed, d = state.fixed, len(state.moments.anchor)
+    c = n_score_columns(len(classes)) if nu is None else len(classes)
+    shapes: dict[str, tuple[int, ...]] = {"anchor": (d,)}
+    if nu is None:
+        shapes |= {"coef": (ridges, c, d), "offset": (ridges, c)}
+    else:
+        shapes |= {"means": (c, d), "roots": (c, d, d), "offset": (c,)}
+    held = _names(nu is None)
+    shapes["rms"] = (ridges if nu is None else 1,)
+    if fixed is not None:
+        shapes |= dict.fromkeys(("mean", "deviation"), (state.inputs,))
+        shapes |= {"drawn": fixed.drawn.shape, "first": (1,)}
+    check_file({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
+    check_file(bool((arrays["rms"] >= 0.0).all()), "a judge of impossible weights")
+    for name in (*held, "rms"):
+        check_file(
+            np.abs(arrays[name]).max(initial=0.0) <= MAX_ABS_VALUE, "a judge of impossible weights"
+        )
+    if fixed is not None:
+        mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
+        scaled = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
+        fixed = replace(scaled, blank=fixed.blank)
+    values: dict[str, Any] = {field: arrays[name] for name, field in held.items()}
+    if nu is None:
+        return Judge(classes, fixed, Ridges(**values), arrays["rms"])
+    seen = np.ones(c, bool)
+    return Judge(classes, fixed, QuadraticScores(**values, seen=seen, ridge=0.0), arrays["rms"])

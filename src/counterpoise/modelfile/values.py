@@ -1,0 +1,457 @@
+"""Moments as what a model file can hold, and back, trusting nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels
+from counterpoise.feature_maps import FittedMap, Map, Warmup
+from counterpoise.feature_maps.fitted import feature_map_name, map_of
+from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.moments.decay import HalfLife, decayed_weights, half_life_seconds
+from counterpoise.moments.decay import half_life_per_class as fading_lives
+from counterpoise.moments.downdate import UNTRACKED_MARK, is_indefinite
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.validation import MAX_ABS_VALUE, MAX_TIMESTAMP
+
+LABELS = 1 << 26  # bytes of all labels, which NumPy makes all as long as the longest
+
+
+def plain_labels(labels: Labels) -> dict[str, Any]:
+    """Labels with their type, as JSON can hold them.
+
+    Parameters
+    ----------
+    labels : ndarray
+        Numbers, truth values or text.
+
+    Returns
+    -------
+    dict
+    """
+    kind = labels.dtype.kind
+    name = {"U": "text", "O": "object", "b": "bool"}.get(kind, labels.dtype.name)
+    values = labels.tolist()
+    if kind not in "UObiuf" or not all(isinstance(v, (str, bool, int, float)) for v in values):
+        raise TypeError(f"labels of type {labels.dtype} cannot be saved; use text or numbers")
+    return {"type": name, "values": values}
+
+
+def labels_of(plain: Any) -> Labels:
+    """Labels from what :func:`plain_labels` made of them.
+
+    Parameters
+    ----------
+    plain : dict
+        Their type and values.
+
+    Returns
+    -------
+    ndarray
+    """
+    check_file(isinstance(plain, dict) and set(plain) == {"type", "values"}, "labels without type")
+    kind, values = plain["type"], plain["values"]
+    numbers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    numbers += ["float16", "float32", "float64"]
+    types = {"text": (str,), "object": (str, bool, int, float), "bool": (bool,)}
+    types |= dict.fromkeys(numbers, (int, float))
+    known = isinstance(kind, str) and kind in types and isinstance(values, list)
+    check_file(known, "labels of an unknown type")
+    check_file(all(isinstance(v, types[kind]) for v in values), "labels that are not of their type")
+    check_file(len({(type(v) is str, v) for v in values}) == len(values), "a label twice")
+    longest = max((len(v) for v in values if isinstance(v, str)), default=0)
+    check_file(4 * longest * len(values) <= LABELS, "labels that are too long")
+    dtype = {"text": np.str_, "object": object}.get(kind, kind)
+    try:
+        labels: Labels = np.array(values, dtype=dtype)
+    except (OverflowError, ValueError):
+        labels = np.empty(0)
+    check_file(labels.tolist() == values, "labels that do not fit their type")
+    return labels
+
+
+MOST = 1e60  # of a count: chunks of 1e50 may add up
+ROOM = 2e9  # bytes that moments usually may take
+
+
+def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was learned.
+    half_life : float, dict or str, optional
+        How rows fade.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    facts : dict
+    """
+    c, d = moments.mean.shape
+    arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
+    if isinstance(half_life, str):
+        arrays["when"] = moments.when if moments.n.any() else np.zeros(0)
+    elif half_life is not None:
+        arrays["stream"] = moments.stream
+    elif not moments.low.size:  # what removals need to know
+        arrays |= {"rest": moments.rest, "lightest": moments.lightest}
+        arrays["marks"] = _halves(moments.marks)
+    if moments.removed.any():
+        arrays["removed"] = moments.removed
+    arrays["C"] = np.empty((c, d * (d + 1) // 2))
+    for j, row in enumerate(_triangle(d)):
+        arrays["C"][:, row] = moments.C[:, j, : j + 1]
+    seen = bool(np.isfinite(moments.low).all())
+    if moments.low.size and seen:
+        arrays |= {"low": moments.low, "high": moments.high}
+    return arrays, {
+        "labels": plain_labels(moments.labels),
+        "features": d,
+        "extremes": bool(moments.low.size),
+    }
+
+
+def unpack_moments(contents: Contents, extremes: bool, half_life: HalfLife) -> Moments:
+    """Moments of a file, checked as if a stranger had written it.
+
+    Parameters
+    ----------
+    contents : Contents
+        What the file holds.
+    extremes : bool
+        Whether minimum and maximum must be there.
+    half_life : float, dict or str, optional
+        How rows fade.
+
+    Returns
+    -------
+    Moments
+    """
+    facts, arrays = contents.facts, contents.arrays
+    timed, fading = isinstance(half_life, str), half_life is not None
+    labels = labels_of(facts.get("labels"))
+    d, c = facts.get("features"), len(labels)
+    if not (isinstance(d, int) and not isinstance(d, bool) and d >= min(c, 1)):
+        raise ModelFileError(f"has {d!r} features")
+    shapes = {
+        "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),
+        "C": (c, d * (d + 1) // 2),
+    }  # fmt: skip
+    check_file(facts.get("extremes") is extremes, "extremes that do not match its scale")
+    if extremes and "low" in arrays:
+        shapes |= {"low": (d,), "high": (d,)}
+    if timed:
+        shapes["when"] = (1,) if arrays["n"].any() else (0,)
+    elif fading:
+        shapes["stream"] = (c,)
+    if "removed" in arrays and not fading:
+        shapes["removed"] = (c, 2, d)
+    if not (fading or extremes):
+        shapes |= {"rest": (c,), "lightest": (c,), "marks": (c, 2, 2, 1 + d)}
+    found = {name: array.shape for name, array in arrays.items()}
+    check_file(found == shapes, f"tensors {found}, expected {shapes}")
+    _require_room(c, d, contents.options.get("memory_limit"))
+    moments = Moments(labels, arrays["anchor"], extremes)
+    loaded = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "low", "high")
+    for name in loaded:
+        if name in arrays:
+            setattr(moments, name, arrays[name])
+    if "marks" in arrays:
+        moments.marks = _whole(arrays["marks"])
+    else:  # nothing can be forgotten
+        moments.lightest[:] = np.minimum(moments.n, 1.0)
+        moments.marks[moments.n > 0] = UNTRACKED_MARK
+    for j, row in enumerate(_triangle(d)):
+        moments.C[:, j, : j + 1] = arrays["C"][:, row]
+        moments.C[:, : j + 1, j] = arrays["C"][:, row]
+    _require_possible(moments, fading and not timed)
+    total = moments.N.sum()
+    moments.stream[:] = total
+    if timed and arrays["when"].size:
+        check_file(abs(float(arrays["when"][0])) < MAX_TIMESTAMP, "an impossible time")
+        moments.when = arrays["when"]
+    lives = fading_lives(half_life, labels)
+    if lives is not None:
+        moments.stream = arrays["stream"]
+        rate = np.maximum(np.log(2.0) / lives, 1e-300)
+        # A row of weight ω enters with (1 − γ^ω)/(1 − γ), which is more than ω if ω is below 1.
+        most = rate / -np.expm1(-rate)
+        few, many = moments.n * (1 - 1e-9), total * most * (1 + 1e-9)
+        fits = (moments.stream >= few) & (moments.stream <= many)
+        check_file(bool(fits.all()), "an impossible weight of the stream")
+    return moments
+
+
+def _halves(marks: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Marks as numbers that a float64 can hold: the upper 32 bits of each, then the lower."""
+    halves = np.stack([marks >> np.uint64(32), marks & np.uint64(2**32 - 1)], axis=1)
+    return halves.astype(np.float64)
+
+
+def _whole(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Marks put together again."""
+    fits = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
+    check_file(bool(fits.all()), "invalid marks")
+    upper, lower = np.moveaxis(halves.astype(np.uint64), 1, 0)
+    return np.ascontiguousarray((upper << np.uint64(32)) | lower)
+
+
+def _triangle(d: int) -> Iterator[slice]:
+    """Where the rows of a lower triangle stand when they are one after the other."""
+    for j in range(d):
+        yield slice(j * (j + 1) // 2, (j + 1) * (j + 2) // 2)
+
+
+def _require_room(c: int, d: int, limit: Any) -> None:
+    """Raise if the moments take more memory than the file itself allows, or than is usual.
+
+    Without a class they take nothing yet, and the file may say what it likes: the usual counts.
+    """
+    check_file(isinstance(limit, (int, float)), "no memory_limit")
+    limit = max(float(limit), ROOM) if c else min(float(limit), ROOM)
+    size = 8.0 * max(c, 1) * d * d
+    if size > limit:
+        raise ModelFileError(
+            f"has {c} classes of {d:,} features, which take {size / 1e9:.3g} GB, more than its "
+            f"memory_limit={limit:g} bytes"
+        )
+
+
+def _require_possible(moments: Moments, fading: bool) -> None:
+    """Raise unless rows could have left these moments."""
+    n, N = moments.n, moments.N
+    check_file(bool((n >= 0).all() and (N >= 0).all()), "counts below zero")
+    check_file(bool((N <= MOST).all() and (n <= MOST).all()), "counts that are too large")
+    same = np.abs(n - N) <= 1e-9 * np.maximum(n, N)
+    check_file(bool((same if not fading else (n > 0) <= (N > 0)).all()), "counts that disagree")
+    place = np.abs(moments.anchor + moments.mean)
+    check_file(bool((place <= 4 * MAX_ABS_VALUE).all()), "means that are too large")
+    C_jj = np.einsum("kjj->kj", moments.C)
+    peak = moments.peak
+    check_file(
+        bool((peak >= 0).all() and (peak >= C_jj * (1 - 1e-9)).all()), "peaks below variances"
+    )
+    check_file(bool((peak <= 16 * MAX_ABS_VALUE**2 * MOST).all()), "variances that are too large")
+    away = moments.away
+    most = n[:, None, None] * (1 + 1e-9)
+    check_file(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
+    removed = moments.removed
+    check_file(bool((removed[:, 0] >= 0).all()), "rounding below zero")
+    most_off = (np.abs(removed[:, 1]) <= 4 * MAX_ABS_VALUE) & (
+        removed[:, 0] <= MAX_ABS_VALUE * MOST**2
+    )
+    check_file(bool(most_off.all()), "rounding that is too large")
+    check_file(bool((np.abs(moments.rest) <= 1e-9 * n).all()), "a count that lacks too much")
+    light = (moments.lightest >= 0) & (moments.lightest <= MOST)
+    check_file(bool((light & ((moments.lightest > 0) >= (n > 0))).all()), "rows too light or heavy")
+    nothing = n == 0
+    for array in (moments.mean, C_jj, peak, away, removed, moments.lightest, moments.marks):
+        check_file(not array[nothing].any(), "moments of a class that was never seen")
+    for k in range(len(n)):
+        check_file(not is_indefinite(moments, k), "a scatter that is not positive semidefinite")
+    if moments.low.size and n.any():
+        check_file(bool(np.isfinite(moments.low).all()), "no extremes")
+        check_file(bool((moments.low <= moments.high).all()), "minima above maxima")
+        mean, margin = moments.anchor + moments.mean[n > 0], 1e-6 * (1 + np.abs(moments.anchor))
+        inside = (mean >= moments.low - margin) & (mean <= moments.high + margin)
+        check_file(bool(inside.all()), "means beyond the extremes")
+
+
+FIELDS = {"at", "by", "base", "present"}
+
+
+def plain_fill(fill: MeanImputation) -> dict[str, list[Any]]:
+    """Return a fill as JSON can hold it."""
+    return {
+        "at": fill.at.tolist(),
+        "by": fill.by.tolist(),
+        "base": fill.base.tolist(),
+        "present": fill.present.tolist(),
+    }
+
+
+def fill_of(plain: Any, inputs: int) -> MeanImputation | None:
+    """Return the fill of rows with so many features, checked; None if there is none."""
+    if plain is None:
+        return None
+    lists = isinstance(plain, dict) and set(plain) == FIELDS
+    check_file(lists and all(isinstance(part, list) for part in plain.values()), "a malformed fill")
+    at, by, base, present = (plain[name] for name in ("at", "by", "base", "present"))
+    check_file(0 < len(at) == len(by) == len(base) == len(present), "a malformed fill")
+    places = all(type(j) is int and 0 <= j < inputs for j in (*at, *by))
+    check_file(places, "a fill of features that there are not")
+    check_file(len(set(at)) == len(at) and not set(at) & set(by), "a feature that is filled twice")
+    check_file(
+        all(type(x) is float and abs(x) <= MAX_ABS_VALUE for x in base), "an impossible fill"
+    )
+    check_file(all(type(flag) is bool for flag in present), "a malformed fill")
+    return MeanImputation.of(at, by, np.array(base), present)
+
+
+def with_map(
+    contents: Contents,
+    fixed: FittedMap | None,
+    warmup: Warmup | None,
+    labels: Labels,
+    given: bool,
+    clipped: float,
+) -> Contents:
+    """What a file holds of a model with a map of the features.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it holds without it; the option ``features`` may be anything.
+    fixed : FittedMap, optional
+        The map as it is fixed so far; None while nothing was learned.
+    warmup : Warmup, optional
+        The rows of a warm-up that is not over.
+    labels : ndarray of shape (c,)
+        Labels, in the order of the moments.
+    given : bool
+        Whether it was fixed before the first row.
+    clipped : float
+        Weight of the rows that it clipped.
+
+    Returns
+    -------
+    Contents
+    """
+    arrays = dict(contents.arrays)
+    if fixed is not None:
+        arrays |= {f"map {name}": getattr(fixed, name) for name in ("mean", "deviation", "drawn")}
+    if warmup is not None:
+        slot = {label: k for k, label in enumerate(labels.tolist())}
+        codes = np.array([slot[label] for label in warmup.y.tolist()], dtype=np.float64)
+        rows = {"X": warmup.X, "y": codes, "weight": warmup.weight}
+        arrays |= {f"warmup {name}": array for name, array in rows.items()}
+        if warmup.t is not None:
+            arrays["warmup t"] = warmup.t
+    text = feature_map_name(contents.options["features"])
+    first = 0 if fixed is None else fixed.first
+    about: dict[str, Any] = {"first": first, "given": given}
+    if clipped:
+        about["clipped"] = clipped
+    facts = {**contents.facts, "map": about}
+    options = {**contents.options, "features": text}
+    return replace(contents, options=options, arrays=arrays, facts=facts)
+
+
+def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
+    """What a file holds beside a map, and the arrays of the map.
+
+    Parameters
+    ----------
+    contents : Contents
+        What it holds.
+
+    Returns
+    -------
+    Contents
+    dict of str to ndarray
+    """
+    mapped = {k: v for k, v in contents.arrays.items() if k.startswith(("map ", "warmup "))}
+    rest = {name: array for name, array in contents.arrays.items() if name not in mapped}
+    return replace(contents, arrays=rest), mapped
+
+
+def map_from(
+    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments, half_life: HalfLife = None
+) -> tuple[FittedMap | None, Warmup | None]:
+    """Map and warm-up of a file, checked as if a stranger had written it.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        Those of the map.
+    facts : object
+        What the header says about it.
+    text : object
+        The name of the map.
+    moments : Moments
+        What was learned, of its terms; it is told how many rows were clipped.
+    half_life : float, dict or str, optional
+        How rows fade.
+
+    Returns
+    -------
+    FittedMap or None
+    Warmup or None
+    """
+    whole = isinstance(facts, dict) and set(facts) - {"clipped"} == {"first", "given"}
+    check_file(whole, "a malformed map")
+    first, given, clipped = facts["first"], facts["given"], facts.get("clipped", 0.0)
+    most = (
+        np.inf if half_life_seconds(half_life) is not None else (1 + 1e-9) * float(moments.N.sum())
+    )
+    check_file(type(clipped) is float and 0.0 <= clipped <= most, "an impossible count")
+    moments.clipped[0] = clipped
+    check_file(isinstance(text, str) and type(given) is bool, "a malformed map")
+    the_map = map_of(text)
+    check_file(the_map.text == text, "a map under a wrong name")
+    if not any(name.startswith("map ") for name in arrays):
+        check_file(not arrays and first == 0 and not given, "rows of a map that is not there")
+        check_file(not moments.n.any(), "no map for what was learned")
+        return None, None
+    names = {"map mean", "map deviation", "map drawn"}
+    warm = {"warmup X", "warmup y", "warmup weight"}
+    life = half_life_seconds(half_life)
+    warm |= set() if life is None else {"warmup t"}
+    check_file(set(arrays) in (names, names | warm), "a map that is not whole")
+    mean, deviation, drawn = (arrays[f"map {name}"] for name in ("mean", "deviation", "drawn"))
+    fixed = scaled_map(the_map, mean, deviation, drawn, first)
+    inputs = len(mean)
+    check_file(the_map.count(inputs) == len(moments.anchor), "moments of another map")
+    if set(arrays) == names:
+        return fixed, None
+    X, y, weight = (arrays[f"warmup {name}"] for name in ("X", "y", "weight"))
+    n = len(y)
+    check_file(not given and X.shape == (n, inputs) and weight.shape == (n,), "a malformed warm-up")
+    check_file(0 < n < the_map.rows and bool((weight > 0).all()), "a malformed warm-up")
+    check_file(bool((np.abs(X) <= MAX_ABS_VALUE).all()), "a warm-up with values that are too large")
+    codes = y.astype(np.intp)
+    good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())
+    check_file(good, "a warm-up of unknown labels")
+    t, faded = arrays.get("warmup t"), weight
+    if life is not None and t is not None:
+        check_file(
+            t.shape == (n,) and bool((np.abs(t) < MAX_TIMESTAMP).all()), "a malformed warm-up"
+        )
+        faded = decayed_weights(t, weight, life)[1]
+    total = np.bincount(codes, faded, len(moments.labels))
+    check_file(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
+    return fixed, Warmup(X, moments.labels[codes], weight, t)
+
+
+def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) -> FittedMap:
+    """A fixed map of a file, checked.
+
+    Parameters
+    ----------
+    the_map : Map
+        The map.
+    mean, deviation, drawn : ndarray
+        As of :class:`~counterpoise.feature_maps.FittedMap`.
+    first : object
+        Number of features when it was fixed.
+
+    Returns
+    -------
+    FittedMap
+    """
+    inputs = len(mean)
+    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (the_map.draws, inputs)
+    check_file(fine and inputs >= 1, "a map of the wrong shape")
+    check_file(type(first) is int and 1 <= first <= inputs, "a map of the wrong shape")
+    large = np.abs(mean).max() <= 4 * MAX_ABS_VALUE and deviation.max() <= 4 * MAX_ABS_VALUE
+    check_file(bool(large and (deviation > 0).all()), "an impossible scaling")
+    check_file(bool((np.abs(drawn) <= 1e12).all()), "impossible random numbers")
+    return FittedMap(the_map, mean, deviation, drawn, first)

@@ -1,0 +1,34 @@
+from libc.stdint cimport uint64_t
+
+
+cdef extern from "kernels.h" nogil:
+    void rank_one(const double* r, Py_ssize_t d, double* C, Py_ssize_t stride)
+
+
+cdef struct MomentsView:
+    Py_ssize_t c
+    Py_ssize_t d
+    Py_ssize_t stride       # of a row of C
+    Py_ssize_t size         # of C of one class
+    double* anchor
+    double* delta           # workspace
+    double* n
+    double* rest
+    double* lightest
+    double* N
+    double* stream
+    double* mean
+    double* C
+    double* peak
+    double* away
+    uint64_t* marks
+    double* low             # NULL unless extremes are kept
+    double* high
+
+
+cpdef void fade(a, double share) except *
+
+
+cdef void learn_row(
+    MomentsView* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+) noexcept nogil

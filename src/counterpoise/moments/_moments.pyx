@@ -1,0 +1,618 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""Row loops: rows of a class centred and weighted, moments added up.
+
+Arrays are float64, finite and C-ordered here: whoever calls has checked. State comes last
+and is changed in place. A call cannot be interrupted half-way by a signal.
+"""
+
+from libc.math cimport fabs, frexp, ldexp, rint, sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memset
+from scipy.linalg.cython_blas cimport dsyrk
+
+# Deviations of all rows from which their mean may be away from the anchor: the mean is then off
+# by at most this many units in the last place of a deviation.
+cdef double FAR = 8.0
+# Weight of a class below which it has faded away: its rows are 600 half-lives old.
+cdef double NOTHING = 2.0 ** -600
+cdef Py_ssize_t NEAR = 2048  # values that stay in the nearest cache, to be read twice
+# Values of rows that are centred before their products are added up, of few features, more and many.
+cdef Py_ssize_t NEAR_TILE = 2048
+cdef Py_ssize_t MIDDLE_TILE = 20480
+cdef Py_ssize_t MIDDLE = 256
+cdef Py_ssize_t TILE = 65536
+
+
+cdef extern from "gram.h" nogil:
+    Py_ssize_t NARROW, WIDEST
+    void add_products(
+        const double* R, Py_ssize_t m, Py_ssize_t d, Py_ssize_t stride, Py_ssize_t step, double* S,
+        Py_ssize_t width
+    )
+
+
+cdef extern from "kernels.h" nogil:
+    double gather_rows(
+        double n, const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        const double* weight, const double* centre, Py_ssize_t span, Py_ssize_t step,
+        Py_ssize_t stride, double* R, double* total, double* not_zero, double* not_one,
+    )
+    double sum_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
+        const double* weight, const double* anchor, double* sum,
+    )
+    void add_weight(double w, double* n, double* rest)
+    uint64_t bits_of(double x)
+    uint64_t folded(uint64_t bits)
+    uint64_t ticket(double w)
+    void mark_row(
+        const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
+    )
+    void mark_rows(
+        const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
+        const double* weight, uint64_t* plain, uint64_t* mixed,
+    )
+
+
+def gather(
+    const double[:, ::1] X,
+    const Py_ssize_t[::1] rows,
+    const double[::1] weight,
+    const double[::1] anchor,
+    Py_ssize_t sample,
+    double[::1] work,
+    double[::1] centre,
+    double[::1] mean,
+    double[:, :] C,
+    double[:, ::1] away,
+    uint64_t[:, ::1] marks,
+):
+    """Rows of one class, times the root of their weight: their products about a centre near their mean.
+
+    The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
+    anchor, the lower triangle of ``C`` the sum of the products, ``away`` grows by the weight of the
+    rows in which a feature is not 0, or not 1, and the rows leave their marks, unless that is None.
+    Rows are centred in ``work``, as many at a time as it holds, so that they never leave the cache.
+    Returns the weight of all rows and leaves in ``centre`` their mean about the old centre.
+    """
+    cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
+    cdef Py_ssize_t width = (d + 7) // 8 * 8
+    cdef double n, about, one = 1.0, beta = 0.0
+    cdef bint marked = marks is not None, narrow = d <= NARROW, ours = d <= WIDEST
+    cdef double* S = &work[0]
+    cdef double* R = S + (width * width if ours else 0)
+    cdef Py_ssize_t room = tile_of(d, m)
+    # Many features stand in panels of eight.
+    cdef Py_ssize_t span = d if narrow or not ours else 8
+    cdef Py_ssize_t next_row = span, next_panel = 8 if narrow else 8 * room
+    cdef Py_ssize_t step = max(4, NEAR // d // 4 * 4) if marked else room
+    cdef int size = <int> d, tile, stride = <int> (C.strides[0] // sizeof(double))
+    with nogil:
+        for j in range(d):
+            centre[j] = 0.0
+            mean[j] = 0.0
+        n = sum_rows(&X[0, 0], d, &rows[0], m, sample, &weight[0], &anchor[0], &centre[0])
+        for j in range(d):
+            centre[j] = anchor[j] + centre[j] / n
+        n = 0.0
+        if ours:
+            memset(S, 0, width * width * sizeof(double))
+            # What is read beyond the last feature is of no account, but is no strange number.
+            j = room * d if narrow else (width - 8) * room
+            memset(R + j, 0, (8 if narrow else 8 * room) * sizeof(double))
+        while i < m:
+            some = min(step, m - i, room - filled)
+            n = gather_rows(
+                n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], span, next_panel,
+                next_row, R + filled * next_row, &mean[0], &away[0, 0], &away[1, 0],
+            )
+            if marked:
+                mark_rows(&X[0, 0], d, &rows[i], some, &weight[0], &marks[0, 0], &marks[1, 0])
+            i += some
+            filled += some
+            if filled == room or i == m:
+                tile = <int> filled
+                if ours:
+                    add_products(R, filled, d, next_row, next_panel, S, width)
+                else:
+                    dsyrk(b"U", b"N", &size, &tile, &one, R, &size, &beta, &C[0, 0], &stride)
+                beta, filled = 1.0, 0
+        if ours:
+            for i in range(d):
+                for j in range(i + 1):
+                    C[i, j] = S[j * width + i]
+        for j in range(d):
+            about = mean[j] / n
+            mean[j] = (centre[j] - anchor[j]) + about
+            centre[j] = about
+    return n
+
+
+cdef Py_ssize_t tile_of(Py_ssize_t d, Py_ssize_t m) noexcept nogil:
+    """Rows that are centred before their products are added up."""
+    cdef Py_ssize_t tile = NEAR_TILE if d <= NARROW else MIDDLE_TILE if d <= MIDDLE else TILE
+    return min(m, max(tile // d, 4))
+
+
+def room_to_gather(Py_ssize_t d, Py_ssize_t m):
+    """Numbers that gathering m rows of d features works with."""
+    cdef Py_ssize_t width = (d + 7) // 8 * 8, tile = tile_of(d, m)
+    if d > WIDEST:
+        return tile * d
+    return width * width + (tile * d + 8 if d <= NARROW else tile * width)
+
+
+def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
+    """What the sum n of the weights of these rows lacks, and the lightest of them."""
+    cdef double total = 0.0, rest = 0.0, lightest = weight[rows[0]]
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(rows.shape[0]):
+            add_weight(weight[rows[i]], &total, &rest)
+            lightest = min(lightest, weight[rows[i]])
+    return (total - n) + rest, lightest
+
+
+ctypedef fused label_t:
+    uint8_t
+    int64_t
+
+
+def two_groups(const label_t[::1] y, label_t one, label_t two, Py_ssize_t[:, ::1] rows):
+    """Where one label is and where the other is, in order, and how many of each there are."""
+    cdef Py_ssize_t i, a = 0, b = 0
+    with nogil:
+        for i in range(y.shape[0]):  # without a branch that nobody could foresee
+            rows[0, a] = i
+            rows[1, b] = i
+            a += y[i] == one
+            b += y[i] == two
+    return a, b
+
+
+def moderate(moments, double largest, double heaviest):
+    """Whether means, with what values spread about them, and weights are finite and no larger."""
+    cdef const double[::1] n = moments.n, N = moments.N, anchor = moments.anchor
+    cdef const double[:, ::1] mean = moments.mean, peak = moments.peak
+    cdef Py_ssize_t k, j
+    cdef bint fine = True
+    with nogil:
+        for k in range(n.shape[0]):
+            fine = fine and N[k] <= heaviest
+            for j in range(anchor.shape[0]):
+                fine = fine and (
+                    fabs(anchor[j] + mean[k, j]) + sqrt(peak[k, j] / max(n[k], 1e-300)) <= largest
+                )
+    return fine
+
+
+ctypedef fused place_t:
+    int32_t
+    int64_t
+
+
+def mark_sparse(
+    const double[::1] data,
+    const place_t[::1] indices,
+    const place_t[::1] indptr,
+    const double[::1] weight,
+    uint64_t[:, ::1] marks,
+):
+    """CSR rows of one class leave their marks: that of 0 is 0."""
+    cdef Py_ssize_t i, p, j
+    cdef uint64_t t, bits
+    with nogil:
+        for i in range(weight.shape[0]):
+            t = ticket(weight[i])
+            marks[0, 0] += t
+            marks[1, 0] += t
+            for p in range(indptr[i], indptr[i + 1]):
+                j, bits = 1 + indices[p], bits_of(data[p])
+                marks[0, j] += t * bits
+                marks[1, j] += t * folded(bits)
+
+
+def fold(const uint64_t[::1] bits, uint64_t[::1] result):
+    """What the second marks make of the bits of values."""
+    cdef Py_ssize_t j
+    for j in range(bits.shape[0]):
+        result[j] = folded(bits[j])
+
+
+def fill_moments(
+    const double[::1] N, const double[::1] anchor, const double[:, :] mean, const double[:, :, :] C,
+    const Py_ssize_t[::1] at, const Py_ssize_t[::1] by, const double[::1] base,
+    const uint8_t[::1] present, double[:, ::1] shift, double[::1] anchor_out, double[:, :] mean_out,
+    double[:, :, :] C_out,
+):
+    """Impute missing values after the fact, as ``filling.Fill.filled``.
+
+    ``shift`` (2, p) becomes what an indicator adds to each feature, and what every row adds.
+    """
+    cdef Py_ssize_t p, k, i, j, c = N.shape[0], d = anchor.shape[0], a, b
+    cdef double weight = 0.0, there, total, flag, m
+    for k in range(c):
+        weight += N[k]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        there = total = 0.0
+        for k in range(c):
+            flag = anchor[b] + mean[k, b]
+            there += N[k] * (flag if present[p] else 1.0 - flag)
+            total += N[k] * (mean[k, a] + (anchor[a] - (0.0 if present[p] else base[p])))
+        m = total / there if there > 1e-9 * max(weight, 1e-300) else 0.0
+        shift[0, p] = -m if present[p] else m
+        shift[1, p] = m + base[p] if present[p] else 0.0
+    for i in range(d):
+        anchor_out[i] = anchor[i]
+        for k in range(c):
+            mean_out[k, i] = mean[k, i]
+            for j in range(d):
+                C_out[k, i, j] = C[k, i, j]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        anchor_out[a] += shift[0, p] * anchor[b] + shift[1, p]
+        for k in range(c):
+            mean_out[k, a] += shift[0, p] * mean[k, b]
+            for j in range(d):
+                C_out[k, a, j] += shift[0, p] * C_out[k, b, j]
+    for p in range(at.shape[0]):
+        a, b = at[p], by[p]
+        for k in range(c):
+            for j in range(d):
+                C_out[k, j, a] += shift[0, p] * C_out[k, j, b]
+
+
+def recentre(double n, const double[::1] about, double[:, :] C, bint anyway):
+    """Move the centre of a scatter by ``about``, if that does not cost more than a bit, or anyway.
+
+    Of C the lower triangle is given. Returns whether it was done: then all of C is there.
+    """
+    cdef Py_ssize_t d = about.shape[0], i, j, stride = C.strides[0] // sizeof(double)
+    cdef double factor
+    cdef double* row
+    if not anyway:
+        for i in range(d):
+            if 2.0 * n * about[i] * about[i] > C[i, i]:
+                return False
+    for i in range(d):
+        row = &C[i, 0]
+        factor = n * about[i]
+        for j in range(i + 1):
+            row[j] -= factor * about[j]
+    _mirror(&C[0, 0], stride, d)
+    return True
+
+
+def place_products(
+    const double[:, :] P, double n, const double[::1] mu, const Py_ssize_t[::1] at, double[:, :] C
+):
+    """Products of sparse features about their means, into their places; of P the lower triangle."""
+    cdef Py_ssize_t i, j
+    cdef double value
+    with nogil:
+        for i in range(at.shape[0]):
+            for j in range(i + 1):
+                value = P[i, j] - (n * mu[i]) * mu[j]
+                C[at[i], at[j]] = value
+                C[at[j], at[i]] = value
+
+
+cdef double _add(
+    double n_a, double n_b, const double* mean_b, const double* C_b, Py_ssize_t stride_b,
+    Py_ssize_t d, double* delta, double* mean, double* C, Py_ssize_t stride
+) noexcept nogil:
+    """Chan: the lower triangle of C and the mean of a become those of a and b together."""
+    cdef double n = n_a + n_b, share = n_a * (n_b / n)
+    cdef Py_ssize_t i, j
+    cdef double* row
+    cdef const double* row_b
+    cdef double scaled
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = mean_b[i]
+            for j in range(i + 1):
+                C[i * stride + j] = C_b[i * stride_b + j]
+        return n
+    for j in range(d):
+        delta[j] = mean_b[j] - mean[j]
+        # From the heavier side, whose digits count: the other may be far away.
+        mean[j] = mean[j] + delta[j] * (n_b / n) if n_b <= n_a else mean_b[j] - delta[j] * (n_a / n)
+    for i in range(d):
+        row = &C[i * stride]
+        row_b = &C_b[i * stride_b]
+        scaled = share * delta[i]
+        for j in range(i + 1):
+            row[j] += row_b[j] + scaled * delta[j]
+    return n
+
+
+cdef void _mirror(double* C, Py_ssize_t stride, Py_ssize_t d) noexcept nogil:
+    """The upper triangle from the lower one, in squares that stay in the cache."""
+    cdef Py_ssize_t i, j, at, to
+    for at in range(0, d, 16):
+        for to in range(0, at + 1, 16):
+            for i in range(at, min(at + 16, d)):
+                for j in range(to, min(to + 16, i)):
+                    C[j * stride + i] = C[i * stride + j]
+
+
+cdef double nearby(double place, double size) noexcept nogil:
+    """A short number within half a deviation of a place, so that differences from it are exact."""
+    cdef int exponent
+    cdef double grid
+    if size <= 0.0:
+        return place
+    frexp(size, &exponent)
+    grid = ldexp(1.0, exponent - 1)
+    return grid * rint(place / grid) if fabs(place) < 4503599627370496.0 * grid else place
+
+
+cdef void move_anchor(MomentsView* s, Py_ssize_t j, double place) noexcept nogil:
+    """Let means of feature j be relative to another place; what they stand for stays."""
+    cdef Py_ssize_t k
+    cdef double old = s.anchor[j], shift = place - old, back = place - shift
+    cdef double rest = (place - (shift + back)) + (back - old)  # of the shift: what was rounded off
+    s.anchor[j] = place
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rest
+
+
+cdef double best_place(const MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
+    """Where the anchor of feature j should be, with rows of b to come unless that is NULL.
+
+    Where it is, unless the mean of all rows has left it.
+    """
+    cdef Py_ssize_t k
+    cdef double total = 0.0, m = 0.0, v = 0.0, off, apart = 0.0
+    for k in range(s.c):
+        total += s.n[k]
+        m += s.n[k] * s.mean[k * s.d + j]
+    if b != NULL:
+        apart = b.anchor[j] - s.anchor[j]
+        for k in range(b.c):
+            total += b.n[k]
+            m += b.n[k] * (b.mean[k * s.d + j] + apart)
+    if total == 0.0:
+        return s.anchor[j]
+    m /= total
+    for k in range(s.c):
+        if s.n[k] > 0.0:
+            off = s.mean[k * s.d + j] - m
+            v += s.C[k * s.size + j * (s.stride + 1)] + s.n[k] * (off * off)
+    if b != NULL:
+        for k in range(b.c):
+            if b.n[k] > 0.0:
+                off = (b.mean[k * s.d + j] + apart) - m
+                v += b.C[k * b.size + j * (b.stride + 1)] + b.n[k] * (off * off)
+    v /= total
+    return nearby(s.anchor[j] + m, sqrt(v)) if m * m > FAR * FAR * v else s.anchor[j]
+
+
+cdef void settle(MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
+    """Move the anchor of feature j where it should be."""
+    cdef double place = best_place(s, b, j)
+    if place != s.anchor[j]:
+        move_anchor(s, j, place)
+
+
+cdef MomentsView view(moments) except *:
+    """Moments as far as the anchor is concerned."""
+    cdef MomentsView s
+    cdef const double[::1] n = moments.n, anchor = moments.anchor
+    cdef const double[:, ::1] mean = moments.mean
+    cdef const double[:, :, :] C = moments.C
+    s.c, s.d = n.shape[0], anchor.shape[0]
+    s.stride, s.size = C.strides[1] // sizeof(double), C.strides[0] // sizeof(double)
+    s.anchor = <double*> &anchor[0] if s.d else NULL
+    if s.c and s.d:
+        s.n, s.mean, s.C = <double*> &n[0], <double*> &mean[0, 0], <double*> &C[0, 0, 0]
+    return s
+
+
+def places(moments):
+    """Where the anchor of each feature should be; None if it is there."""
+    cdef MomentsView s = view(moments)
+    found = moments.anchor.copy()
+    cdef double[::1] place = found
+    cdef Py_ssize_t j
+    cdef bint stays = True
+    for j in range(s.d):
+        place[j] = best_place(&s, NULL, j)
+        stays = stays and place[j] == s.anchor[j]
+    return None if stays else found
+
+
+def add(
+    const Py_ssize_t[::1] slot, const double[::1] keep, double share, b, a,
+    holder=None, dict state=None
+):
+    """Class j of the moments b joins class ``slot[j]`` of a, whose past is first scaled by ``keep[j]``.
+
+    With None for ``keep`` nothing fades by rows. All classes of a fade by ``share`` before that, with
+    their true weights: by the clock. A class that is as good as nothing is nothing then.
+
+    Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
+    signal finds the state before or after.
+    """
+    cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
+    cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
+    cdef const double[:, :, :] C_b = b.C
+    cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
+    cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
+    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
+    cdef double[::1] stream = a.stream, held, when = a.when
+    cdef const double[::1] when_b = b.when, clipped_b = b.clipped
+    cdef double[::1] clipped = a.clipped
+    cdef const double[::1] rest_b = b.rest, lightest_b = b.lightest
+    cdef double[::1] rest = a.rest, lightest = a.lightest
+    cdef const uint64_t[:, :, ::1] marks_b = b.marks
+    cdef uint64_t[:, :, ::1] marks = a.marks
+    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef double[:, :, :] C = a.C
+    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
+    cdef Py_ssize_t d = mean.shape[1], j, k, i, l
+    cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
+    cdef Py_ssize_t stride_b = C_b.strides[1] // sizeof(double)
+    cdef double largest, total, arrived = 0.0, left
+    cdef bint fading = keep is not None
+    cdef MomentsView s = view(a), other = view(b)
+    if share != 1.0:
+        fade(a, share)
+    held = a.stream.copy()
+    with nogil:
+        when[0] = max(when[0], when_b[0])
+        clipped[0] += clipped_b[0]
+        for j in range(slot.shape[0]):
+            arrived += N_b[j]
+        for k in range(stream.shape[0]):
+            stream[k] += arrived
+        for j in range(slot.shape[0]):
+            k = slot[j]
+            left = keep[j] if fading else 1.0
+            if n_b[j] > 0.0:
+                stream[k] = left * held[k] + stream_b[j]
+            if n_b[j] > 0.0 and left != 1.0:
+                n[k] *= left
+                rest[k] *= left
+                lightest[k] *= left
+                for i in range(d):
+                    away[k, 0, i] *= left
+                    away[k, 1, i] *= left
+                    for l in range(i + 1):
+                        C[k, i, l] *= left
+        for i in range(d):
+            settle(&s, &other, i)
+        for j in range(slot.shape[0]):
+            if n_b[j] == 0.0:
+                continue
+            k = slot[j]
+            for i in range(d):
+                about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
+            total = n[k]
+            add_weight(n_b[j], &total, &rest[k])
+            rest[k] += rest_b[j]
+            if lightest[k] == 0.0 or lightest_b[j] < lightest[k]:
+                lightest[k] = lightest_b[j]
+            for i in range(marks.shape[2]):
+                marks[k, 0, i] += marks_b[j, 0, i]
+                marks[k, 1, i] += marks_b[j, 1, i]
+            n[k] = _add(
+                n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
+                &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
+            )
+            N[k] += N_b[j]
+            _mirror(&C[k, 0, 0], stride, d)
+            for i in range(d):
+                away[k, 0, i] += away_b[j, 0, i]
+                away[k, 1, i] += away_b[j, 1, i]
+                largest = max(peak[k, i], peak_b[j, i])
+                peak[k, i] = max(largest, C[k, i, i])
+                if removed[k, 0, i] == 0.0:
+                    removed[k, 1, i] = removed_b[j, 1, i]
+                removed[k, 0, i] += removed_b[j, 0, i]
+        for i in range(min(low.shape[0], low_b.shape[0])):
+            low[i] = min(low[i], low_b[i])
+            high[i] = max(high[i], high_b[i])
+    if holder is not None:
+        for name, value in state.items():
+            setattr(holder, name, value)
+
+
+cpdef void fade(a, double share) except *:
+    """Scale all that a class weighs, its true weight too; what is left must be worth something."""
+    cdef double[::1] n = a.n, N = a.N, rest = a.rest, lightest = a.lightest, stream = a.stream
+    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[:, :, :] C = a.C
+    cdef uint64_t[:, :, ::1] marks = a.marks
+    cdef Py_ssize_t c = n.shape[0], d = mean.shape[1], k, i, j
+    cdef double total = 0.0, left
+    with nogil:
+        for k in range(c):
+            left = share if n[k] * share >= NOTHING else 0.0
+            n[k] *= left
+            N[k] *= left
+            rest[k] *= left
+            lightest[k] *= left
+            total += N[k]
+            for i in range(d):
+                away[k, 0, i] *= left
+                away[k, 1, i] *= left
+                for j in range(d):
+                    C[k, i, j] *= left
+            if left == 0.0:
+                for i in range(d):
+                    mean[k, i] = peak[k, i] = removed[k, 0, i] = removed[k, 1, i] = 0.0
+                for i in range(d + 1):
+                    marks[k, 0, i] = marks[k, 1, i] = 0
+        for k in range(c):
+            stream[k] = total
+
+
+def add_all(list changes, holder, dict state):
+    """Several additions, each with the arguments of ``add``, in one call; then a holder's attributes."""
+    for change in changes:
+        add(*change)
+    for name, value in state.items():
+        setattr(holder, name, value)
+
+
+cdef void learn_row(
+    MomentsView* s, Py_ssize_t k, const double* x, double omega, double entering, double keep
+) noexcept nogil:
+    """One row of class k joins; what was there is scaled by ``keep`` first.
+
+    Without fading ``entering`` is the weight ``omega`` itself and ``keep`` is 1.
+    """
+    cdef Py_ssize_t d = s.d, i, j
+    cdef double* mean = s.mean + k * d
+    cdef double* C = s.C + k * s.size
+    cdef double* peak = s.peak + k * d
+    cdef double* away = s.away + k * 2 * d
+    cdef double n_a = keep * s.n[k], n = n_a, share, root
+    s.rest[k] *= keep
+    s.lightest[k] *= keep
+    add_weight(entering, &n, &s.rest[k])
+    share = entering / n
+    if keep != 1.0:
+        for i in range(d):
+            for j in range(d):
+                C[i * s.stride + j] *= keep
+        for i in range(2 * d):
+            away[i] *= keep
+    for i in range(s.c):
+        s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
+    if s.lightest[k] == 0.0 or entering < s.lightest[k]:
+        s.lightest[k] = entering
+    if keep == 1.0 and s.low == NULL:  # else rows cannot be removed
+        mark_row(x, d, ticket(omega), s.marks + k * 2 * (d + 1), s.marks + (k * 2 + 1) * (d + 1))
+    s.n[k] = n
+    s.N[k] += omega
+    if n_a == 0.0:
+        for i in range(d):
+            mean[i] = x[i] - s.anchor[i]
+    else:
+        root = sqrt(n_a * share)
+        for i in range(d):
+            s.delta[i] = (x[i] - s.anchor[i]) - mean[i]
+            if entering <= n_a:
+                mean[i] += s.delta[i] * share
+            else:
+                mean[i] = (x[i] - s.anchor[i]) - s.delta[i] * (n_a / n)
+            s.delta[i] *= root
+        rank_one(s.delta, d, C, s.stride)
+    for i in range(d):
+        peak[i] = max(peak[i], C[i * s.stride + i])
+        away[i] += entering * (x[i] != 0.0)
+        away[d + i] += entering * (x[i] != 1.0)
+    for i in range(d):  # most often the mean of this class alone tells that nothing has to move
+        if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
+            settle(s, NULL, i)
+    if s.low != NULL:
+        for i in range(d):
+            s.low[i] = min(s.low[i], x[i])
+            s.high[i] = max(s.high[i], x[i])

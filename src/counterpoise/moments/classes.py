@@ -1,0 +1,136 @@
+"""Classes: their labels, where their moments are, how many problems they make, and who wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise import validation
+from counterpoise.arrays import Flags, Labels, Matrix, groups, joined
+from counterpoise.moments._moments import two_groups
+from counterpoise.moments.moments import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Labels in the order of the scores, and the slot of each in the moments, −1 if never seen."""
+
+    labels: Labels
+    slots: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, moments: Moments, declared: Labels) -> Classes:
+        """Labels seen or declared, sorted."""
+        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
+        labels = union(moments.labels[moments.n > 0], declared)
+        slots = [seen.get(label, -1) for label in labels.tolist()]
+        return cls(labels, np.array(slots, dtype=np.intp))
+
+    @classmethod
+    def as_arrived(cls, moments: Moments) -> Classes:
+        """Labels as they came, which need not be of a type that can be sorted."""
+        places = np.arange(len(moments.n))
+        return cls(moments.labels, np.where(moments.n > 0, places, -1))
+
+    @classmethod
+    def among(cls, moments: Moments, labels: Labels) -> Classes:
+        """These labels in this order, seen or not."""
+        seen = {label: k for k, label in enumerate(moments.labels.tolist()) if moments.n[k] > 0}
+        return cls(labels, np.array([seen.get(label, -1) for label in labels.tolist()], np.intp))
+
+    @cached_property
+    def seen(self) -> Flags:
+        """Whether each class was ever seen."""
+        flags: Flags = self.slots >= 0
+        return flags
+
+    @property
+    def problems(self) -> int:
+        """Number of columns of the scores."""
+        return n_score_columns(len(self.labels))
+
+    def best(self, f: Matrix) -> Labels:
+        """Predicted label of each row of scores."""
+        labels: Labels = self.labels[argmax_classes(f, self.seen)]
+        return labels
+
+
+def n_score_columns(c: int) -> int:
+    """Two classes, or one, make one problem; more make one each, against the rest."""
+    return 1 if c <= 2 else c
+
+
+def argmax_classes(f: NDArray[np.float64], seen: Flags | None = None) -> NDArray[np.intp]:
+    """Who wins: the positive class of two above zero, else the largest score of those seen.
+
+    ``f`` has shape (..., problems), the result the shape before it. At least two classes were
+    seen if ``seen`` is None: all of them.
+    """
+    if seen is not None and seen.sum() == 1:
+        return np.full(f.shape[:-1], seen.argmax())
+    if f.shape[-1] == 1:
+        return (f[..., 0] > 0).astype(np.intp)
+    best: NDArray[np.intp] = (f if seen is None else np.where(seen, f, -np.inf)).argmax(axis=-1)
+    return best
+
+
+def ravel_binary(f: Matrix) -> NDArray[np.float64]:
+    """Scores as scikit-learn wants them: a vector where there is one problem."""
+    return f.ravel() if f.shape[1] == 1 else f
+
+
+def union(one: Labels, two: Labels) -> Labels:
+    """Labels of both, sorted; raise if some are text and the others numbers."""
+    validation.require_one_type(two, one)
+    return np.unique(joined(one, two))
+
+
+def declared(known: Labels, classes: Any) -> Labels:
+    """Labels announced so far, with those that a caller announces now."""
+    if classes is None:
+        return known
+    more = np.unique(np.asarray(classes))
+    validation.require_no_nan(more)
+    validation.require_labels(more)
+    return union(known, more)
+
+
+def _rows_of(y: Labels, known: Labels) -> list[NDArray[np.intp]]:
+    """Rows of each label known, in order."""
+    if len(known) == 2 and y.dtype == known.dtype and y.dtype.kind in "ib" and y.flags.c_contiguous:
+        plain = {8: np.int64, 1: np.uint8}.get(y.itemsize)
+        if plain is not None:
+            room = np.empty((2, len(y)), dtype=np.intp)
+            one, two = known.view(plain).tolist()
+            a, b = two_groups(y.view(plain), one, two, room)
+            return [room[0, :a], room[1, :b]]
+    return [np.flatnonzero(y == label) for label in known]
+
+
+def grouped(y: Labels, known: Labels) -> tuple[list[NDArray[np.intp]], Labels]:
+    """Rows of each label, in order, and the labels: known ones first, then new ones, sorted.
+
+    The second is ``known`` itself if y brings no new label.
+    """
+    validation.require_one_type(y, known)
+    if len(known) and len(y) and y.dtype != known.dtype and y.dtype.kind in "iuf":
+        both = joined(known, y)
+        known = known if both.dtype == known.dtype else both[: len(known)]
+        y = both[len(known) :]
+    if 0 < len(known) <= 16:
+        rows_of = _rows_of(y, known)
+        if sum(map(len, rows_of)) == len(y):
+            return rows_of, known
+    new = y if not len(known) else y[~np.isin(y, known)]
+    labels = known
+    if len(new):
+        new = np.unique(new)
+        validation.require_labels(new)
+        labels = joined(known, new)
+    order = np.argsort(labels, kind="stable")
+    codes = order[np.searchsorted(labels[order], y)]
+    return groups(codes, len(labels)), labels

@@ -1,0 +1,438 @@
+"""Removal: Chan's formulae backwards, and how many digits that leaves.
+
+    n = n_a − n_b    μ = μ_a − (μ_b − μ_a) n_b / n     C = C_a − C_b − δδᵀ n n_b / n_a,  δ = μ_b − μ
+
+A difference keeps the absolute error of what it is made of, so that little may be left of the
+digits of a small one. Three records tell what is left:
+
+- ``rest`` makes the weight of a class twice as precise as a float64: a class is gone when nothing
+  is left of that, and rows so light that they drowned in others are still known to be there;
+- ``marks`` are sums of the bits of the values modulo 2⁶⁴, which know no rounding. They tell that
+  all rows left have the same value of a feature, and which: rounding could not tell that from
+  values that differ by little;
+- ``peak`` and ``removed`` add up what rounding may have cost. :func:`lost` compares it with what is
+  left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+
+from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.moments._moments import fold, places
+
+if TYPE_CHECKING:
+    from counterpoise.moments.moments import Moments
+
+
+EPS = float(np.finfo(np.float64).eps)
+MIN_RESIDUAL_WEIGHT = (
+    1e-6  # of the lightest row: less is no row, but what fractions of weights were rounded to
+)
+COUNT_RTOL = 1e-9  # what rounding may do to counts of rows, relative to what they were
+PSD_RTOL = 1e-9  # how far from positive semidefinite rounding may take a scatter
+
+
+class PrecisionError(ValueError):
+    """Rows cannot be removed: they were never added, or too few digits would be left."""
+
+    def __init__(self, message: str, feature: int | None = None) -> None:
+        super().__init__(message)
+        self.feature = feature
+
+
+class UnknownRowsError(PrecisionError):
+    """Rows cannot be removed: it is certain that they, or some before them, were never added."""
+
+
+def check_class_fully_removed(
+    before: Moments, kept: Moments, k: int, gone: Moments, j: int
+) -> None:
+    """Raise if the rows of a class that is now empty were not those that it had.
+
+    Where as many rows of each weight went as came, the marks of their values must vanish, too. They
+    need not where only rounding tells the rows apart: a map has other last bits on another machine.
+    """
+    marks = kept.marks[k]
+    if marks[:, 0].any() or not marks.any() or _same_moments(before, k, gone, j):
+        return
+    raise UnknownRowsError(
+        f"cannot forget the last rows of class {kept.labels.tolist()[k]!r}: what was forgotten of "
+        "it is not what was learned"
+    )
+
+
+def _same_moments(before: Moments, k: int, gone: Moments, j: int) -> bool:
+    """Whether mean and scatter of one class are those of another, but for rounding."""
+    n, (off, _) = float(before.n[k]), before.removed[k]
+    C_a, C_b = before.C[k].diagonal(), gone.C[j].diagonal()
+    held = np.maximum(np.maximum(C_a, C_b), before.peak[k])
+    value = np.abs(before.anchor) + np.abs(before.mean[k])
+    apart = (gone.anchor - before.anchor) + gone.mean[j] - before.mean[k]
+    room = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(held / n)
+    squares = PSD_RTOL * held + n * room**2
+    return bool((np.abs(apart) <= room).all() and (np.abs(C_a - C_b) <= squares).all())
+
+
+def check_value_counts(kept: Moments, k: int, was: Vector, away: Vector, value: int) -> None:
+    """Raise if more rows would go in which a feature is not, or is, ``value`` than there were."""
+    n, left = float(kept.n[k]), was - away
+    # More than rounding, of what was there before and of rows that go in portions.
+    slack = max(
+        MIN_RESIDUAL_WEIGHT * float(kept.lightest[k]),
+        COUNT_RTOL * max(n, float(was.max()), float(away.max())),
+    )
+    label = kept.labels.tolist()[k]
+    for wrong, words in ((left < -slack, f"is not {value}"), (left > n + slack, f"is {value}")):
+        if wrong.any():
+            raise UnknownRowsError(
+                f"{words} in more of the rows to be forgotten of class {label!r} than were ever "
+                "learned",
+                int(wrong.argmax()),
+            )
+
+
+def is_indefinite(moments: Moments, k: int) -> bool:
+    """Whether the scatter of a class is not positive semidefinite, by more than rounding."""
+    C, peak, n, d = moments.C[k], moments.peak[k], moments.n[k], len(moments.anchor)
+    # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
+    # and, where nothing varies, what the values themselves are rounded to.
+    value = np.abs(moments.anchor) + np.abs(moments.mean[k])
+    rounding = PSD_RTOL * d * peak + n * (1e6 * EPS * value) ** 2 + 1e-290
+    off, begun = moments.removed[k]
+    if off.any():  # and what removals did to the means
+        gone = np.abs((moments.anchor - begun) + moments.mean[k])
+        spread_k = np.sqrt(np.maximum(np.diagonal(C), 0.0) / max(float(n), 1e-300))
+        rounding += 1e3 * EPS * off * (2.0 * gone + spread_k)
+    room = np.diagonal(C) + rounding
+    if not (room > 0).all():
+        return True
+    scaled = C / np.sqrt(room)
+    scaled /= np.sqrt(room)[:, None]
+    np.fill_diagonal(scaled, 1.0 + PSD_RTOL)  # (C_jj + rounding) / room, and a little more
+    return bool(dpotrf(scaled.T, overwrite_a=1, clean=0)[1])  # in place: it may be large
+
+
+RESIDUAL_RTOL = 1e-12  # what rounding may leave of a sum, relative to what it was
+MAX_RELATIVE_ERROR = 1e-3  # an estimated relative error at which a removal is refused
+MEAN_ROUNDING_ULPS = 0.25  # what rounding to the nearest leaves on average, in units of eps
+MAX_WEIGHT_RATIO = (
+    1e20  # how much heavier than its lightest row a class may be for its weight to tell that
+)
+MIN_TRUSTED_BITS = 32  # bits of a mark that must be left to trust it
+UNTRACKED_MARK = np.uint64(0x9E3779B97F4A7C15)  # a mark of rows that left none: it proves nothing
+MAX_FEATURES_TO_FACTORIZE = 500  # features up to which what is left is factorised
+BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
+
+
+def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
+    """Remove the rows of a sample from another, as if they had never been seen.
+
+    Parameters
+    ----------
+    before : Moments
+        What they are removed from; it stays as it is.
+    kept : Moments
+        The same, which becomes what is left. Its scatter may take the room of that of ``gone``, if
+        both have the same slots. After an error it is of no use.
+    gone : Moments
+        The rows that go.
+    """
+    index = {label: k for k, label in enumerate(kept.labels.tolist())}
+    shift = gone.anchor - kept.anchor
+    for j, label in enumerate(gone.labels.tolist()):
+        k = index.get(label)
+        if gone.n[j] == 0.0:
+            if k is not None:
+                kept.C[k] = before.C[k]
+            continue
+        if k is None or kept.n[k] == 0.0:
+            raise PrecisionError(f"cannot forget rows of class {label!r}: none was ever seen")
+        _remove_class(before, kept, k, label, gone, j, gone.mean[j] + shift)
+    _move_anchor(kept)
+    _anchor_constants(kept)
+    kept.stream[:] = kept.N.sum()
+    # Where a row of weight 1/3 is taken back three times, rounding leaves next to nothing.
+    left = float(before.clipped[0] - gone.clipped[0])
+    kept.clipped[0] = left if kept.n.any() and left > RESIDUAL_RTOL * before.clipped[0] else 0.0
+    error = relative_error(kept)
+    if error.max() > MAX_RELATIVE_ERROR:
+        raise PrecisionError("too few digits would be left", int(error.argmax()))
+
+
+def _remove_class(
+    before: Moments, kept: Moments, k: int, label: object, gone: Moments, j: int, mean_b: Vector
+) -> None:
+    """Chan's formulae backwards, for class k of what was there and class j of what goes."""
+    n_a, n_b = float(kept.n[k]), float(gone.n[j])
+    n, rest = _difference(n_a, n_b, float(kept.rest[k] - gone.rest[j]))
+    if n < -RESIDUAL_RTOL * n_a:
+        raise PrecisionError(
+            f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
+        )
+    kept.marks[k] -= gone.marks[j]
+    if _is_empty(kept, k, n, n_a):
+        check_class_fully_removed(before, kept, k, gone, j)
+        _clear(kept, k)
+        return
+    if n <= 0.0:
+        raise PrecisionError(precision_error(f"class {label!r}"))
+    unfaded = kept.N[k] == n_a and gone.N[j] == n_b
+    kept.N[k] = n if unfaded else kept.N[k] - gone.N[j]
+    kept.n[k], kept.rest[k] = n, rest
+    mean_a, C_a = before.mean[k], before.C[k].diagonal()
+    kept.mean[k] -= (mean_b - mean_a) * (n_b / n)
+    delta = mean_b - kept.mean[k]
+    for i in range(0, len(delta), BLOCK_ROWS):  # not all of it at once, which would take its room
+        rows = slice(i, i + BLOCK_ROWS)
+        C_b = gone.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
+        np.subtract(before.C[k, rows], C_b, out=kept.C[k, rows])
+    kept.peak[k] = np.hypot(kept.peak[k], C_a)
+    rounding = MEAN_ROUNDING_ULPS * n_a * (np.abs(mean_a) + np.abs(delta))
+    _add_rounding(kept, k, rounding, mean_a + kept.anchor)
+    _detect_constants_by_count(kept, k, gone.away[j])
+    _find_constants(kept, k)
+    C_jj = kept.C[k].diagonal()
+    impossible = C_jj < -RESIDUAL_RTOL * kept.peak[k]
+    if impossible.any():
+        raise PrecisionError(
+            "the variance would turn negative: these rows were never seen",
+            int(impossible.argmax()),
+        )
+    # Rounding can turn a variance that vanished into a small negative number.
+    _zero_constant_features(kept, k, C_jj < 0.0)
+    if len(C_jj) <= MAX_FEATURES_TO_FACTORIZE and is_indefinite(kept, k):
+        raise UnknownRowsError(
+            f"cannot forget these rows of class {label!r}: no rows have the scatter that would be "
+            "left, so that they, or some that were forgotten before, were never learned"
+        )
+
+
+def _difference(n_a: float, n_b: float, rest: float) -> tuple[float, float]:
+    """n_a − n_b + rest as a number and what it lacks (Knuth, twice)."""
+    n, lacking = _two_sum(n_a, -n_b)
+    return _two_sum(n, rest + lacking)
+
+
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _is_empty(kept: Moments, k: int, n: float, n_a: float) -> bool:
+    """Whether nothing is left of a class that now has this weight.
+
+    The marks tell where rows went with the weights that they came with. A row that went in
+    portions leaves what these were rounded to; its weight tells, unless it drowned in others.
+    """
+    if not kept.marks[k].any() and abs(n) <= RESIDUAL_RTOL * n_a:
+        return True
+    lightest = float(kept.lightest[k])
+    return abs(n) <= MIN_RESIDUAL_WEIGHT * lightest and n_a <= MAX_WEIGHT_RATIO * lightest
+
+
+def _clear(kept: Moments, k: int) -> None:
+    weights = (kept.n, kept.rest, kept.lightest, kept.N)
+    for array in (*weights, kept.mean, kept.C, kept.peak, kept.away, kept.removed):
+        array[k] = 0.0
+    kept.marks[k] = 0
+
+
+def _zero_constant_features(kept: Moments, k: int, constant: Flags) -> None:
+    """Features that do not vary."""
+    kept.C[k, constant, :] = 0.0
+    kept.C[k][:, constant] = 0.0
+
+
+def _find_constants(kept: Moments, k: int) -> tuple[Flags, Vector]:
+    """Where all rows left have the same value, the marks tell; see :func:`constants`."""
+    known, values = constant_features(kept.marks[k], kept.mean[k] + kept.anchor)
+    known &= kept.C[k].diagonal() <= MAX_RELATIVE_ERROR * kept.peak[k]
+    _set_constant(kept, k, known, values)
+    return known, values
+
+
+def _move_anchor(kept: Moments) -> None:
+    """Let the anchor follow the rows that are left, so that means found exactly can be kept so."""
+    place = places(kept)
+    if place is None:
+        return
+    shift = kept.anchor - place
+    for k in np.flatnonzero(kept.n > 0).tolist():
+        # Means of rows that were never touched, too, were rounded to digits of that distance.
+        _add_rounding(
+            kept, k, MEAN_ROUNDING_ULPS * kept.n[k] * np.abs(shift), kept.mean[k] + kept.anchor
+        )
+        kept.mean[k] += shift
+    kept.anchor[:] = place
+
+
+def _add_rounding(kept: Moments, k: int, more: Vector, at: Vector) -> None:
+    """What the sum of the rows of a class may have lost besides, when its mean was there."""
+    off, begun = kept.removed[k]
+    begun[off == 0.0] = at[off == 0.0]
+    off[:] = np.hypot(off, more)
+
+
+def _anchor_constants(kept: Moments) -> None:
+    """Where all rows left of all classes have the same value, the anchor moves there.
+
+    No mean then differs from another by rounding, which would look like a feature that varies.
+    """
+    found = [_find_constants(kept, k) for k in np.flatnonzero(kept.n > 0).tolist()]
+    if found:
+        value = found[0][1]
+        same = np.all([known & (values == value) for known, values in found], axis=0)
+        kept.anchor[same], kept.mean[:, same] = value[same], 0.0
+
+
+def _detect_constants_by_count(kept: Moments, k: int, away: Matrix) -> None:
+    """Where no row is left in which a feature is not 0, or not 1, that is its value.
+
+    That holds for rows that went in portions, too, of which marks know nothing.
+    """
+    for value in (0, 1):
+        was = kept.away[k, value].copy()
+        check_value_counts(kept, k, was, away[value], value)
+        kept.away[k, value] = np.clip(was - away[value], 0.0, kept.n[k])
+        # Rounding, and not a row: even the lightest would be more.
+        never = (kept.away[k, value] <= RESIDUAL_RTOL * was) & (
+            RESIDUAL_RTOL * was < kept.lightest[k]
+        )
+        never &= was > 0
+        kept.away[k, value, never] = 0.0
+        _set_constant(kept, k, never, np.full(len(never), float(value)))
+
+
+def _set_constant(kept: Moments, k: int, known: Flags, values: Vector) -> None:
+    """Nothing is left of what rounding did to these features."""
+    kept.mean[k, known] = values[known] - kept.anchor[known]
+    kept.peak[k, known], kept.removed[k, 0, known] = 0.0, 0.0
+    _zero_constant_features(kept, k, known)
+
+
+def constant_features(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
+    """Features of which all rows have the same value, by their marks, and that value.
+
+    With weights that add up to W, written as 2ᵗ times an odd number, the plain mark is W times the
+    bits of the value modulo 2⁶⁴. So all but t bits of the value are known; the mean is near enough
+    to tell the others. The second mark, W times the folded bits, is the proof.
+
+    Parameters
+    ----------
+    marks : ndarray of shape (2, 1 + d)
+        The marks of one class.
+    near : ndarray of shape (d,)
+        About what the values are.
+
+    Returns
+    -------
+    constant : ndarray of bool of shape (d,)
+    value : ndarray of shape (d,)
+
+    Examples
+    --------
+    >>> from counterpoise.moments.moments import Moments
+    >>> marks = Moments.of([[2024.1, 3.0], [2024.1, 5.0]], ["a", "a"]).marks[0]
+    >>> constant, value = constant_features(marks, np.array([2024.2, 4.0]))
+    >>> constant.tolist(), float(value[0])
+    ([True, False], 2024.1)
+    """
+    W, plain, mixed = int(marks[0, 0]), marks[0, 1:], marks[1, 1:]
+    known = 65 - (W & -W).bit_length() if W else 0  # bits
+    if known < MIN_TRUSTED_BITS:
+        return np.zeros(len(near), dtype=bool), near
+    odd = W >> (64 - known)
+    inverse, below = np.uint64(pow(odd, -1, 2**64)), np.uint64(2**known - 1)
+    low = ((plain >> np.uint64(64 - known)) * inverse) & below
+    bits = low
+    if known < 64:
+        step = np.uint64(known)
+        around = near.view(np.uint64) - low + np.uint64(1 << (known - 1))
+        bits = low + ((around >> step) << step)
+    folded = np.empty_like(bits)
+    fold(bits, folded)
+    constant = (bits * np.uint64(W) == plain) & (folded * np.uint64(W) == mixed)
+    zero = (plain == 0) & (mixed == 0)
+    value = np.where(zero, 0.0, bits.view(np.float64))
+    return constant | zero, value
+
+
+def spread(moments: Moments, k: int) -> Vector:
+    """Squares that a class brings to what is solved: its scatter, and that of class means.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of all classes.
+    k : int
+        The slot of the class.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+    """
+    apart = np.abs(moments.mean[moments.n > 0] - moments.mean[k]).max(axis=0)
+    squares: Vector = np.maximum(moments.C[k].diagonal(), 0.0) + moments.n[k] * apart**2
+    return squares
+
+
+def relative_error(moments: Moments) -> Vector:
+    """Estimated relative error that removals left in each feature's second moment.
+
+    Rounding leaves about eps times the largest scatter ever held, and what it did to the
+    means; what is left of the scatter decides how much that is, with every row or every class
+    weighing the same.
+
+    Parameters
+    ----------
+    moments : Moments
+        What is left.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+    """
+    seen = np.flatnonzero(moments.n > 0)
+    if not seen.size:
+        return np.zeros(len(moments.anchor))
+    n, mean, peak = moments.n[seen, None], moments.mean[seen], moments.peak[seen]
+    if moments.removed[:, 0].any():
+        off, begun = moments.removed[seen, 0], moments.removed[seen, 1]
+        squares = np.array([spread(moments, k) for k in seen.tolist()])
+        gone = np.abs((moments.anchor - begun) + mean)
+        peak = peak + off * (2.0 * gone + np.sqrt(squares / n))
+    C_jj = np.einsum("kjj->kj", moments.C)[seen]
+    worst = np.zeros(len(moments.anchor))
+    for alpha in (np.ones_like(n), 1.0 / n):
+        m = (alpha * n * mean).sum(axis=0) / (alpha * n).sum()
+        left = (alpha * (C_jj + n * (mean - m) ** 2)).sum(axis=0)
+        noise = EPS * (alpha * peak).sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.where(noise > 0, noise / np.maximum(left, 0.0), 0.0)
+        worst = np.maximum(worst, np.where(left < 0, np.inf, error))
+    return worst
+
+
+def precision_error(what: str) -> str:
+    """Say that a removal is refused.
+
+    Parameters
+    ----------
+    what : str
+        The feature or the class that would lose its digits.
+
+    Returns
+    -------
+    str
+    """
+    return (
+        f"forgetting this would leave {what} with less than three correct digits: it varied or "
+        "weighed so much more than what remains, or was never learned; fit a new model on the rows "
+        "that remain. Nothing was forgotten"
+    )

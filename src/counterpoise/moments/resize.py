@@ -1,0 +1,138 @@
+"""The same moments in another shape: more or fewer classes and features.
+
+All of these are values of their own. Only the scatters of a :class:`Room` share storage with what
+they grew from, and only the State that owns the room grows in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, joined, scatters
+from counterpoise.moments.moments import PER_CLASS_ARRAYS, Moments
+
+Scatters = NDArray[np.float64]
+
+
+class GrowableScatter:
+    """Storage for scatters that grow: they are copied at geometrically spaced sizes only."""
+
+    def __init__(self) -> None:
+        self.store: Scatters = scatters(0, 0)
+
+    def grown(self, C: Scatters, c: int, d: int) -> Scatters:
+        """Scatters with room for c classes and d features, the new entries 0."""
+        c_room, d_room = self.store.shape[:2]
+        mine = C.base is self.store.base and C.size > 0
+        if not mine or c > c_room or d > d_room:
+            if not mine:
+                c_room, d_room = C.shape[:2]
+            c_room = c if c <= c_room else max(c, c_room + c_room // 2)
+            d_room = d if d <= d_room else max(d, d_room + d_room // 2)
+            self.store = scatters(c_room, d_room)
+            c_old, d_old = C.shape[:2]
+            self.store[:c_old, :d_old, :d_old] = C
+        return self.store[:c, :d, :d]
+
+
+def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None = None) -> Moments:
+    """Slots for these labels: the same object if it has them, else an equal value with more.
+
+    With a room the scatters are those of the old value, which must not be changed any more.
+    """
+    if labels is moments.labels:
+        return moments
+    known = set(moments.labels.tolist())
+    new = np.array([label not in known for label in labels.tolist()], dtype=bool)
+    if not new.any():
+        return moments
+    more, result = int(new.sum()), object.__new__(Moments)
+    for name in ("anchor", "low", "high", "when", "clipped"):
+        setattr(result, name, getattr(moments, name).copy())
+    for name in PER_CLASS_ARRAYS:
+        old = getattr(moments, name)
+        slots = np.zeros((more, *old.shape[1:]), dtype=old.dtype)
+        setattr(result, name, np.concatenate([old, slots]))
+    result.stream = np.append(moments.stream, np.full(more, moments.N.sum()))
+    result.labels = joined(moments.labels, labels[new])
+    result.C = (room or GrowableScatter()).grown(moments.C, len(result.labels), len(moments.anchor))
+    return result
+
+
+def with_features(moments: Moments, d: int, room: GrowableScatter | None = None) -> Moments:
+    """Widen to d features, the new ones zero in every row so far.
+
+    With a room the scatters are those of the old value, which must not be changed any more.
+    """
+    more = d - len(moments.anchor)
+    result = object.__new__(Moments)
+    same = ("labels", "n", "rest", "lightest", "N", "stream", "low", "high", "when", "clipped")
+    for name in same:
+        setattr(result, name, getattr(moments, name).copy())
+    result.anchor = np.append(moments.anchor, np.zeros(more))
+    wider: Any = ((0, 0), (0, more))
+    result.mean, result.peak = np.pad(moments.mean, wider), np.pad(moments.peak, wider)
+    wider = ((0, 0), (0, 0), (0, more))
+    result.removed, result.marks = np.pad(moments.removed, wider), np.pad(moments.marks, wider)
+    away = np.zeros((len(moments.n), 2, more))
+    away[:, 1] = moments.n[:, None]
+    result.away = np.concatenate([moments.away, away], axis=2)
+    if moments.low.size:
+        edge = np.full(more, 0.0 if moments.n.any() else np.inf)
+        result.low, result.high = np.append(moments.low, edge), np.append(moments.high, -edge)
+    result.C = (room or GrowableScatter()).grown(moments.C, len(moments.labels), d)
+    return result
+
+
+def reindex_features(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
+    """Move feature j to place at[j] of a row of d; the other places were zero in every row."""
+    anchor = np.zeros(d)
+    anchor[at] = moments.anchor
+    result = Moments(moments.labels.copy(), anchor, bool(moments.low.size))
+    for name in ("n", "rest", "lightest", "N", "stream", "when", "clipped"):
+        setattr(result, name, getattr(moments, name).copy())
+    result.mean[:, at], result.peak[:, at] = moments.mean, moments.peak
+    result.away[:, 1] = moments.n[:, None]
+    result.away[:, :, at], result.removed[:, :, at] = moments.away, moments.removed
+    result.marks[:, :, 0], result.marks[:, :, 1 + at] = (
+        moments.marks[:, :, 0],
+        moments.marks[:, :, 1:],
+    )
+    result.C[:, at[:, None], at] = moments.C
+    if moments.low.size and moments.n.any():
+        result.low[:], result.high[:] = 0.0, 0.0
+        result.low[at], result.high[at] = moments.low, moments.high
+    return result
+
+
+def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
+    """Moments of the features at these places alone."""
+    result = Moments(moments.labels.copy(), moments.anchor[at], bool(moments.low.size))
+    d = len(moments.anchor)
+    result.C[:] = moments.C[:, at[:, None], at]
+    if moments.low.size:
+        result.low, result.high = moments.low[at], moments.high[at]
+    for name in Moments.__slots__:
+        if name in ("labels", "anchor", "low", "high", "C"):
+            continue
+        value = getattr(moments, name)  # of each class: a number, or one a feature, those last
+        first = value.shape[-1] - d
+        last = value if value.ndim == 1 else value[..., np.r_[:first, first + at]]
+        setattr(result, name, np.array(last, order="C"))
+    return result
+
+
+def drop_empty_classes(moments: Moments) -> Moments:
+    """Without the slots of classes of which nothing is left: the same object if there are none."""
+    seen = moments.n > 0
+    if seen.all():
+        return moments
+    result = Moments(moments.labels[seen], moments.anchor, bool(moments.low.size))
+    for name in (*PER_CLASS_ARRAYS, "stream", "C"):
+        setattr(result, name, getattr(moments, name)[seen])
+    result.low, result.high = moments.low.copy(), moments.high.copy()
+    result.when, result.clipped = moments.when.copy(), moments.clipped.copy()
+    return result

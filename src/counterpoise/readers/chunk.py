@@ -1,0 +1,240 @@
+"""The result of every reader: a chunk of rows as columns, and how far the input was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from counterpoise.arrays import Flags
+from counterpoise.errors import DataError, Suggestion, Words
+
+PREFIX_LENGTHS = (1, 4, 16, 64)  # rows by whose hashes an input is known again
+CHUNK_BYTES = 1 << 24  # of a chunk: it ends with the row that reaches them, if not before
+LONGEST = 1 << 26  # bytes of one record, or of one text
+MOST_COLUMNS = 30_000  # that are read of a table
+
+
+@dataclass(frozen=True)
+class ReadPosition:
+    """How far an input was read.
+
+    Attributes
+    ----------
+    rows : int
+        Rows so far, header not counted.
+    size : int
+        Bytes so far, after decompression, of inputs that are text; else 0.
+    hash : str
+        XXH3 (128 bits) of these bytes, or of the values of the columns read so far.
+    cut : bool
+        Whether the last row had no line end; then the next byte must be one.
+
+    Examples
+    --------
+    >>> from counterpoise.readers import ReadPosition
+    >>> ReadPosition()  # the beginning of an input
+    ReadPosition(rows=0, size=0, hash='', cut=False)
+    """
+
+    rows: int = 0
+    size: int = 0
+    hash: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    r"""Consecutive rows of one input.
+
+    Attributes
+    ----------
+    source : str
+        Name of the input in messages.
+    first : int
+        Number of the first row within the input, from 1.
+    rows : int
+        Number of rows.
+    columns : dict of str to pyarrow.Array
+        The requested columns.
+    offered : tuple of str
+        All columns of a table.
+    mark : ReadPosition
+        How far the input was read at the end of these rows.
+    cells : bool
+        Whether text is parsed as numbers where possible, as in CSV.
+    table : bool
+        Whether each row must have every column; otherwise an absent column is 0.
+    absent : dict of str to ndarray of bool
+        Rows without the column, if other rows have it.
+    entries : CSR matrix of shape (rows, m), optional
+        Features with numbers instead of names: column j is feature j + 1.
+    names : tuple of str
+        If rows need not have every column: all columns that occur in this chunk.
+    starts : tuple of str
+        In the first chunk of an input: hashes of its first 1, 4, 16 and 64 rows, if it has them.
+    last : bool
+        Whether the input ended before the chunk was full, or within its last row. If the input
+        grows, an uninterrupted run cuts these rows differently.
+    categorical : frozenset of str
+        Columns of numbers whose type says that they are categories, as in ``pandas.Categorical``.
+    kinds : dict of str to str
+        Types of columns that were decided when these rows were stored.
+    is_checked : bool
+        Whether the columns were accepted when these rows were stored.
+    store_mark : ReadPosition, optional
+        Mark of the store of pending events that goes with these rows of another input.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise.readers import ReadPosition, source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("amount,fraud\n12.5,no\n980,yes\n")
+    >>> (chunk,) = source(str(path)).chunks(1000, ReadPosition(), {}, lambda name: True)
+    >>> chunk.rows, chunk.offered, chunk.mark.size
+    (2, ('amount', 'fraud'), 29)
+    """
+
+    source: str
+    first: int
+    rows: int
+    columns: dict[str, pa.Array]
+    mark: ReadPosition
+    cells: bool = False
+    table: bool = True
+    offered: tuple[str, ...] = ()
+    absent: dict[str, Flags] = field(default_factory=dict)
+    entries: Any = None
+    names: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    last: bool = False
+    categorical: frozenset[str] = frozenset()
+    kinds: dict[str, str] = field(default_factory=dict)
+    is_checked: bool = False
+    store_mark: ReadPosition | None = None
+
+    def head(self, rows: int) -> Chunk:
+        """The first ``rows`` rows, with the same mark."""
+        if rows >= self.rows:
+            return self
+        return replace(
+            self,
+            rows=rows,
+            columns={name: column[:rows] for name, column in self.columns.items()},
+            absent={name: flags[:rows] for name, flags in self.absent.items()},
+            entries=None if self.entries is None else self.entries[:rows],
+        )
+
+    def only(self, rows: Flags) -> Chunk:
+        """The rows that are meant, with the same mark."""
+        if rows.all():
+            return self
+        mask = pa.array(rows)
+        return replace(
+            self,
+            rows=int(rows.sum()),
+            columns={name: column.filter(mask) for name, column in self.columns.items()},
+            absent={name: flags[rows] for name, flags in self.absent.items()},
+            entries=None if self.entries is None else self.entries[rows],
+        )
+
+    def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
+        """Error about the row at a position of this chunk, counted from 0."""
+        where = f"{self.source}, row {self.first + row}: "
+        parts = (problem,) if isinstance(problem, str) else problem
+        return DataError((where, *parts), *remedies)
+
+
+def require_different(names: Sequence[str], source: str) -> None:
+    """Raise if two columns have the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{source}: two columns are called {name!r}; rename one of them")
+        seen.add(name)
+
+
+def require_few(count: int, source: str) -> None:
+    """Raise if there are more columns to read than MOST_COLUMNS."""
+    if count > MOST_COLUMNS:
+        raise DataError(
+            f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
+            Suggestion("name those that matter", "keep"),
+            Suggestion("leave the others out", "drop"),
+        )
+
+
+class Source(Protocol):
+    """One input that can be read from any mark.
+
+    Attributes
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    name : str
+        Its name in messages.
+    left : bool
+        Whether a last line without a line end was left for later.
+    """
+
+    path: str
+    name: str
+    left: bool
+
+    def chunks(
+        self,
+        rows: int,
+        after: ReadPosition,
+        kinds: Mapping[str, str],
+        wanted: Callable[[str], bool],
+        until: int | None = None,
+    ) -> Iterator[Chunk]:
+        """Check that the rows before a mark are unchanged, and read the rows after it.
+
+        Parameters
+        ----------
+        rows : int
+            Rows of each chunk except the last, unless they exceed CHUNK_BYTES.
+        after : ReadPosition
+            The mark.
+        kinds : mapping of str to str
+            Types of the columns that are known so far; changes while reading.
+        wanted : callable
+            Whether to read a column, by name.
+        until : int, optional
+            Number of rows to read at most; later text is not examined.
+        """
+        ...
+
+    def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
+        """Raise if the rows before a mark have changed; later rows do not matter."""
+        ...
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows that can be read, as in the first chunk."""
+        ...
+
+    def done(self) -> tuple[int, int]:
+        """Bytes of the file on disk read so far, and its size, or 0 if unknown."""
+        ...
+
+
+def input_changed_error(name: str, mark: ReadPosition) -> DataError:
+    """Error about an input whose first rows, up to a mark, have changed."""
+    if name == "standard input" or name.startswith("standard input "):
+        remedies = (
+            Suggestion("replay it from its start"),
+            Suggestion("give other data a name of its own", "stdin_name"),
+        )
+    else:
+        remedies = (
+            Suggestion("restore the file"),
+            Suggestion("give the new data under another name"),
+        )
+    return DataError(
+        f"{name} has changed: the {mark.rows:,} rows learned from it before are not as they were",
+        *remedies,
+    )

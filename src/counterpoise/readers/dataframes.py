@@ -1,0 +1,309 @@
+"""Data frames as a source of chunks: pandas, polars, pyarrow, and whatever speaks Arrow.
+
+Rows are cut into the same chunks as those of a Parquet file, however they come: whole, lazily, or
+in pieces. Frames are not files: nothing is known of them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from counterpoise.errors import DataError, Suggestion
+from counterpoise.readers.chunk import require_different, require_few
+from counterpoise.readers.columnar import BATCH, ColumnarSource
+
+NAME = "the frame"
+ARROW_UNITS = ("[s]", "[ms]", "[us]", "[ns]")
+
+
+class FrameSource(ColumnarSource):
+    """The rows of a frame, perhaps with columns beside it.
+
+    Parameters
+    ----------
+    frame : object
+        A frame of pandas, polars (lazy too) or pyarrow, a reader of record batches, an object with
+        ``__arrow_c_stream__``, a mapping of columns, or an iterable of such pieces.
+    beside : mapping of str to pyarrow.Array
+        Columns that do not come with it, such as labels, of as many rows.
+    name : str
+        Its name in messages.
+    label : str, optional
+        The column of labels, if the frame has it.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        beside: Mapping[str, pa.Array] | None = None,
+        name: str = NAME,
+        label: str | None = None,
+    ) -> None:
+        super().__init__("-", name, parquet=False)
+        self._label = label
+        self._frame, self._beside = frame, dict(beside or {})
+        self._types: dict[str, tuple[pa.DataType, str]] = {}
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """All columns that it has, once a row was read."""
+        return self._offered
+
+    def _read_ahead(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Read in the thread of the caller: an iterable may not work in another one."""
+        return tables
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the rows can be read again, as those of an iterator cannot."""
+        return isinstance(self._frame, Mapping) or hasattr(self._frame, "shape")
+
+    def _batches(self, wanted: Callable[[str], bool]) -> Iterator[pa.RecordBatch]:
+        at = 0
+        for table in tables(self._frame, self.name, self._label):
+            names = [*table.column_names, *self._beside]
+            require_different(names, self.name)
+            self._offered = tuple(names)
+            for name, column in self._beside.items():
+                table = table.append_column(name, column.slice(at, table.num_rows))
+            at += table.num_rows
+            columns = [name for name in names if wanted(name)]
+            require_few(len(columns), self.name)
+            yield from table.select(columns).to_batches(max_chunksize=BATCH)
+        for name, column in self._beside.items():
+            if len(column) != at:
+                raise DataError(f"{self.name} has {at:,} rows, but {name!r} has {len(column):,}")
+
+    def _tables(self, wanted: Callable[[str], bool]) -> Iterator[pa.Table]:
+        return map(self._alike, super()._tables(wanted))
+
+    def _alike(self, table: pa.Table) -> pa.Table:
+        """Return the same rows with the types of the pieces before, if no value changes."""
+        for j, field in enumerate(table.schema):
+            now = field.type
+            family = "category" if field.name in self._categorical else _family(now)
+            before, known = self._types.get(field.name, (now, family))
+            if pa.types.is_null(before):
+                before, known = now, family
+            elif pa.types.is_null(now):
+                family = known
+            elif before != now and known == family and family in ("number", "category"):
+                before = pa.float64()
+            if family == known:
+                with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                    if before != now:
+                        column = table[field.name].cast(before, safe=family == "time")
+                        table = table.set_column(j, field.name, column)
+                    self._types[field.name] = before, known
+                    continue
+            raise DataError(
+                f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
+                f"piece, and of type {before} ({known}) in those before it",
+                Suggestion("convert it to what it was"),
+                Suggestion("leave the column out", "drop", [field.name]),
+            )
+        return table
+
+
+def tables(frame: Any, name: str = NAME, label: str | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of a frame as tables of Arrow; raise if it is none.
+
+    Intervals become text, except in the column of labels, where they are refused.
+    """
+    kind = type(frame)
+    if isinstance(frame, (np.ndarray, list)):
+        yield _of_array(np.asarray(frame), name)
+    elif isinstance(frame, pa.Table):
+        yield frame
+    elif isinstance(frame, pa.RecordBatch):
+        yield pa.Table.from_batches([frame])
+    elif isinstance(frame, pa.RecordBatchReader):
+        yield from (pa.Table.from_batches([batch]) for batch in frame)
+    elif is_lazy(frame):
+        yield from _of_lazy(frame, name)
+    elif hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        yield _of_pandas(frame, name, label)
+    elif hasattr(frame, "__arrow_c_stream__"):
+        reader = _stream(frame, name)
+        yield from (pa.Table.from_batches([batch], reader.schema) for batch in _read(reader, name))
+        yield reader.schema.empty_table()
+    elif isinstance(frame, Mapping):
+        yield _columns(list(frame), [frame[column] for column in frame], name)
+    elif isinstance(frame, Iterable) and not isinstance(frame, (str, bytes)):
+        for piece in frame:
+            yield from tables(piece, name, label)
+    else:
+        raise TypeError(
+            f"{kind.__name__} is no frame; give one of pandas, polars or pyarrow, an array, or "
+            "what has __arrow_c_stream__"
+        )
+
+
+def is_lazy(frame: Any) -> bool:
+    """Return whether a frame is a LazyFrame of polars, which holds no rows yet."""
+    kind = type(frame)
+    return kind.__name__ == "LazyFrame" and kind.__module__.partition(".")[0] == "polars"
+
+
+def column_names(frame: Any) -> list[str] | None:
+    """Return the names of the columns of a frame; None if it has none, or shows them late."""
+    if isinstance(frame, (np.ndarray, list)) or is_lazy(frame):
+        return None
+    if isinstance(frame, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        return list(frame.schema.names)
+    if hasattr(frame, "columns"):
+        return [str(column) for column in frame.columns]
+    return [str(column) for column in frame] if isinstance(frame, Mapping) else None
+
+
+def _stream(frame: Any, name: str) -> pa.RecordBatchReader:
+    """Return a reader of a frame; raise for the first column that Arrow cannot represent."""
+    try:
+        return pa.RecordBatchReader.from_stream(frame)
+    except pa.ArrowException:
+        for column in column_names(frame) or ():
+            try:
+                pa.RecordBatchReader.from_stream(frame[[column]])
+            except pa.ArrowException:
+                raise _refused(name, column, f"values of type {frame[column].dtype}") from None
+        raise
+
+
+def _refused(name: str, column: str, what: str, row: int | None = None) -> DataError:
+    """Return the error about a column of a type that cannot be learned."""
+    place = name if row is None else f"{name}, row {row + 1}"
+    return DataError(
+        f"{place}: column {column!r} contains {what}, which cannot be learned",
+        Suggestion(
+            "convert it, for example with astype(str), or with pandas.to_numeric(column, "
+            "errors='coerce')"
+        ),
+        Suggestion("leave the column out", "drop", [column]),
+    )
+
+
+def _of_pandas(frame: Any, name: str, label: str | None) -> pa.Table:
+    if getattr(frame.columns, "nlevels", 1) > 1:
+        raise DataError(f"{name} has columns of several levels", Suggestion("give each one name"))
+    columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    for text, column in zip(frame.columns, columns, strict=True):
+        if text == label and _is_intervals(column):
+            raise DataError(
+                f"{name}: labels in column {label!r} are intervals; a label must be text, an "
+                "integer or a boolean",
+                Suggestion("convert them with astype(str)"),
+            )
+    return _columns(list(frame.columns), columns, name)
+
+
+def _is_intervals(column: Any) -> bool:
+    """Return whether a column of pandas has intervals as categories, as of ``pandas.cut``."""
+    if str(getattr(column, "dtype", "")) != "category":
+        return False
+    return str(column.cat.categories.dtype).startswith("interval")
+
+
+def _columns(names: list[Any], columns: list[Any], name: str) -> pa.Table:
+    """Columns side by side, by their names as text."""
+    texts = [str(one) for one in names]
+    require_different(texts, name)
+    arrays = [_array(column, text, name) for text, column in zip(texts, columns, strict=True)]
+    return pa.table(arrays, names=texts)
+
+
+def _array(column: Any, text: str, name: str) -> Any:
+    """Return a column as Arrow has it, NaN as missing; ``text`` and ``name`` are for messages."""
+    array, rows = _converted(column), 0
+    if array is None:
+        values = [*column, None]
+        rows = len(values)
+        array = _converted(np.array(values, dtype=object)[:-1])
+    if array is not None:
+        if isinstance(array.type, pa.BaseExtensionType):  # such as periods
+            raise _refused(name, text, f"values of type {getattr(column, 'dtype', array.type)}")
+        return array
+    low, high = 0, rows - 1  # values[:low] can be converted, values[:high] cannot
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _converted(np.array([*values[:middle], None], dtype=object)[:-1]) is None:
+            high = middle
+        else:
+            low = middle
+    value = values[low]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        what = f"an integer of about {round(value.bit_length() * 0.30103):,} digits"
+    else:
+        what = f"{repr(value)[:60]} (type {type(value).__name__})"
+        before = [one for one in values[:low] if not _is_missing(one)]
+        if before:
+            what += f" after {repr(before[-1])[:60]} (type {type(before[-1]).__name__})"
+    raise _refused(name, text, what, low)
+
+
+def _is_missing(value: Any) -> bool:
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return missing or (isinstance(value, float) and value != value)
+
+
+def _converted(column: Any) -> Any:
+    """Return a column as Arrow has it, or None if Arrow cannot represent it; NaN is missing."""
+    if isinstance(column, (pa.Array, pa.ChunkedArray)):
+        return column
+    if _is_intervals(column):
+        column = column.cat.rename_categories(str)
+    kind = getattr(column, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "US":
+        return pa.array(np.asarray(column).astype(str).tolist(), pa.string())
+    if str(kind).startswith("Sparse") or kind == np.longdouble:
+        column = np.asarray(column, dtype=np.float64 if kind == np.longdouble else None)
+    with suppress(TypeError):  # other units than Arrow has
+        if isinstance(kind, np.dtype) and kind.kind in "mM" and kind.str[3:] not in ARROW_UNITS:
+            column = np.asarray(column).astype(f"{kind.str[1:3]}[s]")
+    with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array(column, from_pandas=True)
+    return None
+
+
+def _of_array(X: Any, name: str) -> pa.Table:
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: shape {X.shape}")
+    columns = [X[:, j] for j in range(X.shape[1])]
+    return _columns([f"x{j}" for j in range(X.shape[1])], columns, name)
+
+
+def _of_lazy(frame: Any, name: str) -> Iterator[pa.Table]:
+    """Collect a LazyFrame of polars, in pieces if it can."""
+    try:
+        if hasattr(frame, "collect_batches"):
+            found = False
+            for piece in frame.collect_batches(chunk_size=BATCH, maintain_order=True):
+                found = True
+                yield piece.to_arrow()
+            if found:
+                return
+        yield frame.collect().to_arrow()
+    except Exception as error:
+        what = " ".join(str(error).split())[:200]
+        raise DataError(f"{name} is a LazyFrame that cannot be collected: {what}") from None
+
+
+def _read(reader: Any, name: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except (pa.ArrowException, OSError) as error:
+        what = " ".join(str(error).split())[:200]
+        raise DataError(f"{name} cannot be read: {what}") from None
+
+
+def _family(kind: pa.DataType) -> str:
+    """Return what a plain column contains; columns of one family can be joined."""
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return "number"
+    if pa.types.is_temporal(kind):
+        return "time"
+    return "bool" if pa.types.is_boolean(kind) else "text"

@@ -1,0 +1,162 @@
+"""CSV and TSV: whole records parsed by pyarrow, numbers as numbers, everything else as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from counterpoise.errors import DataError, Suggestion
+from counterpoise.readers._records import Cells
+from counterpoise.readers.chunk import Chunk, require_different, require_few
+from counterpoise.readers.text_source import RecordBlock
+
+MOST_FIELDS = 1_000_000  # of a record
+SIGNS = ";\t|,"  # between fields, in files that have other signs than they are read by
+RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+
+
+class Delimited:
+    """Text with a delimiter between fields, and quotes around those that need them.
+
+    Parameters
+    ----------
+    delimiter : str, default=","
+        One ASCII character.
+    header : bool, default=True
+        Whether the first record names the columns; if not, they are ``column 1``, ``column 2``, ...
+    """
+
+    def __init__(self, delimiter: str = ",", header: bool = True) -> None:
+        self.delimiter, self.header = delimiter, header
+        self.names: list[str] = []
+
+    def records(self) -> Cells:
+        """Return a walker over records."""
+        return Cells(ord(self.delimiter))
+
+    def begin(self, name: str, header: bytes) -> None:
+        """Take the names of the columns from the first record."""
+        if header.lstrip().startswith((b'{"', b"{}")):
+            raise DataError(
+                f"{name} is JSON, not CSV", Suggestion("read it as JSON", "format", "jsonl")
+            )
+        cells = self._fields(header, name)
+        self.names = [cell.strip() or f"column {j + 1}" for j, cell in enumerate(cells)]
+        require_different(self.names, name)
+
+    def check(self, records: Any, name: str, row: int) -> None:
+        """Nothing can be wrong before parsing."""
+
+    def parse(
+        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Chunk:
+        """Parse whole records; columns known to be numeric are parsed as numbers."""
+        if not self.names:
+            cells = self._fields(piece.data, name)
+            self.names = [f"column {j + 1}" for j in range(len(cells))]
+        columns = [column for column in self.names if wanted(column)] or self.names
+        require_few(len(columns), name)
+        types = {c: pa.float64() if kinds.get(c) == "number" else pa.string() for c in columns}
+        try:
+            table = self._read(piece.data, name, piece.first, columns, types)
+        except _ConversionError:
+            as_bytes = dict.fromkeys(columns, pa.binary())
+            table = self._read(piece.data, name, piece.first, columns, as_bytes)
+            table = pa.table({c: _decoded(table[c], c, name, piece.first) for c in columns})
+        if table.num_rows != piece.rows:
+            raise DataError(
+                f"{name}, rows {piece.first} to {piece.first + piece.rows - 1}: quotes and line "
+                "ends do not match; put quotes around whole fields only"
+            )
+        found = {c: _joined(table[j]) for j, c in enumerate(columns)}
+        offered = tuple(self.names)
+        return Chunk(name, piece.first, piece.rows, found, piece.mark, cells=True, offered=offered)
+
+    def _fields(self, data: bytes, name: str) -> list[str]:
+        """Fields of the first record."""
+        end, _ = self.records().take(data, 0, 1)
+        if data.count(self.delimiter.encode(), 0, end) >= MOST_FIELDS:
+            raise DataError(f"{name}: more than {MOST_FIELDS:,} columns; is the delimiter right?")
+        try:
+            text = io.StringIO(data.decode(), newline="")
+            return next(filter(None, csv.reader(text, delimiter=self.delimiter)), [])
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{name}: the header is not UTF-8 text; convert the file, for example with "
+                "iconv -f LATIN1 -t UTF-8"
+            ) from None
+        except csv.Error as error:
+            raise DataError(f"{name}: the header cannot be read ({error})") from None
+
+    def _read(
+        self, data: bytes, name: str, first: int, columns: list[str], types: Mapping[str, Any]
+    ) -> pa.Table:
+        try:
+            return pa.csv.read_csv(
+                pa.BufferReader(data),
+                pa.csv.ReadOptions(
+                    use_threads=False,
+                    block_size=min(len(data) + 1, 2**31 - 1),
+                    column_names=self.names,
+                ),
+                pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                pa.csv.ConvertOptions(
+                    column_types=types, include_columns=columns, strings_can_be_null=True
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            ragged = RAGGED.search(str(error))
+            if ragged:
+                row, expected, found, text = ragged.groups()
+                raise DataError(
+                    f"{name}, row {first - 1 + int(row)}: {found} fields, expected {expected}: "
+                    f"{_shown(text)}",
+                    *other_delimiter(self.names),
+                ) from None
+            if "conversion error" in str(error):
+                raise _ConversionError from None
+            raise DataError(f"{name}, after row {first - 1}: {_first_line(error)}") from None
+
+
+class _ConversionError(Exception):
+    """A cell does not have the type of its column."""
+
+
+def other_delimiter(names: Sequence[str]) -> list[Suggestion]:
+    """What to do about a table of one column that looks like several."""
+    signs = [sign for sign in SIGNS if len(names) == 1 and sign in names[0]]
+    return [Suggestion("say what is between fields", "delimiter", sign) for sign in signs[:1]]
+
+
+def _decoded(column: pa.ChunkedArray, name: str, source: str, first: int) -> pa.ChunkedArray:
+    """Text of a column read as bytes."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        for i, cell in enumerate(column.to_pylist()):
+            try:
+                (cell or b"").decode()
+            except UnicodeDecodeError:
+                raise DataError(
+                    f"{source}, row {first + i}, column {name!r}: {cell!r} is not UTF-8 text; "
+                    "convert the file, for example with iconv -f LATIN1 -t UTF-8"
+                ) from None
+        raise
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _shown(text: str, most: int = 60) -> str:
+    return repr(text if len(text) <= most else text[:most] + "...")
+
+
+def _first_line(error: Exception) -> str:
+    return re.sub(r"\s+", " ", str(error).split("\n")[0])[:200]

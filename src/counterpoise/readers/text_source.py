@@ -1,0 +1,286 @@
+"""Text inputs: bytes are cut into chunks of whole records, hashed, and parsed.
+
+The cuts depend on the bytes alone, not on how they arrived. A mark is a number of bytes and their
+hash, so that what was read before is checked without parsing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from xxhash import xxh3_128
+
+from counterpoise.errors import DataError
+from counterpoise.readers.byte_source import Bytes
+from counterpoise.readers.chunk import (
+    CHUNK_BYTES,
+    LONGEST,
+    PREFIX_LENGTHS,
+    Chunk,
+    ReadPosition,
+    input_changed_error,
+)
+from counterpoise.readers.prefetch import mapped
+
+PIECE = 1 << 20  # bytes read at a time
+BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class RecordBlock(NamedTuple):
+    """Whole records, as bytes.
+
+    Attributes
+    ----------
+    data : bytes
+        The records.
+    first : int
+        Number of the first one, from 1.
+    rows : int
+        How many.
+    mark : Mark
+        How far the input was read.
+    starts : tuple of str
+        Hashes of the beginning of the input, if this is its first piece.
+    last : bool
+        Whether the input has ended before there were as many records as were wanted.
+    """
+
+    data: bytes
+    first: int
+    rows: int
+    mark: ReadPosition
+    starts: tuple[str, ...] = ()
+    last: bool = False
+
+
+class TextFormat(Protocol):
+    """One text format."""
+
+    header: bool
+
+    def records(self) -> Any:
+        """Return a walker over records, see ``_records``."""
+        ...
+
+    def begin(self, name: str, header: bytes) -> None:
+        """Read the header."""
+        ...
+
+    def check(self, records: Any, name: str, row: int) -> None:
+        """Raise if the walker has found something that must not be parsed."""
+        ...
+
+    def parse(
+        self, piece: RecordBlock, name: str, kinds: Mapping[str, str], wanted: Callable[[str], bool]
+    ) -> Chunk:
+        """Columns of whole records."""
+        ...
+
+
+class TextSource:
+    """An input of records in one dialect.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    name : str
+        Its name in messages.
+    dialect : Dialect
+        The format of the records.
+    live : bool, default=False
+        Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
+        bytes arrive.
+    last_line : bool, default=True
+        Whether a last line without a line end is a row. Else it is left in a file that may still
+        be growing: one that is neither compressed nor a pipe.
+    guess : callable, optional
+        Returns the dialect, given the first bytes of the input.
+
+    Attributes
+    ----------
+    left : bool
+        Whether a last line without a line end was left.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        dialect: TextFormat,
+        live: bool = False,
+        last_line: bool = True,
+        guess: Callable[[bytes], TextFormat] | None = None,
+    ) -> None:
+        self.path, self.name, self.dialect, self.live = path, name, dialect, live
+        self.last_line, self.guess, self.left = last_line, guess, False
+        self._bytes: Bytes | None = None
+
+    def done(self) -> tuple[int, int]:
+        """Bytes read of the file, and its size."""
+        return (self._bytes.consumed, self._bytes.size) if self._bytes else (0, 0)
+
+    def verify(self, after: ReadPosition, wanted: Callable[[str], bool]) -> None:
+        """Raise if the rows before a mark have changed."""
+        for _ in self._pieces(1, after, after.rows):
+            pass
+
+    def starts(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Hashes of the first rows, up to the first one that cannot be read."""
+        data, rows = b"", 0
+        with suppress(DataError):
+            for piece in self._pieces(1, ReadPosition(), PREFIX_LENGTHS[-1]):
+                data, rows = data + piece.data, piece.mark.rows
+        return self._starts(data, rows)
+
+    def chunks(
+        self,
+        rows: int,
+        after: ReadPosition,
+        kinds: Mapping[str, str],
+        wanted: Callable[[str], bool],
+        until: int | None = None,
+    ) -> Iterator[Chunk]:
+        """Read the rows after a mark; see :class:`~counterpoise.readers.chunk.Source`."""
+
+        def parse(piece: RecordBlock) -> Chunk:
+            chunk = self.dialect.parse(piece, self.name, kinds, wanted)
+            return replace(chunk, starts=piece.starts, last=piece.last)
+
+        pieces = self._pieces(rows, after, until)
+        yield from map(parse, pieces) if self.live else mapped(parse, pieces)
+
+    def _pieces(self, rows: int, after: ReadPosition, until: int | None) -> Iterator[RecordBlock]:
+        self._bytes = source = Bytes(self.path, self.name)
+        self.left = False
+        try:
+            if self.guess is not None:
+                self.dialect = self.guess(source.peek())
+            records = self.dialect.opened(source) if hasattr(self.dialect, "opened") else source
+            last_line = self.last_line or not source.may_grow
+            cutter = _Cutter(records, self.dialect, self.live, last_line)
+            if self.dialect.header:
+                header, found = cutter.cut(1)
+                if found:
+                    self.dialect.begin(self.name, header)
+            if after.rows:
+                cutter.skip(after)
+            row = after.rows
+            while until is None or row < until:
+                data, found = cutter.cut(rows if until is None else min(rows, until - row), row)
+                self.left = cutter.left
+                if not found:
+                    return
+                row += found
+                mark = ReadPosition(row, cutter.size, cutter.hash.hexdigest(), cutter.ended_open)
+                starts = self._starts(data, found) if row == found else ()
+                yield RecordBlock(data, row - found + 1, found, mark, starts, cutter.ended)
+        finally:
+            source.close()
+
+    def _starts(self, data: bytes, rows: int) -> tuple[str, ...]:
+        """Hashes of the first rows, without the header."""
+        ends = [self.dialect.records().take(data, 0, n)[0] for n in PREFIX_LENGTHS if n <= rows]
+        return tuple(xxh3_128(data[:end].rstrip()).hexdigest() for end in ends)
+
+
+class _Cutter:
+    """Cuts whole records off a stream of bytes, and counts and hashes them."""
+
+    def __init__(self, source: Bytes, dialect: TextFormat, live: bool, last_line: bool) -> None:
+        self.source, self.dialect, self.live = source, dialect, live
+        self.last_line = last_line
+        self.records = dialect.records()
+        self.hash, self.size = xxh3_128(), 0
+        self.ended_open = self.ended = self.left = False
+        self._piece, self._at, self._first = b"", 0, True
+
+    def cut(self, wanted: int, row: int = 0) -> tuple[bytes, int]:
+        """So many records, or what is left, and their number; ``row`` records came before.
+
+        They are fewer if they reach CHUNK_BYTES, or as many fields as the walker allows. Where
+        they end depends on the bytes from their first one on, not on how these arrived.
+        """
+        parts, found, since, size = [], 0, 0, 0
+        self.records.begin()
+        while found < wanted and not self.left:
+            enough = size >= CHUNK_BYTES
+            if found and (self.records.full or (enough and not self.records.unfinished)):
+                break
+            if self._at == len(self._piece) and not self._more():
+                self.ended = True
+                break
+            start = self._at
+            # Up to the byte that is enough, then to the end of the record that it is in.
+            view, most = memoryview(self._piece), 1
+            if not enough:
+                view, most = view[: start + CHUNK_BYTES - size], wanted - found
+            self._at, ended = self.records.take(view, start, most)
+            parts.append(view[start : self._at])
+            found += ended
+            size += self._at - start
+            self.dialect.check(self.records, self.source.name, row + found)
+            since = 0 if ended else since + self._at - start
+            if since > LONGEST:
+                raise DataError(
+                    f"{self.source.name}, row {row + found + 1}: longer than "
+                    f"{LONGEST >> 20} MB; is a quote or a line end missing?"
+                )
+            if self.live and found and self._at == len(self._piece):
+                break
+        data = b"".join(parts)
+        if self.live and found and self.records.unfinished:  # the rest of a record is to come
+            whole = self.dialect.records().take(data, 0, found)[0]
+            data, self._piece, self._at = data[:whole], data[whole:], 0
+            self.records = self.dialect.records()
+        if found < wanted and self.records.unfinished and not (self.live and found):
+            whole = self.dialect.records().take(data, 0, found)[0] if found else 0
+            # A field that goes on over lines has begun and not ended: that is no line.
+            quoted = getattr(self.records, "quote_open", False)
+            self.left = not self.last_line and not (quoted and b"\n" in data[whole:])
+            if self.left:
+                data = data[:whole]
+            else:
+                self.ended_open = True
+                found += 1
+                if quoted:
+                    raise DataError(
+                        f"{self.source.name}, row {row + found}: a quote is opened and never closed"
+                    )
+            self.records = self.dialect.records()
+        self.hash.update(data)
+        self.size += len(data)
+        return data, found
+
+    def skip(self, after: ReadPosition) -> None:
+        """Go to a mark, and check that the bytes before it are unchanged."""
+        left = after.size - self.size
+        while left > 0 and (self._at < len(self._piece) or self._more()):
+            part = memoryview(self._piece)[self._at : self._at + left]
+            self._at += len(part)
+            self.hash.update(part)
+            left -= len(part)
+        self.size = after.size
+        if left or self.hash.hexdigest() != after.hash:
+            raise input_changed_error(self.source.name, after)
+        self.records = self.dialect.records()
+        there = self._at < len(self._piece) or self._more()
+        if after.cut and there and self._piece[self._at] not in b"\r\n":
+            raise input_changed_error(self.source.name, after)
+
+    def _more(self) -> bool:
+        """Read another piece; whether there was one."""
+        self._piece, self._at = self.source.read(PIECE), 0
+        if self._first and self._piece:
+            self._first = False
+            if self._piece.startswith(BYTE_ORDER_MARKS):
+                raise DataError(
+                    f"{self.source.name} is UTF-16 text; convert it to UTF-8, for example with "
+                    "iconv -f UTF-16 -t UTF-8"
+                )
+            if self._piece.startswith(b"\xef\xbb\xbf"):
+                self._at = 3
+        return bool(self._piece)

@@ -1,0 +1,225 @@
+"""Class weights: the only difference between least squares and its balanced form.
+
+Every method here minimises Σ_k α_k Σ_{i in k} (y_i − f(x_i))² + b ‖w‖². With α_k = 1 that is
+LS and RLS, with α_k = 1/n_k it is TER and NR-RLS (eq. (4) of the paper), and α_k = c_k/n_k adds
+costs of misclassification. What matters to the solver is the total weight of each class,
+
+    a_k = α_k n_k
+
+which is c_k when classes are balanced, and N_k, the true count, when they are not: fading rows
+(n_k < N_k) changes what is remembered of a class, not how much the class counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.moments.moments import EPS, Moments
+
+ClassWeight = str | Mapping[Any, float] | None
+Costs = Mapping[Any, float] | None
+
+
+def targets(c: int) -> Matrix:
+    """Targets ±1 of the classes (columns), in sorted order, for each problem (rows).
+
+    Two classes make one problem, whose positive class is the second; more make one against
+    the rest for each class; a single class is positive.
+
+    Parameters
+    ----------
+    c : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (problems, c)
+        One problem for one or two classes, c for more.
+
+    Examples
+    --------
+    >>> targets(2).tolist()
+    [[-1.0, 1.0]]
+    """
+    if c <= 2:
+        return np.array([[-1.0, 1.0]])[:, 2 - c :]
+    return 2.0 * np.eye(c) - 1.0
+
+
+def class_total_weights(
+    labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, costs: Costs
+) -> Matrix:
+    """Total weight a_k of each class (columns) in each problem (rows).
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    y : ndarray of shape (problems, c)
+        Targets of the classes, one row a problem.
+    class_weight : "balanced", dict or None
+        Weight 1 in all for each side of a problem, shared evenly by its classes; a weight for each
+        row by its label; or 1 for each row.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (problems, c)
+
+    Examples
+    --------
+    >>> labels, counts = np.array([0, 1]), np.array([90.0, 10.0])
+    >>> class_total_weights(labels, counts, targets(2), "balanced", {1: 2.0}).tolist()
+    [[1.0, 2.0]]
+    """
+    factor = by_label(labels, costs)
+    if class_weight != "balanced":
+        return np.broadcast_to(by_label(labels, class_weight) * factor * N, y.shape)
+    sides = [np.count_nonzero(side, axis=1) for side in (y > 0, y < 0)]
+    a: Matrix = factor / np.where(y > 0, sides[0][:, None], sides[1][:, None])
+    return a
+
+
+def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
+    """How much each class has to say about what all of them share: their covariance.
+
+    Costs, and weights by label, say what classes are worth and not what they look like.
+
+    Parameters
+    ----------
+    N : ndarray of shape (c,)
+        True counts of the classes.
+    class_weight : "balanced", dict or None
+        Balanced classes weigh 2/c, so that all of them weigh 2, as two do; else each row counts.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+
+    Examples
+    --------
+    >>> covariance_weights(np.array([9.0, 1.0, 5.0, 5.0]), "balanced").tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    """
+    return np.full(len(N), 2.0 / len(N)) if class_weight == "balanced" else N.copy()
+
+
+def priors(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
+    """Logarithm of what each class is worth, over the mean of all.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    class_weight : "balanced", dict or None
+        As of :func:`totals`.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+    """
+    a = class_prior_weights(labels, N, class_weight, costs)
+    logarithm: Vector = np.log(a / a.mean())
+    return logarithm
+
+
+def class_prior_weights(
+    labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs
+) -> Vector:
+    """What each class is worth to the model: equal shares, or its rows, times weights and costs.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    N : ndarray of shape (c,)
+        Their true counts.
+    class_weight : "balanced", dict or None
+        As of :func:`totals`, which for two classes gives the same up to a factor.
+    costs : dict or None
+        Factors on these weights, by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+    """
+    a = covariance_weights(N, class_weight) * by_label(labels, costs)
+    if class_weight != "balanced":
+        a = a * by_label(labels, class_weight)
+    return a
+
+
+def by_label(labels: Labels, factors: Any) -> Vector:
+    """Factor of each label.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (c,)
+        The classes.
+    factors : dict or None
+        Factors by label; 1 for a label that is not in it.
+
+    Returns
+    -------
+    ndarray of shape (c,)
+    """
+    factors = factors or {}
+    return np.array([float(factors.get(label, 1.0)) for label in labels.tolist()])
+
+
+def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
+    """Shift and divisor of each feature.
+
+    Parameters
+    ----------
+    moments : Moments
+        What was seen.
+    scale : "standard", "minmax" or None
+        Mean and standard deviation of all rows by their true weight, minimum and range, or 0
+        and 1. A feature without variation is divided by 1.
+
+    Returns
+    -------
+    m : ndarray of shape (d,)
+        The shift, relative to the anchor of the moments.
+    s : ndarray of shape (d,)
+        The divisor.
+
+    Examples
+    --------
+    >>> seen = Moments.of([[0.0], [4.0], [8.0]], ["a", "a", "b"], extremes=True)
+    >>> m, s = affine(seen, "minmax")
+    >>> (m + seen.anchor).tolist(), s.tolist()
+    ([0.0], [8.0])
+    """
+    anchor = moments.anchor
+    if scale is None:
+        return -anchor, np.ones(len(anchor))
+    if scale == "minmax":
+        span = moments.high - moments.low
+        varies = span > np.finfo(np.float64).tiny  # nothing finite is left of 1 / a smaller one
+        return moments.low - anchor, np.where(varies, span, 1.0)
+    seen = moments.n > 0
+    n, N, mean = moments.n[seen, None], moments.N[seen, None], moments.mean[seen]
+    total = N.sum()
+    m = (N * mean).sum(axis=0) / total
+    C_jj = np.einsum("kjj->kj", moments.C[seen])
+    variance = (N * (C_jj / n + (mean - m) ** 2)).sum(axis=0) / total
+    constant = variance <= (8.0 * EPS * np.abs(anchor + m)) ** 2
+    return m, np.sqrt(np.where(constant, 1.0, variance))
+
+
+def spread(moments: Moments) -> Vector:
+    """Standard deviation of each feature over everything learned, 1 where it is constant."""
+    return affine(moments, "standard")[1]

@@ -1,0 +1,302 @@
+"""How far scores can be trusted: from what moments know of them to probabilities.
+
+Take two classes k and j, and the margin by which rows of k score higher for k than for j. Its mean
+and its variance over the rows that were learned follow from the moments; a row that was not
+learned has less of the one and more of the other, by its leverage
+
+    h_k = p_k tr(V⁻¹ S̃_k)/n_k,      V = W + (b/a) I,      S̃_k = S_k + W/n_k
+
+as in leaving one row out. The slope β, by which scores become logarithms of odds, is the one of
+least expected log loss where margins have that mean and that variance and the tails of a Student
+t: real scores stray farther than normal ones. And a few rows, fewer the more there are, tell
+nothing at all, so that no probability is 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.moments.classes import Classes, argmax_classes
+from counterpoise.moments.moments import EPS, Moments
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import PooledClasses, cholesky
+from counterpoise.solver.score_functions import LinearScores, QuadraticScores, Solution
+
+UNIFORM_MIXTURE = 0.25  # over the root of the number of rows: the share of rows that tell nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """The way from scores to probabilities: :mod:`counterpoise.solver.link` says why.
+
+    Attributes
+    ----------
+    slopes : tuple of float
+        Factors on the scores, under the weights of training and under the stream's frequencies.
+    shift : ndarray of shape (c,)
+        What leads from the weights of training to the frequencies of the stream, as logarithms.
+    frequency : ndarray of shape (c,)
+        Of each class in the stream; 0 of one that was never seen.
+    silent : float
+        Share of the rows that tell nothing.
+    """
+
+    slopes: tuple[float, float]
+    shift: Vector
+    frequency: Vector
+    silent: float
+
+    @classmethod
+    def of(
+        cls, slopes: Sequence[float], shift: Vector, frequency: Vector, seen: Flags, rows: float
+    ) -> Link:
+        """A link of the classes that were seen, for all of them."""
+        by_class, share = np.full(len(seen), -np.inf), np.zeros(len(seen))
+        by_class[seen], share[seen] = shift, frequency
+        silent = min(UNIFORM_MIXTURE / np.sqrt(max(rows, 1.0)), 0.5)
+        return cls((slopes[0], slopes[1]), by_class, share, silent)
+
+    @classmethod
+    def none(cls, c: int) -> Link:
+        """Where there is nothing to tell apart."""
+        return cls((1.0, 1.0), np.zeros(c), np.zeros(c), 0.0)
+
+    def probabilities(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        f : ndarray of shape (n, problems)
+            Scores; one problem stands for two classes, else one a class.
+        seen : ndarray of shape (c,)
+            Whether the class was ever seen; if not, its probability is 0.
+        stream : bool
+            Whether under the frequencies of the stream, or the weights of training.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Rows add up to 1. Under the weights of training the largest is that of the class that
+            is predicted.
+        """
+        if seen.sum() <= 1:
+            return np.repeat(seen[None, :].astype(np.float64), len(f), axis=0)
+        f = np.clip(f, -1e300, 1e300)
+        p = self._of_two(f[:, 0], stream) if len(seen) == 2 else self._of_all(f, seen, stream)
+        p *= 1.0 - self.silent
+        p += self.silent * (self.frequency if stream else seen / seen.sum())
+        if stream:
+            return p
+        best = argmax_classes(f, seen)
+        # Scores that differ in the last bit may round to one probability: keep their order.
+        tied = np.flatnonzero(p.argmax(axis=1) != best)
+        p[tied, best[tied]] = np.nextafter(p[tied].max(axis=1), 2.0)
+        return p
+
+    def _of_two(self, f: Vector, stream: bool) -> Matrix:
+        z = self.slopes[int(stream)] * f
+        if stream:
+            z += self.shift[1] - self.shift[0]
+        more = 1.0 / (1.0 + np.exp(-np.abs(z)))
+        one = np.where(z >= 0.0, more, 1.0 - more)  # rises with z to the last bit
+        return np.stack([1.0 - one, one], axis=1)
+
+    def _of_all(self, f: Matrix, seen: Flags, stream: bool) -> Matrix:
+        log_p = self.slopes[int(stream)] * f + (self.shift if stream else 0.0)
+        log_p = np.where(seen, log_p, -np.inf)
+        p: Matrix = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return p
+
+
+NODES = 48  # of the Student t (benchmarks/probability.py)
+PRIOR_ROWS = 10.0  # rows with which a class has half a say about the slope
+MAX_COMPARED_CLASSES = (
+    64  # of a class that the slope looks at: it would take c² time and memory for all
+)
+MIN_DISTANCE_FRACTION = (
+    0.02  # of the distance between two classes that leaving rows out always leaves
+)
+
+
+def link_of(moments: Moments, classes: Classes, options: Options, solution: Solution) -> Link:
+    """The link of a solution that was found by these moments and options."""
+    slot = classes.slots[classes.seen]
+    if len(slot) < 2:
+        return Link.none(classes.problems)
+    N = moments.N[slot]
+    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
+    evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
+    pool = replace(PooledClasses.of(moments, classes, options), intercept="free")
+    rows = float(moments.n[slot].sum())
+    if isinstance(solution, QuadraticScores):
+        h = _own_leverage(pool, solution, float(options.pooling or 0.0))
+        slopes = [_quadratic_slope(h, pi, len(pool.s)) for pi in (evenly, stream)]
+        return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
+    apart = solution if classes.problems == 1 else solution.only(classes.seen)
+    gap, v = _margins(pool, apart)
+    evidence = moments.n[slot] / (moments.n[slot] + PRIOR_ROWS)
+    # Only ratios matter, and products of tiny ones would vanish; a power of two costs no digit.
+    evidence = np.ldexp(evidence, -int(np.frexp(evidence.max())[1]))
+    slopes = [slope(gap, v, pi, evidence) for pi in (evenly, stream)]
+    if classes.problems > 1:
+        return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
+    # One score for two classes: odds are even half-way between their means.
+    middle = float((moments.mean[slot] @ solution.coef[0] + solution.offset[0]).mean())
+    shift = np.log(stream) - slopes[1] * middle * np.array([-0.5, 0.5])
+    return Link.of(slopes, shift, stream, classes.seen, rows)
+
+
+def _margins(pool: PooledClasses, solution: LinearScores) -> tuple[Matrix, Matrix]:
+    """Twice the mean margin of rows not learned of class k over class j, and its variance."""
+    moments, slots, c = pool.moments, pool.slots, len(pool.slots)
+    n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
+    A = solution.coef * pool.s
+    if len(A) == 1:  # two classes: half the score for the one, half against the other
+        A = np.array([-0.5, 0.5])[:, None] * A
+    delta = pool.delta
+    G = delta @ A.T  # scores of the means, up to what depends on the class that is scored
+    own = np.diagonal(G)
+    D2 = np.maximum(own[:, None] + own - G - G.T, 0.0)
+    W = pool.K() / pool.total
+    b = solution.ridge / pool.total
+    V = W.copy()
+    V.flat[:: len(V) + 1] += b
+    inverse = _inverse(V)
+    q, v = np.empty(c), np.empty((c, c))
+    shared, trace = A @ W @ A.T, float(np.vdot(inverse, W))
+    for k, slot in enumerate(slots):
+        S = moments.C[slot] / moments.n[slot] / pool.s / pool.s[:, None]
+        q[k] = np.vdot(inverse, S) + trace / n[k]
+        # (A_k − A_j)·S̃(A_k − A_j) from A S Aᵀ, of which the row k and the diagonal are needed
+        AS = A @ S
+        row = AS @ A[k] + shared[k] / n[k]
+        v[k] = np.einsum("ij,ij->i", AS, A) + np.diagonal(shared) / n[k] + row[k] - 2.0 * row
+    v = np.maximum(v, 0.0)
+    h = np.minimum(p * q / n, 1.0 - 1.0 / (n + 1.0))
+    # Scores may be a multiple of discriminants: so is what a row adds to its own.
+    unit = _unit(pool, A, V)
+    half = (
+        0.5 * (D2 + (p / n / (1.0 - h))[:, None] * v / unit) - unit * (q / n / (1.0 - h))[:, None]
+    )
+    return np.maximum(half + half.T, MIN_DISTANCE_FRACTION * D2), v / ((1.0 - h) ** 2)[:, None]
+
+
+def _inverse(V: Matrix) -> Matrix:
+    """Inverse of a covariance; where it is singular, of one that just is not."""
+    factor = cholesky(V)
+    inverse: Matrix
+    if factor is None:
+        lam, U = np.linalg.eigh(V)
+        inverse = U / np.maximum(lam, len(lam) * EPS * (lam[-1] if lam[-1] > 0.0 else 1.0)) @ U.T
+        return inverse
+    inverse = np.tril(lapack.dpotri(factor, lower=1)[0])
+    inverse += np.tril(inverse, -1).T
+    return inverse
+
+
+def _unit(pool: PooledClasses, A: Matrix, V: Matrix) -> float:
+    """The multiple of discriminants that scores are: their distance over that of the means."""
+    centred = A - A.mean(axis=0)
+    delta = pool.delta - pool.delta.mean(axis=0)
+    square = float(np.vdot(centred @ V, centred))
+    product = float((centred * delta).sum())
+    return square / product if product > 0.0 and square > 0.0 else 1.0
+
+
+def _own_leverage(pool: PooledClasses, solution: QuadraticScores, nu: float) -> Vector:
+    """Leverage of a row of each class on the score of its own class."""
+    moments, slots = pool.moments, pool.slots
+    n, p = np.maximum(moments.n[slots], 1.0), pool.a[slots] / pool.total
+    W = pool.K() / pool.total * pool.s * pool.s[:, None]
+    h = np.empty(len(slots))
+    for k, slot in enumerate(slots):
+        S = moments.C[slot] / moments.n[slot] + W / n[k]
+        h[k] = np.einsum("ij,ij->", S @ solution.root[k], solution.root[k])
+        h[k] *= (1.0 + nu * p[k] / n[k]) / (n[k] + nu)
+    return np.minimum(h, 1.0 - 1.0 / (n + 1.0))
+
+
+def _quadratic_slope(h: Vector, pi: Vector, d: int) -> float:
+    """A slope for quadratic scores: a rule of thumb that was fitted, not derived."""
+    return float((1.0 - pi @ h) ** 2 / np.sqrt(1.0 + d / 10.0))
+
+
+@cache
+def nodes() -> tuple[Vector, Vector]:
+    """Points and weights of a Student t of 5 degrees and variance 1, dense in its tails."""
+    at = np.linspace(-16.0, 16.0, NODES)
+    tail = 1.0 / (1.0 + np.exp(np.abs(at)))
+    # Beyond t = √5/tan φ lies (φ − cos φ sin φ − 2/3 cos φ sin³ φ)/π, which rises with φ.
+    low, high = np.zeros(NODES), np.full(NODES, np.pi / 2.0)
+    for _ in range(60):
+        phi = (low + high) / 2.0
+        sine, cosine = np.sin(phi), np.cos(phi)
+        beyond = (phi - cosine * sine - 2.0 / 3.0 * cosine * sine**3) / np.pi
+        low, high = np.where(beyond < tail, phi, low), np.where(beyond < tail, high, phi)
+    x = np.sign(at) * np.sqrt(5.0) / np.tan((low + high) / 2.0) / np.sqrt(5.0 / 3.0)
+    w = tail * (1.0 - tail)
+    return x, w / w.sum()
+
+
+def _nearest_class_pairs(gap: Matrix, v: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Every class and its rivals: the others, or of very many those that are hardest to tell."""
+    c = len(gap)
+    if c <= MAX_COMPARED_CLASSES + 1:
+        i, j = np.nonzero(~np.eye(c, dtype=bool))
+        return i, j
+    ease = gap / np.sqrt(np.maximum(v, 1e-300))
+    np.fill_diagonal(ease, np.inf)
+    rivals = np.argpartition(ease, MAX_COMPARED_CLASSES, axis=1)[:, :MAX_COMPARED_CLASSES]
+    return np.repeat(np.arange(c), MAX_COMPARED_CLASSES), rivals.ravel()
+
+
+def slope(gap: Matrix, v: Matrix, pi: Vector, evidence: Vector) -> float:
+    """β ≥ 0 of least expected log loss over pairs of classes; 0 if nothing separates them.
+
+    Parameters
+    ----------
+    gap, v : ndarray of shape (c, c)
+        Twice the mean margin of rows of class k over class j, and its variance.
+    pi : ndarray of shape (c,)
+        How frequent the classes are.
+    evidence : ndarray of shape (c,)
+        How much they can teach: a class of one row must not make all others doubtful.
+
+    Returns
+    -------
+    float
+    """
+    i, j = _nearest_class_pairs(gap, v)
+    x, mass = nodes()
+    counts = pi[i] * pi[j] / (1.0 - pi[i]) * evidence[i] * evidence[j]
+    w: NDArray[np.float64] = counts[:, None] * mass
+    prior = np.log(pi[i] / pi[j])[:, None]
+    g = gap[i, j][:, None] / 2.0 + np.sqrt(v[i, j])[:, None] * x
+    unit = float(np.sqrt((w * g * g).sum() / w.sum()))
+    if not 0.0 < unit < np.inf:
+        return 0.0
+    g = g / unit
+
+    # The loss is convex: Newton's steps, and halves where they would leave what is left to search.
+    wg = w * g
+    wgg = wg * g
+    b, low, high = 0.0, -np.inf, np.inf
+    for _ in range(50):
+        r = 0.5 - 0.5 * np.tanh(0.5 * (prior + b * g))
+        falls = float(np.vdot(wg, r))
+        low, high = (b, high) if falls > 0.0 else (low, b)
+        size = 1.0 + abs(b)
+        step = falls / (float(np.vdot(wgg, r * (1.0 - r))) + 1e-300)
+        step = min(max(step, -8.0 * size), 8.0 * size)
+        if abs(step) <= 1e-13 * size:
+            break
+        b = b + step if low < b + step < high else 0.5 * (low + high)
+    return max(b / unit, 0.0)

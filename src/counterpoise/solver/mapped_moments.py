@@ -1,0 +1,134 @@
+"""What moments can hold: how large values and weights may be, and how much memory they may take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.feature_maps import FittedMap, Map
+from counterpoise.feature_maps.fitted import SLICE
+from counterpoise.moments._moments import moderate
+from counterpoise.moments.decay import HalfLife
+from counterpoise.moments.moments import Moments
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, refuse_large, require_finite
+
+
+def require_moderate(owner: Any, X: Rows, chunk: Moments) -> None:
+    """Raise if the moments of X are not finite, or so large that later sums might not be.
+
+    ``owner`` has the names of the features, X the row at fault.
+    """
+    if moderate(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
+        return
+    require_finite(owner, X)
+    require_light(chunk)
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
+        size = np.abs(chunk.anchor + chunk.mean) + spread
+    refuse_large(owner, np.nan_to_num(size, nan=np.inf).max(axis=0))
+
+
+def require_light(chunk: Moments) -> None:
+    """Raise if weights add up to more than later sums could bear."""
+    if not (chunk.N <= MAX_SAMPLE_WEIGHT).all():
+        raise ValueError(
+            f"sample weights add up to more than {MAX_SAMPLE_WEIGHT:g}; scale them down"
+        )
+
+
+def require_room(c: int, d: int, limit: float, mapped: bool) -> None:
+    """Raise if learning would take too much memory: the moments, and as much for those of a chunk.
+
+    ``c`` classes of ``d`` features, or terms of a map, in ``limit`` bytes.
+    """
+    size = 2 * 8.0 * c * d * d
+    if size <= limit:
+        return
+    what, fewer = "features", "keep fewer features, or hash them"
+    if mapped:
+        what, fewer = "terms", "take a map with fewer terms, such as rm2 or rff:400"
+    remedies = [Suggestion(fewer), Suggestion("raise {}", "memory_limit")]
+    if not mapped:
+        remedies.insert(1, Suggestion("use an online rule with a diagonal covariance"))
+    raise DataError(
+        (
+            f"{c} classes of {d} {what} need {size / 1e9:.3g} GB for moments, more than ",
+            OptionValue("memory_limit"),
+            f" allows ({limit:g} bytes)",
+        ),
+        *remedies,
+    )
+
+
+def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
+    """Raise if the terms of a map, its random numbers, or its warm-up would take too much."""
+    if the_map is None:
+        return
+    require_room(1, the_map.count(inputs), limit, mapped=True)
+    size = 8.0 * inputs * (the_map.draws + the_map.rows)
+    if size > limit:
+        raise DataError(
+            (
+                f"a map of {inputs} features needs {size / 1e9:.3g} GB for its warm-up and its "
+                "random numbers, more than ",
+                OptionValue("memory_limit"),
+                f" allows ({limit:g} bytes)",
+            ),
+            Suggestion("keep fewer features"),
+            Suggestion("raise {}", "memory_limit"),
+        )
+
+
+def terms_of(X: Rows, fixed: FittedMap) -> Matrix:
+    """Rows, of which there are few, after a map; raise if a term is too large."""
+    mapped = fixed.transform(X if isinstance(X, np.ndarray) else X.toarray())
+    if not max(mapped.max(initial=0.0), -mapped.min(initial=0.0)) <= MAX_ABS_VALUE:
+        raise ValueError(f"terms of {fixed.map.text} overflow; take a lower order")
+    return mapped
+
+
+def clipped(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
+    """Weight of the rows of which a map clips a value."""
+    total = 0.0
+    for start in range(0, X.shape[0], SLICE):
+        part = X[start : start + SLICE]
+        far = fixed.far(part if isinstance(part, np.ndarray) else part.toarray())
+        total += float(np.add.reduce(far if weight is None else far * weight[start:][: len(far)]))
+    return total
+
+
+def moments_of(
+    X: Rows,
+    rows_of: list[NDArray[np.intp]],
+    labels: Labels,
+    weight: Vector | None,
+    half_life: HalfLife,
+    extremes: bool,
+    anchor: Vector | None,
+    fixed: FittedMap | None,
+    t: Vector | None = None,
+) -> Moments:
+    """Moments of rows grouped by label, after a map if there is one.
+
+    Rows are mapped a slice at a time, so that memory does not grow with them. See
+    :meth:`Moments.of_groups` for what the arguments are.
+    """
+    if fixed is None:
+        return Moments.of_groups(X, rows_of, labels, weight, half_life, extremes, anchor, t)
+    total: Moments | None = None
+    for start in range(0, max(X.shape[0], 1), SLICE):
+        stop = start + SLICE
+        part = X[start:stop]
+        mapped = terms_of(part, fixed)
+        mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
+        own = None if weight is None else weight[start:stop]
+        when = None if t is None else t[start:stop]
+        piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor, when)
+        total = piece if total is None else total.follow(piece, half_life)
+        anchor = total.anchor
+    assert total is not None
+    return total

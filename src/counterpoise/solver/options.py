@@ -1,0 +1,127 @@
+"""How moments are looked at: the parameters that the scikit-learn and the river face share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from counterpoise import validation
+from counterpoise.moments import decay
+from counterpoise.moments.moments import Moments
+from counterpoise.solver.class_weights import ClassWeight, Costs
+
+
+@dataclass(frozen=True)
+class Options:
+    r"""How moments are looked at; the parameters of BalancedRidgeClassifier say what they mean.
+
+    Attributes
+    ----------
+    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life, multi_class, \
+pooling, calibrate
+        See :class:`~counterpoise.BalancedRidgeClassifier`.
+    """
+
+    ridge: float | str = "shrinking"
+    class_weight: ClassWeight = "balanced"
+    costs: Costs = None
+    scale: str | None = "standard"
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    half_life: decay.HalfLife = None
+    multi_class: str = "discriminant"
+    pooling: float | None = None
+    calibrate: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Options:
+        """Options of an estimator that has them as attributes; dicts are copied."""
+        values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
+        for name in ("class_weight", "costs", "half_life"):
+            if isinstance(values[name], Mapping):
+                values[name] = dict(values[name])
+        return cls(**values)
+
+    def check(self) -> None:
+        """Raise if an option has no meaning."""
+        if self.ridge not in ("shrinking", "gcv"):
+            validation.not_negative(self, "ridge", "or 'shrinking' or 'gcv'")
+        if self.class_weight != "balanced":
+            validation.check_label_dict(self, "class_weight", "'balanced'")
+        validation.check_label_dict(self, "costs")
+        validation.one_of(self, "scale", ("standard", "minmax", None))
+        validation.check_bool(self, "fit_intercept")
+        validation.check_bool(self, "penalize_intercept")
+        _check_half_life(self)
+        validation.one_of(self, "multi_class", ("discriminant", "ovr"))
+        validation.check_bool(self, "calibrate")
+        if self.pooling is None:
+            return
+        validation.not_negative(self, "pooling", "or None")
+        if not self.fit_intercept or self.multi_class == "ovr":
+            raise ValueError(
+                "pooling compares densities of the classes, which need fit_intercept=True and "
+                "multi_class='discriminant'"
+            )
+
+    @property
+    def intercept(self) -> str:
+        """What becomes of the constant: "penalized", "free" or "none"."""
+        if not self.fit_intercept:
+            return "none"
+        return "penalized" if self.penalize_intercept else "free"
+
+
+def _check_half_life(options: Options) -> None:
+    """Raise if a half-life has no meaning: a number of rows, such numbers by label, or a time."""
+    given = options.half_life
+    if isinstance(given, str):
+        if decay.seconds(given) is None:
+            raise ValueError(
+                f"half_life={given!r} is no time to fade in; give a time such as '12h', '7d' or "
+                "'2w', or a number of rows"
+            )
+    elif isinstance(given, Mapping):
+        validation.check_label_dict(options, "half_life")
+    elif given is not None:
+        validation.positive(options, "half_life")
+
+
+MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurred
+
+
+def has_label_weights(options: Options) -> bool:
+    """Whether labels were given a weight at all."""
+    return bool(options.costs) or _by_label(options.class_weight) or _by_label(options.half_life)
+
+
+def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
+    """Warn of labels that never occurred, if there are rows enough; returns whether there are."""
+    rows, seen = float(moments.N.sum()), moments.labels[moments.N > 0].tolist()
+    for option in ("costs", "class_weight", "half_life"):
+        warn_absent_label(option, getattr(options, option), seen, rows, stacklevel + 1)
+    return rows >= MIN_ROWS_BEFORE_WARNING
+
+
+def warn_absent_label(
+    option: str, given: object, seen: list[Any], rows: float, stacklevel: int = 3
+) -> None:
+    """Warn of a label that an option names and that is not among those seen in rows enough."""
+    absent = [label for label in given if label not in seen] if isinstance(given, Mapping) else []
+    if not absent or rows < MIN_ROWS_BEFORE_WARNING:
+        return
+    some = ", ".join(repr(label) for label in seen[:5]) + (", ..." if seen[5:] else "")
+    warnings.warn(
+        f"{option} names the label {absent[0]!r}, which never occurred in {np.floor(rows):,.0f} "
+        f"rows; those that did are {some}. Correct it, or leave it out",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _by_label(given: object) -> bool:
+    return isinstance(given, Mapping)

@@ -1,0 +1,153 @@
+"""What a look at moments finds: scores as a function of the row, linear or quadratic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from counterpoise.arrays import Flags, Matrix, Rows, Vector
+from counterpoise.feature_maps.fitted import SLICE
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """Affine scores: f(x) = offset + coef·(x − anchor).
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    coef : ndarray of shape (problems, d)
+        Coefficients in the units of the input, one row a problem.
+    offset : ndarray of shape (problems,)
+        Scores at the anchor.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    coef: Matrix
+    offset: Vector
+    ridge: float
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        coef, anchor, offset = self.coef, self.anchor, self.offset
+        base = coef * anchor
+        if np.abs(base).sum(axis=1).max() < 1e3:
+            f: Matrix = X @ coef.T + (offset - coef @ anchor)
+            return f
+        # Far from zero the products would cancel; the differences do not.
+        if not sp.issparse(X):
+            f = (X - anchor) @ coef.T
+            return f + offset
+        is_far = np.abs(base).max(axis=0) >= 1.0
+        near, far = np.where(is_far, 0.0, coef), np.flatnonzero(is_far)
+        f = X @ near.T + (offset - near @ anchor)
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE][:, far].toarray() - anchor[far]
+            f[start : start + SLICE] += part @ coef[:, far].T
+        return f
+
+    def placed(self, seen: Flags, absent: float) -> LinearScores:
+        """The same with a row for each class; one that was never seen scores ``absent``."""
+        coef, offset = np.zeros((len(seen), len(self.anchor))), np.full(len(seen), absent)
+        coef[seen], offset[seen] = self.coef, self.offset
+        return LinearScores(self.anchor, coef, offset, self.ridge)
+
+    def only(self, seen: Flags) -> LinearScores:
+        """The same with the rows of these classes alone."""
+        return LinearScores(self.anchor, self.coef[seen], self.offset[seen], self.ridge)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticScores:
+    """Logarithms of normal densities: q_k(x) = offset_k − ‖(x − anchor − mean_k) root_k‖²/2.
+
+    Attributes
+    ----------
+    anchor : ndarray of shape (d,)
+        The anchor of the moments.
+    mean : ndarray of shape (c', d)
+        Means of the classes that were seen, relative to the anchor.
+    root : ndarray of shape (c', d, d)
+        Roots of the inverses of their covariances.
+    offset : ndarray of shape (c',)
+        Logarithms of their densities at their means.
+    seen : ndarray of bool of shape (c,)
+        Whether each class was ever seen.
+    ridge : float
+        The b that was used.
+    """
+
+    anchor: Vector
+    mean: Matrix
+    root: NDArray[np.float64]
+    offset: Vector
+    seen: Flags
+    ridge: float
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows: of shape (n, 1), the difference, for two classes, else (n, c)."""
+        q = np.empty((X.shape[0], len(self.seen)))
+        q[:, ~self.seen] = -np.inf
+        at = self.seen.nonzero()[0].tolist()
+        half = np.empty(self.root.shape[2])
+        half.fill(0.5)
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE]
+            Z = (part if isinstance(part, np.ndarray) else part.toarray()) - self.anchor
+            for k, mean, root, offset in zip(at, self.mean, self.root, self.offset, strict=True):
+                v = (Z - mean) @ root
+                v *= v
+                q[start : start + SLICE, k] = offset - v @ half
+        if len(self.seen) == 1:  # there is nothing that could be against it
+            return np.full((len(q), 1), np.inf)
+        return q if len(self.seen) > 2 else q[:, 1:] - q[:, :1]
+
+    def compared(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Parts of the scores of the classes seen, (n, c', ...), as parts of what :meth:`of` gives.
+
+        Where a score is infinite they are 0.
+        """
+        n, *_, d = parts.shape
+        if len(self.seen) > 2:
+            result = np.zeros((n, len(self.seen), d))
+            result[:, self.seen] = parts
+            return result
+        if parts.shape[1] < 2:
+            return np.zeros((n, 1, d))
+        return parts[:, 1:] - parts[:, :1]
+
+    def placed(self, at: NDArray[np.intp], d: int) -> QuadraticScores:
+        """The same with feature j at place at[j] of d; the others count for nothing."""
+        c = len(self.offset)
+        anchor, mean, root = np.zeros(d), np.zeros((c, d)), np.zeros((c, d, d))
+        anchor[at], mean[:, at], root[:, at[:, None], at] = self.anchor, self.mean, self.root
+        return replace(self, anchor=anchor, mean=mean, root=root)
+
+
+Solution = LinearScores | QuadraticScores
+
+
+def clip_infinite(f: Matrix) -> Matrix:
+    """The same scores with the largest number there is in place of infinity."""
+    return np.nan_to_num(f)
+
+
+def one_vs_rest_log_odds(f: Matrix) -> Matrix:
+    """Log-odds (n, c) of each of several classes against all others, given scores (n, c).
+
+    Examples
+    --------
+    >>> from counterpoise.solver.score_functions import one_vs_rest_log_odds
+    >>> one_vs_rest_log_odds(np.log([[0.5, 0.25, 0.25]])).round(6).tolist()
+    [[0.0, -1.098612, -1.098612]]
+    """
+    nothing = np.full((len(f), 1), -np.inf)
+    before = np.logaddexp.accumulate(np.hstack([nothing, f[:, :-1]]), axis=1)
+    after = np.logaddexp.accumulate(np.hstack([nothing, f[:, :0:-1]]), axis=1)[:, ::-1]
+    return clip_infinite(f - np.logaddexp(before, after))

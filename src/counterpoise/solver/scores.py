@@ -1,0 +1,261 @@
+"""From moments and options to scores, which both faces and the chooser share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.feature_maps import FittedMap
+from counterpoise.feature_maps.fitted import SLICE
+from counterpoise.moments.classes import Classes
+from counterpoise.moments.downdate import (
+    MAX_RELATIVE_ERROR,
+    PrecisionError,
+    UnknownRowsError,
+    precision_error,
+)
+from counterpoise.moments.moments import EPS, Moments
+from counterpoise.moments.resize import drop_empty_classes
+from counterpoise.solver.calibration import Calibration
+from counterpoise.solver.class_weights import affine, class_total_weights, targets
+from counterpoise.solver.link import Link
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import (
+    PooledClasses,
+    System,
+    choose_ridge,
+    decaying_ridge,
+    inflation,
+    linear,
+    quadratic,
+    scatters,
+    solve,
+)
+from counterpoise.solver.score_functions import Solution
+
+MAX_FEATURES_FULL_EIGEN = 500  # of which all eigenvalues are found in no time
+# An estimated relative error that a removal warns about. In random trials the true one was
+# up to 9.5 times the estimate, so that silence means 1e-8.
+WARN_RELATIVE_ERROR = 1e-9
+
+
+class PrecisionWarning(UserWarning):
+    """Forgetting has cost digits that may be missed.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from counterpoise import BalancedRidgeClassifier, PrecisionWarning
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [1e5]], [0, 1, 0, 1, 1]
+    >>> model = BalancedRidgeClassifier().fit(X, y)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always", PrecisionWarning)
+    ...     model = model.forget(X[4:], y[4:])
+    >>> print(told[0].message)
+    feature 0 keeps about 6 correct digits: what was forgotten varied or weighed so much more ...
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of every class: a function of the row, of shape (problems,).
+
+    ``link`` leads to probabilities, where it was asked for; ``fixed`` is the map that rows go
+    through first; ``calibration`` corrects probabilities under the stream's frequencies.
+    """
+
+    classes: Classes
+    solution: Solution
+    link: Link | None = None
+    fixed: FittedMap | None = None
+    calibration: Calibration | None = None
+
+    def of(self, X: Rows) -> Matrix:
+        """Scores of rows, of shape (n, problems)."""
+        if self.fixed is None:
+            return self.solution.of(X)
+        f = np.empty((X.shape[0], self.classes.problems))
+        for start in range(0, X.shape[0], SLICE):
+            part = X[start : start + SLICE]
+            mapped = self.fixed.transform(part.toarray() if sp.issparse(part) else part)
+            f[start : start + SLICE] = self.solution.of(mapped)
+        return f
+
+    def probabilities(self, f: Matrix, stream: bool) -> Matrix:
+        """Probabilities of scores, under the weights of training or the stream's frequencies."""
+        assert self.link is not None
+        p = self.link.probabilities(f, self.classes.seen, stream)
+        if not stream or self.calibration is None:
+            return p
+        return self.calibration.probabilities(p, self.classes.labels, self.classes.seen)
+
+
+def solve_scores(moments: Moments, classes: Classes, options: Options) -> Scores:
+    """Solve for every class."""
+    problem = build_problem(moments, classes, options)
+    ridge = resolve_ridge(problem, options)
+    if isinstance(problem, list):
+        found = solve(problem, ridge)
+        many = classes.problems > 1
+        solution: Solution = found.placed(classes.seen, -1.0) if many else found
+    elif options.pooling is not None:
+        solution = quadratic(problem, ridge, options.pooling, classes.seen)
+    else:
+        solution = linear(problem, ridge).placed(classes.seen, -np.inf)
+    return Scores(classes, solution)
+
+
+def condition(moments: Moments, classes: Classes, options: Options, ridge: float) -> float:
+    """Largest condition number of the systems that are solved with this ridge, in scaled units."""
+    worst = 1.0
+    for K, _ in _solved(build_problem(moments, classes, options), options):
+        least, most = _extreme_eigenvalues(K, ridge)
+        worst = max(worst, most / least if least else np.inf)
+    return worst
+
+
+def _solved(
+    problem: list[System] | PooledClasses, options: Options
+) -> Iterator[tuple[Matrix, Vector]]:
+    """What is inverted, without the ridge, and in which units errors of it are relative ones.
+
+    Those are all second moments, within and between classes.
+    """
+    if isinstance(problem, list):
+        for one in problem:
+            yield (K := one.K()), np.diagonal(K).copy()
+        return
+    size = np.diagonal(problem.against_rest().K())
+    if options.pooling is None:
+        yield problem.K(), size
+        return
+    for K in scatters(problem, options.pooling):
+        yield K, size
+
+
+def _extreme_eigenvalues(K: Matrix, ridge: float) -> tuple[float, float]:
+    """Least and largest eigenvalue of K + ridge.
+
+    Those of a wide K are found by Lanczos iterations with K and, after one Cholesky
+    decomposition, with its inverse; all d of them would take some fifteen times as long. They are
+    found all the same where many are nearly the extreme ones, which Lanczos cannot tell apart.
+    """
+    if len(K) <= MAX_FEATURES_FULL_EIGEN:
+        values = np.linalg.eigvalsh(K)
+        return max(float(values[0]), 0.0) + ridge, float(values[-1]) + ridge
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+    K[np.diag_indices_from(K)] += ridge
+    wanted = {"k": 1, "which": "LA", "tol": 1e-9, "return_eigenvectors": False}
+    wanted |= {"v0": np.random.default_rng(0).standard_normal(len(K)), "maxiter": 100}
+    try:
+        most = float(eigsh(K, **wanted)[0])
+    except ArpackNoConvergence:
+        values = np.linalg.eigvalsh(K)
+        return max(float(values[0]), ridge), float(values[-1])
+    try:
+        factor = cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return ridge, most
+    inverse = LinearOperator(K.shape, matvec=lambda v: cho_solve(factor, v), dtype=np.float64)
+    try:
+        least = 1.0 / float(eigsh(inverse, **wanted)[0])
+    except ArpackNoConvergence:
+        L = np.tril(factor[0])
+        least = float(np.linalg.eigvalsh(L @ L.T)[0])
+    return max(least, ridge), most
+
+
+def lost(moments: Moments, options: Options) -> Vector:
+    """Estimated relative error that removals left in the weights of each feature.
+
+    That of the second moments, times what collinear features make of it.
+    """
+    error = worst = moments.lost()
+    if not moments.n.any():
+        return error
+    problem = build_problem(moments, Classes.as_arrived(moments), options)
+    ridge = None
+    # Errors are those of all classes together, and of a covariance of its own one may have all.
+    share = len(moments.n) if options.pooling is not None else 1
+    for K, size in _solved(problem, options):
+        own = np.diagonal(K)
+        relative = np.divide(error * size, own, out=error.copy(), where=own > EPS * size)
+        if relative.max() < 1e-14:
+            continue
+        ridge = resolve_ridge(problem, options) if ridge is None else ridge
+        felt = np.where(error > 0.0, inflation(K, ridge), 0.0) * size
+        worst = np.maximum(worst, error * felt * share)
+    return worst
+
+
+def without(
+    moments: Moments, chunk: Moments, options: Options, name_of: Callable[[int], str]
+) -> Moments:
+    """Moments without the rows of a chunk, if enough digits are left; these stay as they are.
+
+    Warns with a :class:`PrecisionWarning` above an estimated error of 1e-9; above 1e-3 it is an
+    error. ``name_of`` is what to call a feature, given its position. The chunk must not be used
+    any more: its room is taken over.
+    """
+    try:
+        left = moments.without(chunk)
+    except PrecisionError as refused:
+        if refused.feature is None:
+            raise
+        if isinstance(refused, UnknownRowsError):
+            raise ValueError(f"{name_of(refused.feature)} {refused}") from None
+        raise ValueError(precision_error(name_of(refused.feature))) from None
+    error = lost(left, options)
+    worst, feature = float(error.max()), name_of(int(error.argmax()))
+    if worst > MAX_RELATIVE_ERROR:
+        raise ValueError(precision_error(feature))
+    if worst > WARN_RELATIVE_ERROR:
+        warnings.warn(
+            f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was forgotten "
+            "varied or weighed so much more than what remains",
+            PrecisionWarning,
+            stacklevel=3,
+        )
+    return drop_empty_classes(left)
+
+
+def build_problem(
+    moments: Moments, classes: Classes, options: Options
+) -> list[System] | PooledClasses:
+    """What is solved: a problem for two classes or one for each, or all classes at once."""
+    if options.pooling is not None or (
+        classes.problems > 1 and options.multi_class == "discriminant"
+    ):
+        return PooledClasses.of(moments, classes, options)
+    seen = classes.seen
+    slot, by_slot = classes.slots[seen], np.zeros(len(moments.n))
+    labels, N = moments.labels[slot], moments.N[slot]
+    m, s = affine(moments, options.scale)
+    weights = options.class_weight, options.costs
+    y = targets(len(seen))[:, seen]
+    if len(y) > 1:
+        y = y[seen]
+    systems = []
+    for a_j, y_j in zip(class_total_weights(labels, N, y, *weights), y, strict=True):
+        a_k, y_k = by_slot.copy(), by_slot.copy()
+        a_k[slot], y_k[slot] = a_j, y_j
+        systems.append(System(moments, m, s, a_k, y_k, options.intercept))
+    return systems
+
+
+def resolve_ridge(problem: list[System] | PooledClasses, options: Options) -> float:
+    """The ridge, as it is asked for: a number, that of few rows, or chosen."""
+    systems = [problem.against_rest()] if isinstance(problem, PooledClasses) else problem
+    if options.ridge == "gcv":
+        return choose_ridge(systems)
+    if options.ridge != "shrinking":
+        return float(options.ridge)
+    # Of several problems that differ in their weights the mean: one ridge for all.
+    return float(np.mean([decaying_ridge(one.a, one.moments.n) for one in systems]))

@@ -1,0 +1,668 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: cdivision=True, initializedcheck=False
+"""Exact scores at every step of a stream: the loops behind ``progressive.py``.
+
+``plain`` solves each problem anew for each row, by elimination; ``block`` solves a block of steps
+at once by conjugate gradients against the true moments.
+"""
+
+from libc.math cimport INFINITY, exp, expm1, fabs, log, sqrt
+from libc.string cimport memset
+
+from counterpoise.stepwise._blocks cimport Block, carve, dot, factorise, gradients, product
+from counterpoise.moments._moments cimport MomentsView, learn_row
+
+cdef extern from "kernels.h" nogil:
+    int eliminate(
+        double* U, Py_ssize_t d, Py_ssize_t width, Py_ssize_t stride, const double* tiny
+    )
+    void add_two_classes(
+        Py_ssize_t d, Py_ssize_t stride_C, const double* C_0, double alpha_0, double a_0,
+        const double* delta_0, const double* C_1, double alpha_1, double a_1,
+        const double* delta_1, int keep, double* U, Py_ssize_t stride
+    )
+    void add_class(
+        const double* C, Py_ssize_t d, Py_ssize_t stride_C, double alpha, double a,
+        const double* delta, double* U, Py_ssize_t stride
+    )
+
+
+cdef extern from "symmetric.h" nogil:
+    double inner(const double* a, const double* b, Py_ssize_t d)
+
+
+cdef double EPS = 2.220446049250313e-16
+
+
+cdef class SolverSpec:
+    """What is solved: the options of the classifier, by number.
+
+    ``rows`` is what a shrinking ridge is worth, 0 if b is a number; ``pooling`` is negative where
+    there is none.
+    """
+
+    def __init__(
+        self, b, rows, lives, factor, order, balanced, scale, intercept, together, pooling
+    ):
+        self.b = b
+        self.rows = rows
+        self.together = together
+        self.pooling = pooling
+        self.fading = lives is not None
+        self.gamma = 2.0 ** (-1.0 / lives) if self.fading else 0.0 * factor + 1.0
+        self.rate = -0.6931471805599453 / lives if self.fading else 0.0 * factor
+        self.factor = factor
+        self.order = order
+        self.balanced = balanced
+        self.standard = scale == "standard"
+        self.minmax = scale == "minmax"
+        self.penalized = intercept == "penalized"
+        self.constant = intercept != "none"
+
+
+cdef class StepSolver:
+    """Moments that learn row by row, and workspace to solve with."""
+
+    def __init__(self, SolverSpec recipe, moments):
+        self.recipe = recipe
+        self.bind(moments)
+
+    cpdef bind(self, moments):
+        """Work on these moments, in place; to be called again when their arrays are replaced."""
+        import numpy as np
+
+        self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
+        self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
+        self.low, self.high, self.stream = moments.low, moments.high, moments.stream
+        self.rest, self.lightest, self.marks = moments.rest, moments.lightest, moments.marks
+        cdef Py_ssize_t d = self.anchor.shape[0]
+        self.c = self.n.shape[0]
+        self.problems = 1 if self.c <= 2 else self.c
+        self.delta, self.other, self.m, self.v, self.centre, self.tiny = np.zeros((6, d))
+        self.width = (d + (self.c + 1 if self.recipe.together else 3) + 3) // 4 * 4
+        U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
+        U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
+        self.U = U.reshape(d, self.width)
+        cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
+        self.pooled = np.zeros((pooled, pooled))
+        self.a = np.zeros((self.problems, self.c))
+        self.s.c = self.c
+        self.s.d = d
+        self.s.stride = self.C.strides[1] // sizeof(double)
+        self.s.size = self.C.strides[0] // sizeof(double)
+        self.s.anchor = &self.anchor[0]
+        self.s.delta = &self.delta[0]
+        self.s.n = &self.n[0]
+        self.s.rest = &self.rest[0]
+        self.s.lightest = &self.lightest[0]
+        self.s.N = &self.N[0]
+        self.s.stream = &self.stream[0]
+        self.s.mean = &self.mean[0, 0]
+        self.s.C = &self.C[0, 0, 0]
+        self.s.peak = &self.peak[0, 0]
+        self.s.away = &self.away[0, 0, 0]
+        self.s.marks = &self.marks[0, 0, 0]
+        self.s.low = &self.low[0] if self.low.shape[0] else NULL
+        self.s.high = &self.high[0] if self.low.shape[0] else NULL
+
+    cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
+        learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])
+
+    cdef void learn_weighted(self, const double* x, Py_ssize_t k, double omega) noexcept nogil:
+        """A row enters with (1 - gamma^omega) / (1 - gamma) and fades the past by gamma^omega."""
+        cdef double rate = self.recipe.rate[k]
+        if omega == 1.0 or rate == 0.0:
+            learn_row(&self.s, k, x, omega, omega, self.recipe.gamma[k])
+        else:
+            learn_row(&self.s, k, x, omega, expm1(rate * omega) / expm1(rate), exp(rate * omega))
+
+    cdef void weigh(self) noexcept nogil:
+        """a[q, k], the total weight of class k in problem q, and the ridge b."""
+        cdef Py_ssize_t q, k, j, seen = 0, asked = 0
+        cdef double total, squares
+        for k in range(self.c):
+            seen += self.N[k] > 0.0
+        self.b = self.recipe.b
+        for q in range(1 if self.recipe.together else self.problems):
+            j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+            total = squares = 0.0
+            for k in range(self.c):
+                self.a[q, k] = 0.0
+                if self.N[k] > 0.0:
+                    self.a[q, k] = 1.0 if self.recipe.together else self.recipe.factor[k]
+                    if not self.recipe.balanced:
+                        self.a[q, k] *= self.N[k]
+                    elif self.recipe.together:
+                        self.a[q, k] *= 2.0 / seen
+                    elif k != j:
+                        self.a[q, k] /= seen - (self.N[j] > 0.0)
+                    total += self.a[q, k]
+                    squares += self.a[q, k] * self.a[q, k] / max(self.n[k], 1.0)
+            if self.recipe.rows > 0.0 and total > 0.0 and (
+                self.problems == 1 or self.recipe.together or self.N[j] > 0.0
+            ):
+                asked += 1
+                self.b += (self.recipe.rows * squares / total - self.b) / asked
+
+    cdef void scale(self) noexcept nogil:
+        """Shift m, relative to the anchor, and squared divisor v of each feature."""
+        cdef Py_ssize_t j, k, d = self.s.d
+        cdef double total = 0.0, off, size, share
+        if self.recipe.minmax:
+            for j in range(d):
+                self.m[j] = self.low[j] - self.anchor[j]
+                size = self.high[j] - self.low[j]
+                self.v[j] = size * size if size > 0.0 else 1.0
+            return
+        if not self.recipe.standard:
+            for j in range(d):
+                self.m[j] = -self.anchor[j]
+                self.v[j] = 1.0
+            return
+        for k in range(self.c):
+            total += self.N[k]
+        for j in range(d):
+            self.m[j] = 0.0
+            self.v[j] = 0.0
+        for k in range(self.c):
+            if self.N[k] > 0.0:
+                share = self.N[k] / total
+                for j in range(d):
+                    self.m[j] += share * self.mean[k, j]
+        for k in range(self.c):
+            if self.N[k] > 0.0:
+                share, size = self.N[k] / total, self.n[k]
+                for j in range(d):
+                    off = self.mean[k, j] - self.m[j]
+                    self.v[j] += share * (
+                        self.s.C[k * self.s.size + j * (self.s.stride + 1)] / size + off * off
+                    )
+        for j in range(d):
+            size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
+            if self.v[j] <= size * size:
+                self.v[j] = 1.0
+
+    cdef int score(self, const double* x, double* f) noexcept nogil:
+        """Scores of x by the model as it is; returns whether a problem was singular."""
+        cdef Py_ssize_t q, j
+        self.weigh()
+        self.scale()
+        if self.recipe.pooling >= 0.0:
+            return self.densities(x, f)
+        if self.recipe.together:
+            return self.discriminate(x, f)
+        for q in range(self.problems):
+            j = self.recipe.order[q]
+            if self.problems > 1 and self.N[j] == 0.0:
+                f[q] = -1.0
+            elif self.solve(q, x, &f[q]):
+                return 1
+        return 0
+
+    cdef int solve(self, Py_ssize_t q, const double* x, double* f) noexcept nogil:
+        """Score of x in problem q, without its weights; returns whether it was singular."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double t, share, step, p, zx = 0.0, hx = 0.0
+        cdef double* row
+        if self.reduce(q, x, &t, &share, &step):
+            return 1
+        for i in range(d):
+            row = &self.U[i, 0]
+            p = row[d + 2] / row[i]
+            zx += row[d] * p
+            hx += row[d + 1] * p
+        f[0] = t - step * share + zx + step * hx
+        return 0
+
+    cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept nogil:
+        """Weights of problem q in the units of the input, and its score at the anchor."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double t, share, step, sum
+        cdef double* row
+        if self.reduce(q, &self.anchor[0], &t, &share, &step):
+            return 1
+        offset[0] = t - step * share
+        for i in range(d - 1, -1, -1):
+            row = &self.U[i, 0]
+            sum = row[d] + step * row[d + 1]
+            sum -= inner(row + i + 1, coef + i + 1, d - i - 1)
+            coef[i] = sum / row[i]
+            offset[0] -= coef[i] * self.centre[i]
+        return 0
+
+    cdef int reduce(
+        self, Py_ssize_t q, const double* x, double* t, double* share, double* step
+    ) noexcept nogil:
+        """Eliminate K with z, h and x on its right; t, 1/a and the step of the constant."""
+        cdef Py_ssize_t d = self.s.d, i, k, j, width = self.width
+        cdef Py_ssize_t pair[2]
+        cdef int waiting = 0, keep = 0
+        cdef double a = 0.0, y, b = self.b, hz = 0.0, hh = 0.0
+        cdef double* deltas[2]
+        cdef double* U = &self.U[0, 0]
+        cdef double* row
+        j = self.recipe.order[self.c - 1] if self.problems == 1 else self.recipe.order[q]
+        t[0] = 0.0
+        for i in range(d):
+            self.centre[i] = 0.0
+            for k in range(d, width):
+                U[i * width + k] = 0.0
+        for k in range(self.c):
+            a += self.a[q, k]
+        for k in range(self.c):
+            if self.a[q, k] > 0.0:
+                t[0] += self.a[q, k] / a * (1.0 if k == j else -1.0)
+                for i in range(d):
+                    self.centre[i] += self.a[q, k] / a * self.mean[k, i]
+        # K = sum a_k (C_k / n_k + delta delta') + b s^2, about the centre, two classes at a time
+        for k in range(self.c):
+            if self.a[q, k] > 0.0:
+                y = 1.0 if k == j else -1.0
+                deltas[waiting] = &self.delta[0] if waiting == 0 else &self.other[0]
+                for i in range(d):
+                    deltas[waiting][i] = self.mean[k, i] - self.centre[i]
+                    U[i * width + d] += self.a[q, k] * y * deltas[waiting][i]
+                pair[waiting] = k
+                waiting += 1
+                if waiting == 2:
+                    add_two_classes(
+                        d, self.s.stride,
+                        self.s.C + pair[0] * self.s.size, self.a[q, pair[0]] / self.n[pair[0]],
+                        self.a[q, pair[0]], deltas[0],
+                        self.s.C + pair[1] * self.s.size, self.a[q, pair[1]] / self.n[pair[1]],
+                        self.a[q, pair[1]], deltas[1], keep, U, width,
+                    )
+                    keep, waiting = 1, 0
+        if waiting:
+            if not keep:
+                for i in range(d):
+                    memset(U + i * width + i, 0, (d - i) * sizeof(double))
+            add_class(
+                self.s.C + pair[0] * self.s.size, d, self.s.stride,
+                self.a[q, pair[0]] / self.n[pair[0]], self.a[q, pair[0]], deltas[0], U, width,
+            )
+        for i in range(d):
+            row = U + i * width
+            row[i] += b * self.v[i]
+            row[d + 1] = self.centre[i] - self.m[i]
+            row[d + 2] = (x[i] - self.anchor[i]) - self.centre[i]
+            self.tiny[i] = d * EPS * row[i]
+        if eliminate(U, d, width, width, &self.tiny[0]):
+            return 1
+        for i in range(d):
+            row = U + i * width
+            hz += row[d] * row[d + 1] / row[i]
+            hh += row[d + 1] * row[d + 1] / row[i]
+        # The penalty of the constant, as in solve.py: [t, w] - R^-1 q (q.[t, w]) p/(1 + p q.R^-1 q)
+        share[0] = 1.0 / a
+        step[0] = t[0] - hz
+        if self.recipe.penalized:
+            step[0] *= b / (1.0 + b * (share[0] + hh))
+        elif self.recipe.constant:
+            step[0] = 0.0
+        else:
+            step[0] /= share[0] + hh
+        return 0
+
+    cdef double total(self) noexcept nogil:
+        """Weight of all classes that are told apart at once, with their centre beside it."""
+        cdef Py_ssize_t d = self.s.d, i, k
+        cdef double total = 0.0
+        for k in range(self.c):
+            total += self.a[0, k]
+        for i in range(d):
+            self.centre[i] = 0.0 if self.recipe.constant else self.m[i]
+        if self.recipe.constant:
+            for k in range(self.c):
+                if self.a[0, k] > 0.0:
+                    for i in range(d):
+                        self.centre[i] += self.a[0, k] / total * self.mean[k, i]
+        return total
+
+    cdef double prior(self, Py_ssize_t k) noexcept nogil:
+        """Logarithm of what class k is worth, over the mean of those seen."""
+        cdef Py_ssize_t j, seen = 0
+        cdef double worth = 0.0
+        for j in range(self.c):
+            seen += self.N[j] > 0.0
+            worth += self.recipe.factor[j] * self.a[0, j]
+        return log(self.recipe.factor[k] * self.a[0, k] * seen / worth)
+
+    cdef void pool(self, double* U, Py_ssize_t stride) noexcept nogil:
+        """U += sum a_k C_k / n_k, the upper triangle."""
+        cdef Py_ssize_t k
+        memset(&self.delta[0], 0, self.s.d * sizeof(double))
+        for k in range(self.c):
+            if self.a[0, k] > 0.0:
+                add_class(
+                    self.s.C + k * self.s.size, self.s.d, self.s.stride,
+                    self.a[0, k] / self.n[k], 0.0, &self.delta[0], U, stride,
+                )
+
+    cdef int pivots(self) noexcept nogil:
+        """Add the ridge and eliminate; returns whether the problem is singular."""
+        cdef Py_ssize_t d = self.s.d, i, width = self.width
+        cdef double* U = &self.U[0, 0]
+        for i in range(d):
+            U[i * width + i] += self.b * self.v[i]
+            self.tiny[i] = d * EPS * U[i * width + i]
+        return eliminate(U, d, width, width, &self.tiny[0])
+
+    cdef int gather(self, const double* x) noexcept nogil:
+        """Eliminate aW + b with the mean of each class and x on its right, about the centre."""
+        cdef Py_ssize_t d = self.s.d, i, q, k, width = self.width
+        cdef double* row
+        memset(&self.U[0, 0], 0, d * width * sizeof(double))
+        self.pool(&self.U[0, 0], width)
+        for i in range(d):
+            row = &self.U[i, 0]
+            for q in range(self.c):
+                k = self.recipe.order[q]
+                if self.N[k] > 0.0:
+                    row[d + q] = self.mean[k, i] - self.centre[i]
+            row[d + self.c] = (x[i] - self.anchor[i]) - self.centre[i]
+        return self.pivots()
+
+    cdef double constant(self, Py_ssize_t q, double total) noexcept nogil:
+        """Score of class q at the centre, after :meth:`gather`."""
+        cdef Py_ssize_t d = self.s.d, i
+        cdef double square = 0.0
+        if not self.recipe.constant:
+            return 0.0
+        for i in range(d):
+            square += self.U[i, d + q] * self.U[i, d + q] / self.U[i, i]
+        return self.prior(self.recipe.order[q]) - 0.5 * total * square
+
+    cdef int discriminate(self, const double* x, double* f) noexcept nogil:
+        """Linear scores of x, all classes at once; returns whether the problem was singular."""
+        cdef Py_ssize_t d = self.s.d, i, q
+        cdef double total = self.total(), sum
+        if self.gather(x):
+            return 1
+        for q in range(self.c):
+            if self.N[self.recipe.order[q]] == 0.0:
+                f[q] = -INFINITY
+                continue
+            sum = 0.0
+            for i in range(d):
+                sum += self.U[i, d + q] * self.U[i, d + self.c] / self.U[i, i]
+            f[q] = total * sum + self.constant(q, total)
+        return 0
+
+    cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil:
+        """Weights of all classes at once, and their scores at the anchor."""
+        cdef Py_ssize_t d = self.s.d, i, q
+        cdef double total = self.total(), sum
+        if self.gather(&self.anchor[0]):
+            return 1
+        for q in range(self.c):
+            for i in range(d):
+                coef[q, i] = 0.0
+            offset[q] = -INFINITY
+            if self.N[self.recipe.order[q]] == 0.0:
+                continue
+            for i in range(d - 1, -1, -1):
+                sum = self.U[i, d + q]
+                sum -= inner(&self.U[i, 0] + i + 1, &coef[q, 0] + i + 1, d - i - 1)
+                coef[q, i] = sum / self.U[i, i]
+            offset[q] = self.constant(q, total)
+            for i in range(d):
+                coef[q, i] *= total
+                offset[q] -= coef[q, i] * self.centre[i]
+        return 0
+
+    cdef int densities(self, const double* x, double* f) noexcept nogil:
+        """Quadratic scores of x; returns whether a covariance was singular."""
+        cdef Py_ssize_t d = self.s.d, i, j, k, q, width = self.width
+        cdef double total = self.total(), nu = self.recipe.pooling, square, half, share, score
+        cdef double other = -INFINITY
+        cdef double* row
+        if nu > 0.0:
+            memset(&self.pooled[0, 0], 0, d * d * sizeof(double))
+            self.pool(&self.pooled[0, 0], d)
+        for q in range(self.c):
+            k = self.recipe.order[q]
+            score = -INFINITY
+            if self.N[k] > 0.0:
+                share = 1.0 / (self.n[k] + nu)
+                for i in range(d):
+                    row = &self.U[i, 0]
+                    for j in range(i, d):
+                        row[j] = share * total * self.s.C[k * self.s.size + i * self.s.stride + j]
+                        if nu > 0.0:
+                            row[j] += (share * nu) * self.pooled[i, j]
+                    for j in range(d, width):
+                        row[j] = 0.0
+                    row[d] = (x[i] - self.anchor[i]) - self.mean[k, i]
+                if self.pivots():
+                    return 1
+                square = 0.0
+                half = -log(total) * d
+                for i in range(d):
+                    square += self.U[i, d] * self.U[i, d] / self.U[i, i]
+                    half += log(self.U[i, i] / self.v[i])
+                score = self.prior(k) - 0.5 * (half + total * square)
+            if self.problems > 1:
+                f[q] = score
+            elif q == 0:
+                other = score
+            if self.problems == 1 and q == self.c - 1:
+                f[0] = score - other if self.c == 2 else INFINITY
+        return 0
+
+    def plain(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t delay,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+        double[:, ::1] scores,
+    ):
+        """Steps ``start`` to ``stop``: score row t, then learn row t - delay.
+
+        Returns the step before which a problem was singular, with nothing of that step done, or
+        ``stop``.
+        """
+        cdef Py_ssize_t t, q, rows = X.shape[0]
+        cdef bint nothing = True
+        with nogil:
+            for t in range(start, stop):
+                if t < rows:
+                    nothing = True
+                    for q in range(self.c):
+                        if self.N[q] > 0.0:
+                            nothing = False
+                    if nothing:
+                        for q in range(self.problems):
+                            scores[t, q] = 0.0
+                    elif self.score(&X[t, 0], &scores[t, 0]):
+                        with gil:
+                            return t
+                if t >= delay:
+                    self.learn(&X[t - delay, 0], codes[t - delay])
+        return stop
+
+    def learn_rows(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+    ):
+        """Learn these rows without scoring any."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(start, stop):
+                self.learn(&X[i, 0], codes[i])
+
+    def block(
+        self,
+        const double[:, ::1] X,
+        const Py_ssize_t[::1] codes,
+        Py_ssize_t delay,
+        Py_ssize_t start,
+        Py_ssize_t stop,
+        double tolerance,
+        double[::1] work,
+        double[:, ::1] scores,
+    ):
+        """Steps ``start`` to ``stop`` of two classes, both seen, at once.
+
+        Model i of the block, before it learns row ``start - delay + i``, solves R_i w_i = z_i with
+
+            R_i = alpha_0 M_0 + alpha_1 M_1 + Phi_i' W_i Phi_i + b (rho_i + q_i q_i')
+
+        where M_k are the second moments of class k at the start of the block, Phi_i the rows of
+        the block learned so far and W_i their weights. Conjugate gradients for all i at once,
+        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns whether that succeeded; if
+        not, nothing was learned.
+        """
+        cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
+        cdef Block k
+        cdef Py_ssize_t i
+        k.m, k.d, k.D = m, d, D
+        carve(&k, &work[0])
+        with nogil:
+            self.lay_out(&k, X, codes, start, delay)
+            if factorise(&k) or gradients(&k, tolerance):
+                with gil:
+                    return False
+            for i in range(m):
+                scores[start + i, 0] = dot(D, k.Psi + i * D, k.w + i * D)
+            for i in range(m):
+                self.learn(&X[start - delay + i, 0], codes[start - delay + i])
+        return True
+
+    cdef void lay_out(
+        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
+        Py_ssize_t start, Py_ssize_t delay
+    ) noexcept nogil:
+        """Fill in everything about the block that does not need a product of matrices."""
+        cdef int m = k.m, d = k.d, D = k.D, i, j, c, r, positive
+        cdef double a, n_a, share, off, size, ratio
+        cdef double* phi
+        cdef double* M
+        cdef double* column
+        cdef double* alpha
+        positive = <int> self.recipe.order[1]
+        # The centre c_0 and the divisors s_0 at the start of the block.
+        self.weigh()
+        self.scale()
+        k.b = self.b
+        a = self.a[0, 0] + self.a[0, 1]
+        for j in range(d):
+            k.c[j] = (self.a[0, 0] * self.mean[0, j] + self.a[0, 1] * self.mean[1, j]) / a
+            k.s[j] = 1.0 / sqrt(self.v[j])
+        # M_k = n_k [[1, nu'], [nu, C / n s s' + nu nu']], stacked over each other and over Phi'.
+        for c in range(2):
+            M = k.S + c * D
+            phi = k.nu + c * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = (self.mean[c, j] - k.c[j]) * k.s[j]
+            for j in range(D):
+                column = M + j * k.rows
+                for i in range(D):
+                    column[i] = self.n[c] * phi[j] * phi[i]
+            for j in range(d):
+                column = M + (j + 1) * k.rows + 1
+                for i in range(d):
+                    column[i] += self.s.C[c * self.s.size + j * self.s.stride + i] * k.s[i] * k.s[j]
+            for j in range(D):
+                k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
+        # Rows learned in the block, and rows scored.
+        for i in range(m):
+            phi = k.Phi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start - delay + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+            for j in range(D):
+                k.S[2 * D + i + j * k.rows] = phi[j]
+            phi = k.Psi + i * D
+            phi[0] = 1.0
+            for j in range(d):
+                phi[j + 1] = ((X[start + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
+        # What changes from step to step: weights, scaling and right-hand side.
+        for c in range(2):
+            k.n[c] = self.n[c]
+            k.N[c] = self.N[c]
+            k.past[c] = 1.0
+            for j in range(d):
+                k.mean[c * d + j] = self.mean[c, j]
+                k.Cjj[c * d + j] = self.s.C[c * self.s.size + j * (self.s.stride + 1)]
+        for j in range(m):
+            k.faded[j] = 1.0
+        if self.recipe.minmax:
+            for j in range(d):
+                k.low[j] = self.low[j]
+                k.high[j] = self.high[j]
+        for i in range(m + 1):
+            a = k.N[0] + k.N[1]
+            share = off = 0.0
+            for c in range(2):
+                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c])
+                share += size
+                off += size * size / max(k.n[c], 1.0)
+                size /= k.n[c]
+                k.alpha[2 * i + c] = size * k.past[c]
+                k.row_alpha[c] = size
+            ratio = self.recipe.rows * off / share / k.b if self.recipe.rows > 0.0 else 1.0
+            if i == m:  # the weights that the preconditioner gives the rows of the block
+                for j in range(m):
+                    k.weight[j] = k.row_alpha[codes[start - delay + j]] * k.faded[j]
+                break
+            for j in range(m):
+                k.W[i * m + j] = (
+                    k.row_alpha[codes[start - delay + j]] * k.faded[j] if j < i else 0.0
+                )
+            # rho_i = (s_i / s_0)^2 b_i / b_0, q_i = [1, (m_i - c_0) / s_0] (b_i / b_0)^(1/2)
+            column = k.q + i * D
+            alpha = k.rho + i * D
+            column[0] = sqrt(ratio) if self.recipe.penalized else 0.0
+            alpha[0] = 0.0
+            for j in range(d):
+                if self.recipe.standard:
+                    self.m[j] = (k.N[0] * k.mean[j] + k.N[1] * k.mean[d + j]) / a
+                    self.v[j] = 0.0
+                    for c in range(2):
+                        off = k.mean[c * d + j] - self.m[j]
+                        self.v[j] += k.N[c] / a * (k.Cjj[c * d + j] / k.n[c] + off * off)
+                    size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
+                    if self.v[j] <= size * size:
+                        self.v[j] = 1.0
+                elif self.recipe.minmax:
+                    self.m[j] = k.low[j] - self.anchor[j]
+                    size = k.high[j] - k.low[j]
+                    self.v[j] = size * size if size > 0.0 else 1.0
+                column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
+                alpha[j + 1] = ratio * self.v[j] * k.s[j] * k.s[j]
+            # Let the counts and the diagonals learn row i.
+            r = <int> codes[start - delay + i]
+            n_a = self.recipe.gamma[r] * k.n[r]
+            k.n[r] = n_a + 1.0
+            k.N[r] += 1.0
+            k.past[r] *= self.recipe.gamma[r]
+            share = 1.0 / k.n[r]
+            for j in range(d):
+                off = (X[start - delay + i, j] - self.anchor[j]) - k.mean[r * d + j]
+                k.mean[r * d + j] += off * share
+                k.Cjj[r * d + j] = self.recipe.gamma[r] * k.Cjj[r * d + j] + n_a * share * off * off
+                if self.recipe.minmax:
+                    k.low[j] = min(k.low[j], X[start - delay + i, j])
+                    k.high[j] = max(k.high[j], X[start - delay + i, j])
+            if self.recipe.gamma[r] != 1.0:
+                for j in range(i):
+                    if codes[start - delay + j] == r:
+                        k.faded[j] *= self.recipe.gamma[r]
+        # z_i = sum_k alpha_k y_k M_k e_0 + Phi (W_i y)
+        for i in range(m):
+            for j in range(m):
+                k.T[i * k.rows + j] = (
+                    k.W[i * m + j] * (1.0 if codes[start - delay + j] == positive else -1.0)
+                )
+            for j in range(D):
+                k.z[i * D + j] = (
+                    k.alpha[2 * i] * k.Z[j] + k.alpha[2 * i + 1] * k.Z[D + j]
+                )
+        product(D, m, m, 1.0, k.Phi, D, k.T, k.rows, 1.0, k.z, D)

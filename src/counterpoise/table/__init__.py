@@ -1,1 +1,0 @@
-"""Frames with words in them: learning and predicting as the command line does, from Python."""

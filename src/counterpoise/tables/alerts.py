@@ -1,0 +1,298 @@
+"""Rules that turn predictions into alerts, row by row and in order.
+
+Later rows do not change the alert of a row, so that a pipe and a file get the same alerts. Only
+``TopPerDay`` is for whole batches.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+from collections import deque
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from counterpoise.arrays import Flags, Vector
+from counterpoise.encoding import cell_parsing
+from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.evaluate.cost_curve import should_alert
+from counterpoise.readers.chunk import Chunk
+from counterpoise.tables.records import MOST_RECENT
+
+DAY = 86400.0
+
+
+class AlertInput(NamedTuple):
+    """What predictions say of the class that alerts are about, of the rows that have any.
+
+    Attributes
+    ----------
+    balanced, stream : ndarray of shape (n,)
+        Its probability, under balanced classes and under the stream's own frequencies.
+    rank : ndarray of shape (n,)
+        By what rows are ranked.
+    kept : ndarray of shape (rows,)
+        Which rows of the chunk they are.
+    """
+
+    balanced: Vector
+    stream: Vector
+    rank: Vector
+    kept: Flags
+
+
+class Alerts(Protocol):
+    """A rule."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the input that it needs."""
+        ...
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Return which of the rows that have predictions are to be told of, (n,)."""
+        ...
+
+
+class Threshold:
+    """Alert where the balanced probability is at least so high."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, least: float) -> None:
+        self.least = least
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Return which rows are to be told of."""
+        result: Flags = told.balanced >= self.least
+        return result
+
+
+class ExpectedCost:
+    """Alert where a miss would cost more than a false alarm, by the stream's probability.
+
+    Parameters
+    ----------
+    alarm : float
+        What a false alarm costs.
+    miss : float, optional
+        Cost of a miss; with a column, of a miss in a row that has no value there.
+    column : str, optional
+        Column of the cost of a miss of each row.
+    decimal : str, default="."
+        The decimal sign of that column.
+    """
+
+    def __init__(
+        self, alarm: float, miss: float | None, column: str | None = None, decimal: str = "."
+    ) -> None:
+        self.alarm, self.miss, self.column, self.decimal = alarm, miss, column, decimal
+        self.columns = () if column is None else (column,)
+
+    def price(self, chunk: Chunk, kept: Flags) -> Any:
+        """Return what a miss of each row that is kept costs, (n,), or of any."""
+        if self.column is None:
+            return self.miss
+        price = read(chunk, self.column, "cost_miss_column", kept, self.decimal, default=self.miss)
+        with np.errstate(invalid="ignore"):
+            bad = np.flatnonzero(~(np.isfinite(price) & (price > 0.0)))
+        if len(bad):
+            row = int(np.flatnonzero(kept)[bad[0]])
+            raise chunk.error(
+                row,
+                f"column {self.column!r} contains {price[bad[0]]:g}, but the cost of a miss must "
+                "be a finite number above 0",
+                Suggestion("correct it"),
+            )
+        return price
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Return which rows are to be told of."""
+        price = self.price(chunk, told.kept)
+        return (
+            should_alert(told.stream, price, self.alarm) if len(told.stream) else told.stream > 1.0
+        )
+
+
+class TopShare:
+    """Whether a value is among the highest share of recent ones; no value is judged by later ones.
+
+    Parameters
+    ----------
+    share : float
+        Between 0 and 1.
+    late : ndarray of shape (m,)
+        Values that came before.
+
+    Examples
+    --------
+    >>> from counterpoise.tables.alerts import TopShare
+    >>> TopShare(0.25).among(np.array([1.0, 2.0, 3.0, 4.0, 0.0, 5.0])).tolist()
+    [False, False, False, True, False, True]
+    """
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, share: float, late: Vector | None = None) -> None:
+        self.share = share
+        self._late: deque[float] = deque([] if late is None else late[-MOST_RECENT:].tolist())
+        self._sorted: list[float] = sorted(self._late)
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Return which rows are to be told of."""
+        return self.among(told.rank)
+
+    def among(self, values: Vector) -> Flags:
+        """Judge n values, in order, and return n flags."""
+        return np.array([self.next(value) <= self.share for value in values.tolist()], dtype=bool)
+
+    def next(self, value: float) -> float:
+        """Return the share of recent values, itself included, that are at least as high."""
+        if len(self._late) == MOST_RECENT:
+            del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
+        self._late.append(value)
+        bisect.insort(self._sorted, value)
+        at_least = len(self._sorted) - bisect.bisect_left(self._sorted, value)
+        return at_least / len(self._sorted)
+
+
+class DailyQuota:
+    """So many alerts a day: the highest by the rate at which rows come, never more on one day.
+
+    Rows come at the rate of the last 10,000 of them: m rows in t days. A row is told of if it is
+    among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
+
+    Parameters
+    ----------
+    most : int
+        Alerts a day.
+    column : str
+        Column of the times of rows.
+    late : ndarray of shape (m,)
+        Values that came before.
+    time_format : str, optional
+        How times are written, if not as in ISO 8601.
+
+    Examples
+    --------
+    >>> from counterpoise.tables.alerts import DailyQuota
+    >>> hours = 3600.0 * np.arange(48.0)
+    >>> rule = DailyQuota(2, "at")
+    >>> [k for k, flag in enumerate(rule.among(np.arange(48) * 7.0 % 48, hours)) if flag]
+    [13, 20, 27, 34]
+    """
+
+    def __init__(
+        self,
+        most: int,
+        column: str,
+        late: Vector | None = None,
+        time_format: str | None = None,
+    ) -> None:
+        self.most, self.columns, self.time_format = most, (column,), time_format
+        self._highest = TopShare(1.0, late)
+        self._times: deque[float] = deque(maxlen=MOST_RECENT)
+        self._spent: dict[int, int] = {}
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Return which rows are to be told of."""
+        (column,) = self.columns
+        when = read(chunk, column, "time_column", told.kept, time_format=self.time_format)
+        return self.among(told.rank, when)
+
+    def among(self, values: Vector, when: Vector) -> Flags:
+        """Judge n values at n times, in seconds, in order, and return n flags."""
+        result = np.zeros(len(values), dtype=bool)
+        for i, (value, at) in enumerate(zip(values.tolist(), when.tolist(), strict=True)):
+            high = self._highest.next(value)
+            self._times.append(at)
+            days = abs(at - self._times[0]) / DAY
+            today = int(at // DAY)
+            spent = self._spent.get(today, 0)
+            if high <= self.most * days / len(self._times) and spent < self.most:
+                result[i] = True
+                self._spent[today] = spent + 1
+        return result
+
+
+class TopPerDay:
+    """Alert about the N highest rows of each day, which are known after the last row.
+
+    Parameters
+    ----------
+    per_day : int
+        Alerts per day.
+    column : str
+        Column of the times of rows.
+    time_format : str, optional
+        Format of the times, if not ISO 8601.
+    """
+
+    def __init__(self, per_day: int, column: str, time_format: str | None = None) -> None:
+        self.per_day, self.columns, self.time_format = per_day, (column,), time_format
+        self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
+
+    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+        """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
+        (column,) = self.columns
+        when = read(chunk, column, "time_column", told.kept, time_format=self.time_format)
+        rows = self._rows + np.flatnonzero(told.kept)
+        self._rows += chunk.rows
+        self.rank(told.rank, when, rows)
+        return np.zeros(len(rows), dtype=bool)
+
+    def rank(self, values: Vector, when: Vector, rows: Any) -> None:
+        """Add n values at n times, in seconds, with their row numbers; of equals, earlier ones."""
+        days = np.floor(when / DAY).astype(np.int64)
+        for value, day, row in zip(values.tolist(), days.tolist(), rows.tolist(), strict=True):
+            heap = self._highest.setdefault(day, [])
+            if len(heap) < self.per_day:
+                heapq.heappush(heap, (value, -row))
+            else:
+                heapq.heappushpop(heap, (value, -row))
+
+    def alerts(self) -> Vector:
+        """Return the row numbers of all alerts, sorted."""
+        return np.sort([-row for heap in self._highest.values() for _, row in heap])
+
+
+def read(
+    chunk: Chunk,
+    name: str,
+    option: str,
+    kept: Flags,
+    decimal: str = ".",
+    time_format: str | None = None,
+    default: float | None = None,
+) -> Vector:
+    """Return numbers or times of the rows that are kept, (n,), of a column that an option names.
+
+    Missing values become ``default``; without one, they raise.
+    """
+    if name not in chunk.columns:
+        has = ", ".join(map(repr, (chunk.offered or tuple(chunk.columns))[:12]))
+        raise DataError(
+            (
+                f"{chunk.source} has no column {name!r}, named by ",
+                OptionValue(option),
+                f"; it has {has}",
+            )
+        )
+    if option == "time_column":
+        found = cell_parsing.seconds(chunk, name, time_format=time_format)
+    else:
+        found = cell_parsing.numbers(chunk, name, decimal=decimal, dressed=True)
+    missing = np.isnan(found) & kept
+    if default is not None:
+        found = np.where(missing, default, found)
+    elif missing.any():
+        fallback = [Suggestion("name the cost of such rows with {}", "cost_miss")]
+        raise chunk.error(
+            int(missing.argmax()),
+            (f"no value in column {name!r}, named by ", OptionValue(option)),
+            Suggestion("fill it in"),
+            *(fallback if option == "cost_miss_column" else ()),
+        )
+    values: Vector = found[kept]
+    return values

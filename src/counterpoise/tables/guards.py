@@ -1,0 +1,310 @@
+"""Guards while learning: labels and columns that are more likely mistakes than news."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Flags, Matrix, Rows, Vector
+from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.state import State
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.readers.chunk import Chunk
+
+DAY_SECONDS = 86_400.0
+MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely a mistake
+
+
+@dataclass
+class Guards:
+    """What the user allows, and what the user should be told.
+
+    Attributes
+    ----------
+    path : str
+        The model file.
+    positive : str, optional
+        The class that alerts are about, as it is written.
+    new_class : bool
+        Whether a model that is no longer young may learn a label that it does not know.
+    new_columns : bool
+        Whether tables may have columns that were not learned, or lack some that were.
+    allow_future : bool
+        Whether rows may have times after now, where they decay by the clock.
+    notes : dict of Message
+        What the user should be told at the end, by subject.
+    blank : dict of str to int
+        Cells without a value, by column.
+    """
+
+    path: str
+    positive: str | None = None
+    new_class: bool = False
+    new_columns: bool = False
+    allow_future: bool = False
+    notes: dict[Any, Message] = field(default_factory=dict)
+    blank: dict[str, int] = field(default_factory=dict)
+
+    # Labels
+
+    def named(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Return the classes that options name, by option."""
+        named = {} if self.positive is None else {"positive": [self.positive]}
+        for name in ("costs", "class_weight"):
+            if isinstance(options.get(name), Mapping):
+                named[name] = [str(label) for label in options[name]]
+        return named
+
+    def require_named(self, options: Mapping[str, Any], known: Iterable[Any], where: str) -> None:
+        """Raise if an option names a class that is not among those known."""
+        labels = [str(label) for label in known]
+        for option, names in self.named(options).items():
+            strange = [name for name in names if name not in labels]
+            if strange:
+                text = f" names the class {strange[0]!r}, but the classes are {', '.join(labels)}"
+                raise DataError(
+                    (f"{where}: ", OptionValue(option), text),
+                    Suggestion("correct it"),
+                    Suggestion("name all classes with {} if it comes later", "classes"),
+                )
+
+    def note_unseen(self, options: Mapping[str, Any], known: Sequence[str]) -> None:
+        """Note the classes that options name and that no row has yet."""
+        for option, names in self.named(options).items():
+            for name in names:
+                if name not in known:
+                    text = f" names the class {name!r}, but no row has it yet; the classes are "
+                    self.notes[option, name] = Message(
+                        ("warning: ", OptionValue(option), text, ", ".join(known))
+                    )
+
+    def require_labels(
+        self,
+        chunk: Chunk,
+        encoded: EncodedChunk,
+        known: list[Any],
+        options: Mapping[str, Any],
+        declared: tuple[str, ...],
+        settled: int,
+    ) -> None:
+        """Raise if a label is new where none should be, or an option names none of the labels.
+
+        ``known`` are the labels learned so far, ``declared`` the only ones that there may be (none
+        for any), ``settled`` the rows that were learned in runs that have ended.
+        """
+        labels = np.unique(encoded.y).tolist()
+        if not known or self.positive is not None:
+            everything = {*map(str, known), *map(str, labels)}
+            if len(everything) > 1 and not declared:
+                self.require_named(options, sorted(everything), chunk.source)
+        new = [label for label in labels if label not in known]
+        if len(known) < 2 or not new or declared:
+            return
+        if settled >= MIN_ROWS_TO_FREEZE_CLASSES and not self.new_class:
+            raise chunk.error(
+                _first(encoded, new),
+                f"label {str(new[0])!r} is new: {self.path} has learned {settled:,} rows of "
+                f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}",
+                Suggestion("correct it"),
+                Suggestion("learn new classes", "new_class", True),
+            )
+        if settled:
+            for label in new:
+                row = chunk.first + _first(encoded, [label])
+                self.notes["label", label] = Message(
+                    f"warning: {chunk.source}, row {row}: label {str(label)!r} is a new class "
+                    f"besides {', '.join(map(str, known[:6]))}"
+                )
+
+    # Columns
+
+    def note_blank(self, blank: Mapping[str, int]) -> None:
+        """Note the columns that have cells without a value, and how many of them."""
+        for name, count in blank.items():
+            self.blank[name] = self.blank.get(name, 0) + count
+        if blank:
+            each = [f"{name!r} ({count:,})" for name, count in self.blank.items()]
+            shown = ", ".join(each[:6]) + f" and {len(each) - 6} more columns" * (len(each) > 6)
+            self.notes["blank"] = Message(
+                f"missing values in {shown}: numbers are filled by the mean of those seen so far, "
+                "and that a value is missing is a feature",
+                Suggestion("do otherwise", "missing"),
+            )
+
+    def require_past(self, chunk: Chunk, encoded: EncodedChunk, column: str | None) -> None:
+        """Raise if the time of a row is after now, unless it may be.
+
+        All earlier rows decay to such a time, and one mistyped year would erase them.
+        """
+        if encoded.t is None or self.allow_future or not len(encoded.t):
+            return
+        limit = time.time() + DAY_SECONDS  # clocks and zones differ
+        future = encoded.t > limit
+        if future.any():
+            row = int(np.flatnonzero(encoded.kept)[future.argmax()])
+            when = np.datetime64(int(encoded.t[future.argmax()]), "s")
+            raise chunk.error(
+                row,
+                f"column {column!r} has the time {when}, which is in the future; all other rows "
+                "would decay until then",
+                Suggestion("correct it"),
+                Suggestion("learn such times", "allow_future", True),
+            )
+
+    def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
+        """Raise if a table lacks columns that were learned, unless it may."""
+        if lacking and not (self.new_columns or chunk.is_checked):
+            self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
+
+    def notice_columns(
+        self,
+        chunk: Chunk,
+        lacking: list[str],
+        before: ColumnEncoder,
+        after: ColumnEncoder,
+        has_earlier: bool,
+    ) -> None:
+        """Raise if a table has other columns than those before, or note it if it may.
+
+        ``before`` and ``after`` are what was known of the columns without and with these rows,
+        ``has_earlier`` whether there were rows of other inputs before.
+        """
+        columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
+        new = [name for name in columns if not before.knows(name)]
+        if not has_earlier or chunk.entries is not None:
+            return
+        if not chunk.table:  # rows need not have every field, but one with another name is told of
+            if new:
+                listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)
+                self.notes.setdefault(
+                    ("fields", chunk.source),
+                    Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
+                )
+            return
+        if new and not (self.new_columns or chunk.is_checked):
+            self._refuse(chunk, new[0], "has", "which earlier files do not have")
+        for names, text in (
+            (new, "new, and 0 in all earlier rows"),
+            (lacking, "absent, and taken as 0"),
+        ):
+            for name in names:
+                self.notes.setdefault(
+                    ("column", name, text), Message(f"{chunk.source}: column {name!r} is {text}")
+                )
+
+    def _refuse(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
+        both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
+        remedies = [Suggestion(both, "new_columns", True)]
+        if verb == "has":
+            remedies.append(Suggestion("leave the column out", "drop", [name]))
+        raise DataError(f"{chunk.source} {verb} column {name!r}, {what}", *remedies)
+
+
+def _first(encoded: EncodedChunk, labels: list[Any]) -> int:
+    """Return the first row of a chunk that has one of these labels."""
+    return int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, labels).argmax()])
+
+
+DEVIATIONS = 100  # from the mean, beyond which a value is told of
+FOLD = 64  # rows taken side by side
+LEAST = 100  # rows that must have been learned before
+
+
+class OutlierCounter:
+    """Counts values far from everything learned, by column."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def look(
+        self, learned: State, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
+    ) -> None:
+        """Look at rows X (n, d) of a chunk, which ``kept`` marks, by what was learned before."""
+        if not X.shape[0]:
+            return
+        bounds = expected_range(learned)
+        if bounds is None or len(bounds[0]) != X.shape[1]:
+            return
+        low, high = bounds
+        if isinstance(X, np.ndarray):
+            least, greatest = _extremes(X)
+            for j in np.flatnonzero((least < low) | (greatest > high)).tolist():
+                x = X[:, j]
+                self._add(features[j], x, np.flatnonzero((x < low[j]) | (x > high[j])), kept, chunk)
+            return
+        # What a sparse row does not have is 0, and nothing to tell of.
+        data, column = X.data, X.indices
+        at = np.flatnonzero((data != 0) & ((data < low[column]) | (data > high[column])))
+        rows = np.searchsorted(X.indptr, at, side="right") - 1
+        for j in np.unique(column[at]).tolist():
+            mine = column[at] == j
+            values = np.zeros(X.shape[0])
+            values[rows[mine]] = data[at[mine]]
+            self._add(features[j], values, rows[mine], kept, chunk)
+
+    def _add(self, feature: Feature, x: Vector, rows: Any, kept: Flags, chunk: Chunk) -> None:
+        if feature.kind != "number" or not len(rows):
+            return
+        first = int(rows[0])
+        row = chunk.first + int(np.flatnonzero(kept)[first])
+        known = self._found.get(feature.column)
+        where = known[1] if known else f"{x[first]:.10g} in row {row} of {chunk.source}"
+        self._found[feature.column] = (known[0] if known else 0) + len(rows), where
+
+    def told(self) -> list[str]:
+        """Return sentences, one a column."""
+        return [
+            f"warning: column {name!r}: {count:,} value{'s are' if count > 1 else ' is'} more than "
+            f"{DEVIATIONS} standard deviations from all that was learned, the first {where}"
+            for name, (count, where) in self._found.items()
+        ]
+
+
+def _extremes(X: Matrix) -> tuple[Vector, Vector]:
+    """Minimum and maximum of each column; rows side by side make NumPy several times faster."""
+    n, d = X.shape
+    whole = n - n % FOLD
+    long = X[:whole].reshape(-1, FOLD * d)
+    parts = [X[whole:]]
+    if whole:
+        parts += [long.min(axis=0).reshape(FOLD, d), long.max(axis=0).reshape(FOLD, d)]
+    few = np.concatenate(parts)
+    return few.min(axis=0), few.max(axis=0)
+
+
+def expected_range(learned: State) -> tuple[Vector, Vector] | None:
+    """Return what each feature is expected to stay between: low and high, of shape (d,).
+
+    Infinite where nothing can be said; None if that is everywhere.
+    """
+    if learned.moments.n.sum() < LEAST:
+        return None
+    if learned.fixed is not None or learned.warmup is not None:
+        if learned.fixed is None or learned.warmup is not None:
+            return None
+        mean, deviation = learned.fixed.mean, np.array(learned.fixed.deviation)
+        never = np.zeros(len(mean), dtype=bool)
+    else:
+        moments = learned.moments
+        n, there = moments.n.sum(), moments.away[:, 0].sum(axis=0)
+        mean = moments.anchor + moments.n @ moments.mean / n
+        apart = moments.anchor + moments.mean - mean
+        scatter = np.einsum("kjj->j", moments.C) + moments.n @ apart**2
+        with np.errstate(all="ignore"):
+            # Over the values that are not 0: sums are the same, and there are fewer of them.
+            full = there >= n * (1 - 1e-9)
+            among = np.where(full, mean, n * mean / there)
+            square = (scatter + n * mean**2) / there - among**2
+            deviation = np.sqrt(np.where(full, scatter / n, np.maximum(square, 0.0)))
+        mean, never = among, there < LEAST
+    with np.errstate(all="ignore"):
+        # A feature that never varied, but for rounding, has no deviation.
+        far = np.where(deviation > 1e-9 * np.abs(mean), DEVIATIONS * deviation, np.inf)
+    far = np.where(never | ~np.isfinite(far), np.inf, far)
+    mean = np.where(np.isfinite(mean), mean, 0.0)
+    return mean - far, mean + far

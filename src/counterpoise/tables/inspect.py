@@ -1,0 +1,183 @@
+"""What is in a model file, described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from counterpoise.arrays import Matrix, Vector
+from counterpoise.engine.parameters import name_of
+from counterpoise.engine.summary import summarize
+from counterpoise.estimators.auto import AutoClassifier
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.feature_maps.fitted import feature_map_name
+from counterpoise.solver.class_weights import spread
+from counterpoise.solver.score_functions import LinearScores
+from counterpoise.solver.scores import condition
+from counterpoise.tables.model_dispatch import Model, model_for_prediction
+from counterpoise.tables.records import Stored
+
+FOUND = ("note", "means", "means_of", "errors", "intervals")
+LARGE = 1000  # features of which standard errors take a second
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return names of which no two are the same.
+
+    The category "b=c" of a column "a" and the category "c" of a column "a=b" share one.
+
+    Examples
+    --------
+    >>> from counterpoise.tables.inspect import unique
+    >>> unique(["a=b=c", "d", "a=b=c", "a=b=c (2)"])
+    ['a=b=c', 'd', 'a=b=c (2)', 'a=b=c (2) (2)']
+    """
+    taken: dict[str, int] = {}  # and how often each was asked for
+    for name in names:
+        found = name
+        while found in taken:
+            taken[name] += 1
+            found = f"{name} ({taken[name]})"
+        taken[found] = 1
+    return list(taken)
+
+
+def weighed(stored: Stored) -> tuple[list[str], Matrix | None, str | None]:
+    """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
+
+    No two names are the same; the weights are zero if nothing was learned, and None if scores are
+    quadratic.
+    """
+    names = unique([feature.name for feature in stored.encoding.features])
+    if not stored.model.__sklearn_is_fitted__():
+        return names, np.zeros((1, len(names))), None
+    model = model_for_prediction(stored)
+    weights: Matrix | None = None
+    if isinstance(model.scores_.solution, LinearScores):
+        solution = model.state_.imputed(model.options_).solution
+        assert isinstance(solution, LinearScores)
+        weights = solution.coef * spread(model.state_.whole)
+    if model.features_ is None:
+        return names, weights, None
+    return unique(model.features_.names(names)), weights, model.features_.map.text
+
+
+def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
+    """Return mean and standard deviation (c, d) of each class seen, and how they differ, (d,).
+
+    That is by how many standard deviations of all rows the means are apart at most, plus the
+    largest difference of the logarithms of the deviations.
+    """
+    moments, classes = model.state_.whole, model.state_.classes
+    slot, s = classes.slots[classes.seen], spread(moments)
+    n = moments.n[slot, None]
+    mean = moments.anchor + moments.mean[slot]
+    deviation = np.sqrt(np.einsum("kjj->kj", moments.C[slot]) / n)
+    # A class in which a feature never varies differs much, but not without limit.
+    logarithm = np.log(np.maximum(deviation / s, 1e-3))
+    return mean, deviation, np.ptp(moments.mean[slot], axis=0) / s + np.ptp(logarithm, axis=0)
+
+
+def _named(model: Model) -> str | None:
+    return feature_map_name(model.features) if isinstance(model, BalancedRidgeClassifier) else None
+
+
+def _condition(model: BalancedRidgeClassifier) -> float:
+    """Largest condition number of what is inverted, in scaled units."""
+    state = model.state_
+    return condition(state.whole, state.classes, model.options_, model.ridge_)
+
+
+def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
+    """Rows that were judged before they were learned, and the calibration error that they show."""
+    found = model.state_.calibration
+    if found is None or not found.rows or not model.calibrate:
+        return None
+    before, after = found.errors()
+    return {"rows": found.rows, "error": before, "corrected": after}
+
+
+def _clipped(model: Model) -> dict[str, float]:
+    """Weight of the rows that each map has clipped, by its name."""
+    if isinstance(model, AutoClassifier):
+        return model.clipped_
+    return {} if model.features_ is None else {model.features_.map.text: model.clipped_}
+
+
+def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
+    """Means and class means by name; errors and intervals of the weights, or why there are none."""
+    found = summarize(model.state_, model.options_, names, LARGE)
+    means = zip(
+        names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
+    )
+    result: dict[str, Any] = {
+        "note": found.note,
+        "means": {n: {"mean": m, "deviation": s, "by_class": of} for n, m, s, of in means},
+        "means_of": [str(label) for label in found.classes.tolist()],
+        "errors": None,
+        "intervals": None,
+    }
+    if found.errors is not None and found.low is not None and found.high is not None:
+        ends = np.stack([found.low.T, found.high.T], axis=-1)
+        result["errors"] = dict(zip(names, found.errors.T.tolist(), strict=True))
+        result["intervals"] = dict(zip(names, ends.tolist(), strict=True))
+    return result
+
+
+def described(stored: Stored) -> dict[str, Any]:
+    """Return what is in a model file, as JSON can hold it."""
+    encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
+    names, weights, mapped = weighed(stored)
+    judged, dropped, shares = None, {}, {}
+    model = model_for_prediction(stored) if fitted else stored.model
+    classes = model.classes_.tolist()
+    if isinstance(stored.model, AutoClassifier) and fitted:
+        judged = {
+            name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
+            for name, by_ridge in stored.model.g_means_.items()
+        }
+        dropped, shares = stored.model.dropped_, stored.model.shares_
+    if weights is None:
+        mean, deviation, apart = by_class(model_for_prediction(stored))
+        columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
+        told = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
+        order = np.argsort(-apart, kind="stable")
+        shown: dict[str, Any] = {
+            "scores": [str(label) for label in model.classes_[model.scores_.classes.seen].tolist()],
+            "weights": None,
+            "densities": dict(told[j] for j in order.tolist()),
+        }
+    else:
+        order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+        shown = {
+            "scores": [str(label) for label in (classes[1:] if len(classes) == 2 else classes)],
+            "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
+            "densities": None,
+        }
+    options = stored.model.get_params(deep=False)
+    if options.get("candidates") is not None:
+        options["candidates"] = [name_of(one, None) for one in options["candidates"]]
+    return {
+        "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
+        "options": {**options, "features": mapped or _named(model)},
+        "candidates": judged,
+        "shares": shares,
+        "dropped": dropped,
+        "columns": asdict(encoding.columns),
+        "positive": None if stored.positive is None else str(stored.positive),
+        "kinds": encoding.kinds,
+        "ridge": model_for_prediction(stored).ridge_ if fitted else None,
+        "condition": _condition(model_for_prediction(stored)) if fitted else None,
+        "calibration": _verdicts(model_for_prediction(stored)) if fitted else None,
+        "clipped": _clipped(stored.model) if fitted else {},
+        "chunk_rows": stored.chunk_rows,
+        "inputs": {
+            key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
+            for key, record in stored.records.items()
+        },
+        **shown,
+        **(_found(model_for_prediction(stored), names) if fitted else dict.fromkeys(FOUND)),
+    }

@@ -1,0 +1,266 @@
+"""Models of parts of a stream merged into one, their inputs counted together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_128
+
+from counterpoise.arrays import Counts
+from counterpoise.encoding.columns import Feature
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.estimators.auto import AutoClassifier
+from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+from counterpoise.readers.chunk import ReadPosition
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.tables.event_store import EventStore, has_store, pending_path
+from counterpoise.tables.model_dispatch import Model
+from counterpoise.tables.records import (
+    FRAMES,
+    MAX_REPEAT_COUNT,
+    PENDING,
+    Record,
+    Stored,
+    UnfiledRows,
+    input_key,
+    require_learned,
+)
+from counterpoise.tables.score_window import merge_windows
+
+
+def merged(
+    one: Stored,
+    two: Stored,
+    names: tuple[str, str],
+    allow_overlap: bool,
+    positive: str | None = None,
+) -> Stored:
+    """Return one model of two, as if it had learned what both have, the first one first.
+
+    Their records must be relative to the same folder; ``names`` are the models' names in messages.
+    With ``allow_overlap`` an input may have been learned by both. ``positive`` is the class that
+    alerts are about, as it is written; by default that of both.
+    """
+    for stored, name in zip((one, two), names, strict=True):
+        require_learned(stored, name)
+    _require_alike(one, two, names)
+    records = _united(one.records, two.records, names, allow_overlap)
+    kinds = {**two.encoding.kinds, **one.encoding.kinds}
+    features = tuple(dict.fromkeys((*one.encoding.features, *two.encoding.features)))
+    labels = one.encoding.labels or two.encoding.labels
+    bases = {**two.encoding.bases, **one.encoding.bases}
+    encoding = ColumnEncoder(one.encoding.columns, kinds, features, labels, bases)
+    first, second = (_placed(stored, encoding) for stored in (one, two))
+    model: Model
+    if isinstance(first, BalancedRidgeClassifier) and isinstance(second, BalancedRidgeClassifier):
+        model = first.merge(second)
+    else:
+        model = _chosen(first, second, names)
+    chosen = _positive(one, two, names, model.classes_.tolist(), positive)
+    settled = sum(record.mark.rows for record in records.values())
+    rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
+    same = one.model.classes_.tolist() == two.model.classes_.tolist()
+    recent = merge_windows(one.recent, two.recent, (rows[0], rows[1])) if same else None
+    return Stored(
+        model,
+        encoding,
+        records,
+        one.chunk_rows,
+        chosen,
+        settled,
+        recent,
+        held=_held(one, two, features),
+        forgotten=one.forgotten + two.forgotten,
+        apart=UnfiledRows(one.apart.rows + two.apart.rows, one.apart.hashes + two.apart.hashes),
+    )
+
+
+def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoClassifier:
+    """One model that chooses of two, whose maps must be the same."""
+    both = isinstance(one, AutoClassifier) and isinstance(two, AutoClassifier)
+    if not both or not one.candidates_.calm or one.maps_ != two.maps_:
+        raise DataError(
+            f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
+            "rows",
+            Suggestion("learn the second with {}", "features", f"auto:{names[0]}"),
+        )
+    return one.merge(two)
+
+
+def _held(one: Stored, two: Stored, features: tuple[Feature, ...]) -> Counts | None:
+    """Rows of both that hold each feature, if both have counted."""
+    index = {feature: j for j, feature in enumerate(features)}
+    held = np.zeros(len(features), dtype=np.int64)
+    for stored in (one, two):
+        if stored.held is None:
+            return None
+        held[[index[feature] for feature in stored.encoding.features]] += stored.held
+    return held
+
+
+def _positive(
+    one: Stored, two: Stored, names: tuple[str, str], classes: list[Any], wanted: str | None
+) -> Any:
+    """The class that alerts are about: the one asked for, or that of both."""
+    by_name = {str(label): label for label in classes}
+    if wanted is not None:
+        return by_name.get(wanted)  # it may come with the next model
+    both = [stored.positive for stored in (one, two) if stored.positive is not None]
+    if len(both) == 2 and both[0] != both[1]:
+        raise DataError(
+            f"the positive class is {str(both[0])!r} in {names[0]} and {str(both[1])!r} in "
+            f"{names[1]}",
+            Suggestion("choose one with {}", "positive"),
+        )
+    return both[0] if both else None
+
+
+def moved(stored: Stored, old: str, new: str) -> Stored:
+    """Return a model as another file would keep it: paths are relative to its folder."""
+    folder = os.path.dirname(os.path.realpath(old))
+
+    def place(key: str) -> str:
+        if key == PENDING and os.path.realpath(old) != os.path.realpath(new):
+            return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
+        return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
+
+    return replace(stored, records={place(k): record for k, record in stored.records.items()})
+
+
+def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
+    """Return what to report of the stores of pending events of models that are merged.
+
+    Raise if a store belongs to a model that the merged one replaces.
+    """
+    notes = []
+    real = [os.path.realpath(path) for path in models]
+    if os.path.realpath(output) not in real and has_store(output):
+        raise DataError(
+            f"{pending_path(output)} has events of the model that would be replaced; move both "
+            "away, or write another file"
+        )
+    for path in dict.fromkeys(models):
+        if has_store(path) and os.path.realpath(path) != os.path.realpath(output):
+            with EventStore(pending_path(path)) as store:
+                if len(store) or store.waiting_labels:
+                    notes.append(
+                        Message(
+                            f"warning: {len(store):,} pending events and {store.waiting_labels:,} "
+                            f"labels stay in {store.path}: they can be learned only into {path}",
+                            Suggestion("merge again when their labels have come"),
+                        )
+                    )
+                if store.learned_ids:
+                    notes.append(
+                        Message(
+                            f"warning: {output} does not contain the {store.learned_ids:,} ids of "
+                            f"{store.path}, so that it does not recognize these rows",
+                            Suggestion(
+                                f"learn, relabel and forget them in {path}, and merge again"
+                            ),
+                        )
+                    )
+    return notes
+
+
+def _placed(stored: Stored, encoding: ColumnEncoder) -> Model:
+    """The model with its features at their places among those of an encoding."""
+    features, fill = encoding.features, MeanImputation.of(*encoding.fill)
+    index = {feature: j for j, feature in enumerate(features)}
+    at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
+    result = stored.model.__copy__()
+    result.place(at, [feature.name for feature in features])
+    mine = MeanImputation.of(*replace(encoding, bases=stored.encoding.bases).fill)
+    if isinstance(result, BalancedRidgeClassifier):
+        if fill is not None and mine is not None:
+            result.rebase(mine, fill)
+    elif mine != fill:
+        raise DataError(
+            "models that choose can be merged only if missing values stand for the same numbers",
+            Suggestion("let both begin with the maps of one file", "features", "auto:FILE"),
+        )
+    result.fill_in(fill)
+    return result
+
+
+def _of_frames(one: Record, two: Record) -> Record:
+    """The record of the frames of both."""
+    rows, marks = one.mark.rows + two.mark.rows, one.mark.hash + two.mark.hash
+    mark = ReadPosition(rows, 0, xxh3_128(marks.encode()).hexdigest())
+    return Record(mark, (), one.dropped + two.dropped)
+
+
+def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
+    mine, theirs = asdict(one.encoding.columns), asdict(two.encoding.columns)
+    for option, value in mine.items():
+        if value != theirs[option]:
+            raise DataError(
+                (
+                    f"{names[0]} and {names[1]} were learned with different column options: ",
+                    OptionValue(option),
+                    f" is {value!r} in the first and {theirs[option]!r} in the second",
+                )
+            )
+    for column, kind in one.encoding.kinds.items():
+        other = two.encoding.kinds.get(column, kind)
+        if kind != other:
+            raise DataError(
+                f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}",
+                Suggestion("learn one of them again", "numeric", [column]),
+                Suggestion("{}", "categorical", [column]),
+            )
+    labels = {one.encoding.labels, two.encoding.labels} - {None}
+    if len(labels) > 1 and "int" in labels:
+        raise DataError(
+            f"labels are numbers in one of {names[0]} and {names[1]}, and text in the other"
+        )
+
+
+def _united(
+    one: Mapping[str, Record],
+    two: Mapping[str, Record],
+    names: tuple[str, str],
+    allow_overlap: bool,
+) -> dict[str, Record]:
+    """Records of both; an input gets another name if its name is taken."""
+    records = dict(one)
+    for key, record in two.items():
+        same = [k for k, known in one.items() if known.begins_like(record.starts)]
+        if same and not allow_overlap:
+            raise DataError(
+                f"{same[0]} was learned by {names[0]} and by {names[1]}",
+                Suggestion("to count its rows twice, use {}", "allow_overlap", True),
+            )
+        if key == FRAMES and key in records:
+            records[key] = _of_frames(records[key], record)
+        elif key in same:
+            if records[key].mark != record.mark:
+                raise DataError(
+                    f"{names[0]} and {names[1]} have learned different parts of {key}; learn "
+                    "it to its end in both first"
+                )
+            if (records[key].gone, records[key].relabeled) != (record.gone, record.relabeled):
+                raise DataError(
+                    f"{names[0]} and {names[1]} have forgotten or relabeled different rows of "
+                    f"{key}; do the same in both first"
+                )
+            times = records[key].times + record.times
+            if times > MAX_REPEAT_COUNT:
+                raise DataError(
+                    f"{key} would count {times:,} times, more than {MAX_REPEAT_COUNT:,}"
+                )
+            records[key] = replace(records[key], times=times)
+        elif key in records:  # another input of that name
+            model = os.path.basename(names[1])
+            other = f"- {model}" if key.startswith("-") else f"{key} of {model}"
+            while other in records:
+                other += "'"
+            records[other] = record
+        else:
+            records[key] = record
+    return records

@@ -1,0 +1,331 @@
+"""Model files that were learned from streams, written whole and checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.arrays import Counts, Labels, Matrix
+from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.modelfile import container as modelfile
+from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.engines import InferenceModel, chosen_of, learned_of
+from counterpoise.readers.byte_source import cannot_read
+from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.tables.records import (
+    MAX_REPEAT_COUNT,
+    MOST_RECENT,
+    M,
+    Ranges,
+    Record,
+    Scoring,
+    Stored,
+    StoredModel,
+    UnfiledRows,
+    Window,
+    empty_model_error,
+    fits,
+)
+from counterpoise.validation import MAX_ABS_VALUE
+
+if TYPE_CHECKING:
+    from counterpoise.tables.model_dispatch import Model
+
+
+MISSING = ("mean", "indicate", "drop", "error")
+BUCKETS = 2**32  # of a hashed column: more values the hash does not have
+# What predictions need of each kind of model; its face has the same name in ``counterpoise``.
+KINDS = {"BalancedRidgeClassifier": learned_of, "AutoClassifier": chosen_of}
+
+
+def save(path: str, stored: Stored) -> None:
+    """Write a model file, wholly or not at all."""
+    modelfile.save(path, contents_of(stored), lambda contents: of_contents(contents, path))
+
+
+def contents_of(stored: Stored) -> Contents:
+    """Return what the file of a model holds."""
+    inputs = {
+        key: {
+            **asdict(record.mark),
+            "starts": list(record.starts),
+            "dropped": record.dropped,
+            "times": record.times,
+            **({"gone": [list(one) for one in record.gone]} if record.gone else {}),
+            **({"relabeled": _plain_labels(record)} if record.relabeled else {}),
+        }
+        for key, record in stored.records.items()
+    }
+    stream = {
+        "encoding": stored.encoding.plain(),
+        "chunk_rows": stored.chunk_rows,
+        "inputs": inputs,
+        "order": list(stored.records),
+        "positive": stored.positive,
+        "settled": stored.settled,
+        "forgotten": stored.forgotten,
+    }
+    if stored.apart != UnfiledRows():
+        stream["apart"] = {"rows": stored.apart.rows, "hashes": list(stored.apart.hashes)}
+    if stored.window is not None:
+        counts = [list(count) for count in stored.window.counts]
+        stream["window"] = {"rows": stored.window.rows, "counts": counts}
+    lists: dict[str, list[Any]] = {
+        "features": [list(feature) for feature in stored.encoding.features]
+    }
+    if stored.held is not None:
+        lists["held"] = stored.held.tolist()
+    if stored.recent is not None:
+        # Six digits are enough for a rank; rounding again changes nothing.
+        lists["recent"] = [
+            [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
+        ]
+    return replace(stored.model.contents(), stream=stream, lists=lists)
+
+
+def _plain_labels(record: Record) -> list[Any]:
+    """Return the present labels of relabeled rows, as JSON can represent them."""
+    return [[label, [list(one) for one in ranges]] for label, ranges in record.relabeled]
+
+
+def stored_model(path: str) -> Stored:
+    """Load a file that was learned from a stream."""
+    return of_contents(read_contents(path), path)
+
+
+def read_contents(path: str) -> Contents:
+    """Return what a model file holds; raise DataError if it cannot be read."""
+    try:
+        return modelfile.load(path)
+    except OSError as error:
+        raise cannot_read(path, error) from None
+
+
+def of_contents(contents: Contents, path: str) -> Stored:
+    """Return the model that a file holds, checked; ``path`` is its name in messages."""
+    from counterpoise.estimators.auto import AutoClassifier
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+
+    def model(kind: str, plain: Contents) -> tuple[Model, int, Labels, MeanImputation | None]:
+        if kind == "AutoClassifier":
+            chooser = AutoClassifier.from_contents(plain)
+            fill = chooser.candidates_.first.fill
+            return chooser, chooser.n_features_in_, chooser.classes_, fill
+        found = BalancedRidgeClassifier.from_contents(plain)
+        return found, found.n_features_in_, found.classes_, found.state_.fill
+
+    return _kept(contents, path, model)
+
+
+def scoring(path: str) -> Scoring:
+    """Load what predictions need of a file, which must have learned something."""
+
+    def learned(
+        kind: str, plain: Contents
+    ) -> tuple[InferenceModel, int, Labels, MeanImputation | None]:
+        found = KINDS[kind](plain)
+        return found, found.state.inputs, found.state.classes.labels, found.state.fill
+
+    result = _kept(read_contents(path), path, learned)
+    if not result.model.state.begun:
+        raise empty_model_error(path)
+    return result
+
+
+def _kept(
+    contents: Contents,
+    path: str,
+    read: Callable[[str, Contents], tuple[M, int, Labels, MeanImputation | None]],
+) -> StoredModel[M]:
+    """What a file holds, given how its model is read, with the number of features and classes."""
+    if contents.kind not in KINDS or contents.stream is None:
+        raise ModelFileError(
+            f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
+            f"become features; load it with {contents.kind}.load, or learn a model with "
+            "TableClassifier or counterpoise learn"
+        )
+
+    def build() -> StoredModel[M]:
+        plain = replace(contents, stream=None, lists={})
+        return _stream(contents, *read(contents.kind, plain))
+
+    return modelfile.load_validated(path, build)
+
+
+def _stream(
+    contents: Contents, model: M, inputs: int, classes: Labels, fill: MeanImputation | None
+) -> StoredModel[M]:
+    """The part of a file that is about the stream, checked."""
+    stream: dict[str, Any] = contents.stream or {}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
+    check_file(set(stream) - {"window", "apart"} == wanted, "an unexpected stream")
+    chunk_rows = stream["chunk_rows"]
+    check_file(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
+    named = set(contents.lists) - {"recent", "held"} == {"features"}
+    check_file(named, "names that are not those of its features")
+    features = tuple(Feature(*map(_text, f)) for f in contents.lists["features"])
+    kinds = {"number", "category", "bucket", "cycle", "missing"}
+    check_file(all(f.kind in kinds for f in features), "features of an unknown kind")
+    check_file(len(set(features)) == len(features) == inputs, "the wrong features")
+    plain = stream["encoding"]
+    check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
+    values = {"date": [], "clock": None, **plain["columns"]}
+    check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
+    for name in ("drop", "keep", "numeric", "categorical", "time", "date", "classes"):
+        check_file(isinstance(values[name], list), f"an invalid list of columns to {name}")
+        values[name] = tuple(map(_text, values[name]))
+    buckets = values["hashed"].values()
+    check_file(
+        all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "an invalid number of buckets"
+    )
+    check_file(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
+    check_file(
+        values["missing"] in MISSING and ("bases" in plain) == (values["missing"] == "mean"),
+        "an invalid rule for missing values",
+    )
+    check_file(bool(_text(values["label"])), "no label column")
+    check_file(
+        values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column"
+    )
+    check_file(
+        values["clock"] is None or bool(_text(values["clock"])), "an invalid column of times"
+    )
+    check_file(values["decimal"] in (".", ","), "an invalid decimal sign")
+    time_format = values["time_format"]
+    check_file(time_format is None or "%" in _text(time_format), "an invalid format of dates")
+    known = {"number", "text", "time", "date", "hash"}
+    check_file(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
+    hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
+    check_file(hashed <= set(values["hashed"]), "a hashed column without buckets")
+    check_file(plain["labels"] in (None, "int", "text", "bool"), "labels of an unknown kind")
+    bases = plain.get("bases", {})
+    fine = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
+    check_file(fine and set(bases) <= set(plain["kinds"]), "impossible values for what is missing")
+    encoding = ColumnEncoder(Columns(**values), plain["kinds"], features, plain["labels"], bases)
+    check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
+    check_file(
+        fill == MeanImputation.of(*encoding.fill), "missing values that are filled otherwise"
+    )
+    text = [isinstance(label, str) for label in classes.tolist()]
+    check_file(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
+    check_file(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
+    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    kind = int if plain["labels"] == "int" else str
+    types = {type(label) for record in records.values() for label, _ in record.relabeled}
+    check_file(types <= {kind}, "labels of another type")
+    rows = sum(record.mark.rows for record in records.values())
+    settled, positive = stream["settled"], stream["positive"]
+    check_file(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
+    forgotten = stream["forgotten"]
+    check_file(
+        type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
+    )
+    apart = _apart(stream["apart"]) if "apart" in stream else UnfiledRows()
+    held = _held(contents.lists.get("held"), len(features), records, apart)
+    labels = [(type(label), label) for label in classes.tolist()]
+    check_file(
+        positive is None or (type(positive), positive) in labels, "an invalid positive class"
+    )
+    recent = _recent(contents.lists.get("recent"), len(labels))
+    window = None
+    if "window" in stream:
+        window = _window(stream["window"], rows + forgotten)
+        types = {type(label) for count in window.counts for label in count[:2]}
+        check_file(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
+    return StoredModel(
+        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten,
+        apart,
+    )  # fmt: skip
+
+
+def _apart(plain: dict[str, Any]) -> UnfiledRows:
+    """Rows apart from the inputs, checked."""
+    check_file(set(plain) == {"rows", "hashes"}, "an unexpected count of rows apart")
+    rows = plain["rows"]
+    check_file(type(rows) is int and abs(rows) < 2**63, "an invalid count of rows apart")
+    check_file(isinstance(plain["hashes"], list), "an invalid count of rows apart")
+    return UnfiledRows(rows, tuple(map(_text, plain["hashes"])))
+
+
+def _held(
+    plain: list[Any] | None, d: int, records: dict[str, Record], apart: UnfiledRows
+) -> Counts | None:
+    """Rows that hold each feature, checked."""
+    if plain is None:
+        return None
+    most = sum(record.mark.rows * record.times for record in records.values())
+    most += max(apart.rows, 0)
+    good = len(plain) == d and all(type(n) is int and 0 <= n <= most for n in plain)
+    check_file(good and most < 2**63, "impossible counts of its features")
+    return np.array(plain, dtype=np.int64)
+
+
+def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
+    """Scores of the last rows, checked."""
+    if plain is None:
+        return None
+    check_file(len(plain) == (1 if classes == 2 else classes) and classes > 1, "malformed scores")
+    for column in plain:
+        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
+        check_file(good and all(type(value) is float for value in column), "malformed scores")
+    result = np.array(plain).T
+    check_file(bool(np.isfinite(result).all()), "scores that are not finite")
+    return result
+
+
+def _record(plain: dict[str, Any]) -> Record:
+    wanted = {f.name for f in fields(ReadPosition)} | {"starts", "dropped", "times"}
+    more = {"gone", "relabeled"}
+    check_file(set(plain) - more == wanted, "an unexpected record of an input")
+    for name in ("rows", "size", "dropped", "times"):
+        check_file(
+            type(plain[name]) is int and 0 <= plain[name] < 2**63, f"an invalid number of {name}"
+        )
+    check_file(
+        type(plain["cut"]) is bool and plain["dropped"] <= plain["rows"], "an invalid record"
+    )
+    mark = ReadPosition(plain["rows"], plain["size"], _text(plain["hash"]), plain["cut"])
+    starts = plain["starts"]
+    check_file(isinstance(starts, list) and len(starts) <= len(PREFIX_LENGTHS), "an invalid record")
+    check_file(
+        1 <= plain["times"] <= MAX_REPEAT_COUNT, "an input that was learned impossibly often"
+    )
+    gone = _ranges(plain.get("gone", []), mark.rows)
+    relabeled = tuple(
+        (label, _ranges(ranges, mark.rows)) for label, ranges in plain.get("relabeled", [])
+    )
+    every = sorted(one for _, ranges in (("", gone), *relabeled) for one in ranges)
+    apart = all(one[1] <= two[0] for one, two in pairwise(every))
+    check_file(apart, "rows that were relabeled twice")
+    starts = tuple(map(_text, starts))
+    return Record(mark, starts, plain["dropped"], plain["times"], gone, relabeled)
+
+
+def _ranges(plain: list[Any], rows: int) -> Ranges:
+    """Ranges of rows, checked."""
+    ranges = tuple((start, stop) for start, stop in plain)
+    ends = [end for one in ranges for end in one]
+    check_file(all(type(end) is int for end in ends), "an invalid record")
+    check_file(ends == sorted(set(ends)) and all(0 <= e <= rows for e in ends), "invalid rows")
+    return ranges
+
+
+def _window(plain: dict[str, Any], rows: int) -> Window:
+    """Scores since the last line of a metrics file, checked but for the type of the labels."""
+    check_file(set(plain) == {"rows", "counts"}, "an unexpected window")
+    check_file(type(plain["rows"]) is int and 0 <= plain["rows"] <= rows, "an invalid window")
+    for count in plain["counts"]:
+        check_file(len(count) == 3 and type(count[2]) is int and count[2] > 0, "an invalid window")
+    return Window(plain["rows"], tuple((true, said, n) for true, said, n in plain["counts"]))
+
+
+def _text(value: Any) -> str:
+    check_file(isinstance(value, str), "something that is not text where text belongs")
+    result: str = value
+    return result

@@ -1,0 +1,369 @@
+"""Predictions of a stream: labels, scores and both kinds of probability, row by row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+import pyarrow.parquet
+
+from counterpoise.arrays import Matrix, Rows
+from counterpoise.atomic_write import atomic_write
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.errors import DataError, Suggestion
+from counterpoise.explanation import Explanation
+from counterpoise.modelfile.engines import InferenceModel
+from counterpoise.moments.classes import n_score_columns
+from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
+from counterpoise.tables.guards import OutlierCounter
+from counterpoise.tables.records import Scoring, optional_columns
+from counterpoise.tables.score_window import of_class, ranking_scores
+
+
+@contextmanager
+def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
+    """Open where tables go: standard output (None), or a file that appears when it is whole.
+
+    The format is "csv", "tsv", "jsonl" or "parquet".
+    """
+    with (
+        nullcontext(sys.stdout.buffer) if path is None else atomic_write(path, "the output") as file
+    ):
+        result = Sink(file, format, live=path is None)
+        try:
+            yield result
+        except BaseException:
+            result.finish(whole=False)
+            raise
+        result.finish(whole=True)
+
+
+class Sink:
+    """Writes tables of predictions into an open file.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to.
+    format : str
+        "csv", "tsv", "jsonl" or "parquet".
+    live : bool
+        Whether somebody waits for each row.
+    """
+
+    def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
+        self.format = format
+        self._names: list[str] | None = None
+        self._parquet: Any = None
+        self._file, self._live = file, live
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._names is not None
+
+    def write(self, table: pa.Table) -> None:
+        """Write the rows of a table."""
+        first = not self.begun
+        if first:
+            self._names = table.column_names
+        elif self.format != "jsonl":
+            table = self._aligned(table)
+        if self.format == "parquet":
+            if self._parquet is None:
+                self._parquet = pa.parquet.ParquetWriter(self._file, table.schema)
+            try:
+                self._parquet.write_table(table.cast(self._parquet.schema))
+            except pa.ArrowInvalid as error:
+                raise DataError(
+                    f"a column changed its type ({error})", Suggestion("use {}", "to", "csv")
+                ) from None
+            return
+        data = _json_lines(table) if self.format == "jsonl" else _csv(table, first, self.format)
+        self._file.write(data)
+        if self._live:
+            self._file.flush()
+
+    def _aligned(self, table: pa.Table) -> pa.Table:
+        """Columns in the order of the header; what is not there is empty."""
+        names = self._names or []
+        more = [name for name in table.column_names if name not in names]
+        if more:
+            raise DataError(
+                f"column {more[0]!r} appeared after the header was written",
+                Suggestion("carry columns along by name", "carry"),
+                Suggestion("use {}", "to", "jsonl"),
+            )
+        nothing = pa.nulls(table.num_rows, pa.string())
+        there = set(table.column_names)
+        return pa.table({name: table[name] if name in there else nothing for name in names})
+
+    def finish(self, whole: bool) -> None:
+        """Write what comes last, unless rows are lacking and nobody will read the file."""
+        if self._parquet is None:
+            return
+        if whole:
+            self._parquet.close()
+        else:
+            self._parquet.is_open = False  # or its footer would be written one day
+
+
+def _csv(table: pa.Table, header: bool, kind: str) -> bytes:
+    """Lines of text, with quotes around the cells that need them and no others."""
+    delimiter = "\t" if kind == "tsv" else ","
+    out = io.StringIO()
+    if header:
+        csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    cells = [_quoted(column.cast(pa.string()), delimiter) for column in table.columns]
+    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace")
+    out.write("\n".join(lines.to_pylist()))
+    out.write("\n" if len(lines) else "")
+    return out.getvalue().encode()
+
+
+def _quoted(column: Any, delimiter: str) -> Any:
+    special = pc.match_substring_regex(column, f'[{delimiter}"\r\n]').fill_null(False)
+    if not pc.any(special).as_py():
+        return column
+    quoted = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise('"', quoted, '"', "")
+    return pc.if_else(special, quoted, column)
+
+
+def _json_lines(table: pa.Table) -> bytes:
+    """One object a row; null where a number is not finite, for which JSON has no word."""
+    for i, column in enumerate(table.columns):
+        if pa.types.is_floating(column.type):
+            finite = pc.if_else(pc.is_finite(column), column, None)
+            table = table.set_column(i, table.column_names[i], finite)
+    return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()
+
+
+def reasons_of(learned: InferenceModel, encoding: ColumnEncoder, X: Rows) -> Explanation:
+    """Reasons of encoded rows by column, a category's features together."""
+    columns = [feature.column for feature in encoding.features]
+    return learned.explain(X, columns).grouped(columns)
+
+
+def names_of(k: int) -> list[str]:
+    """Names of the output columns of k reasons."""
+    return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
+
+
+def columns_of(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
+    """Return the k largest contributions of each row and their shares, arrays of shape (n,).
+
+    A share is the contribution over the sum of the absolute values of all contributions. It is
+    positive where the column raises the score: of two classes the score of the second one times
+    ``sign``, of several that of the predicted class.
+    """
+    names, values = reasons.top(k)
+    size = np.abs(reasons.decisive).sum(axis=1, keepdims=True)
+    shares: Matrix = np.divide(sign * values, size, out=np.zeros_like(values), where=size > 0)
+    found: list[Any] = []
+    for i in range(k):
+        there = i < names.shape[1]
+        found.append(pa.array(names[:, i] if there else [None] * len(size), pa.string()))
+        found.append(pa.array(shares[:, i] if there else [None] * len(size), pa.float64()))
+    return found
+
+
+ROWS = 8192
+
+
+class Predictor:
+    """Turns chunks of rows into tables of predictions.
+
+    Parameters
+    ----------
+    stored : Scoring
+        What predictions need of the model, and its encoding.
+    positive : label
+        The positive class: alerts are about it, and of two classes its score is larger for rows
+        that are more likely of it.
+    alerts : Alerts, optional
+        The rule by which there are alerts.
+    carry : list of str, optional
+        Columns of the input that come first; None for all of them.
+    ignore_unknown : bool, default=False
+        Leave out columns that the model does not know, and rows that have none of its own.
+    explain : int, default=0
+        How many reasons to give for each row.
+
+    Attributes
+    ----------
+    rows : int
+        Rows predicted.
+    skipped : int
+        Rows without a prediction because values are missing.
+    unknown : dict of str to int
+        Cells whose category was never learned, by column.
+    strange : dict
+        Columns that the model does not know, and that were left out.
+    bare : int
+        Rows without a prediction because they have none of the columns of the model.
+    lacking : dict
+        Columns that tables did not have, and that were 0 as in some of the learned rows.
+    blank : dict of str to int
+        Cells without a value, by column that was never blank while the model learned.
+    outlying : Outlying
+        Values far from everything that was learned.
+    """
+
+    def __init__(
+        self,
+        stored: Scoring,
+        positive: Any,
+        alerts: Alerts | None = None,
+        carry: Sequence[str] | None = (),
+        ignore_unknown: bool = False,
+        explain: int = 0,
+    ) -> None:
+        self.learned, self.encoding = stored.model, stored.encoding
+        self.alerts, self.carry = alerts, carry
+        self._needed = () if alerts is None else alerts.columns
+        self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
+        self.strange, self.bare = dict[str, None](), 0
+        self.blank = dict[str, int]()
+        self.lacking, self._optional = dict[str, None](), optional_columns(stored)
+        self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
+        self._labels = self.learned.state.classes.labels
+        self._classes = self._labels.tolist()
+        self._positive = self._classes.index(positive)
+        self.outlying = OutlierCounter()
+        alert = [] if alerts is None else ["alert"]
+        self._explain = explain
+        told = [*self._score_names(), *self._probability_names(), *alert]
+        self._outputs = ["predicted", *told, *names_of(explain)]
+
+    def wanted(self, name: str) -> bool:
+        """Return whether a column of the input is needed."""
+        apart = self.carry is None or name in self.carry or name in self._needed
+        return apart or self.encoding.knows(name)
+
+    def table(self, chunk: Chunk) -> pa.Table:
+        """Return predictions of a chunk, a row for each; null where there can be none."""
+        encoded = self.encoding.predict(chunk, self._apart, self._optional, self.learned.state.mean)
+        n, kept = chunk.rows, encoded.kept
+        self.rows += n
+        self.bare += encoded.bare
+        self.skipped += n - int(kept.sum()) - encoded.bare
+        apart = (*(self.carry or ()), *self._needed)
+        self.strange |= dict.fromkeys(name for name in encoded.strange if name not in apart)
+        self.lacking |= dict.fromkeys(encoded.lacking)
+        for name, count in encoded.unknown.items():
+            self.unknown[name] = self.unknown.get(name, 0) + count
+        for name, count in encoded.blank.items():
+            self.blank[name] = self.blank.get(name, 0) + count
+        columns = self._carried(chunk)
+        if kept.any():
+            self.outlying.look(self.learned.usual, self.encoding.features, encoded.X, kept, chunk)
+            scores = self.learned.scores
+            f = scores.of(encoded.X)
+            ranks, labels = ranking_scores(f, scores), scores.classes.best(f)
+            balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
+        else:
+            labels = self._labels[:0]
+            f = np.empty((0, n_score_columns(len(self._classes))))
+            balanced = stream = np.empty((0, len(self._classes)))
+            ranks = f
+        pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
+        sign = -1.0 if f.shape[1] == 1 and not self._positive else 1.0
+        found = [labels, *(sign * f).T, *pairs.T]
+        if self.alerts is not None:
+            k = self._positive
+            told = AlertInput(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
+            has_two = int(self.learned.state.classes.seen.sum()) > 1
+            no_alerts = np.zeros(len(f), dtype=bool)
+            found.append(self.alerts.judge(chunk, told) if has_two else no_alerts)
+        if self._explain and kept.any():
+            why = reasons_of(self.learned, self.encoding, encoded.X)
+            found += columns_of(why, self._explain, sign)
+        elif self._explain:
+            found += [pa.array([], kind) for kind in (pa.string(), pa.float64())] * self._explain
+        for name, values in zip(self._outputs, found, strict=True):
+            columns[name] = _spread(values, kept)
+        return pa.table(columns)
+
+    def nothing(self) -> pa.Table:
+        """Return a table without rows, for inputs without rows."""
+        empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
+        text = [name for name in self._outputs if name.startswith("reason_")]
+        outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
+        outputs |= dict.fromkeys(text, pa.array([], pa.string()))
+        labels = pa.array(self._labels[:0])
+        return pa.table({**empty, **outputs, "predicted": labels})
+
+    def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
+        names = list(chunk.columns) if self.carry is None else self.carry
+        lacking = [name for name in names if name not in chunk.columns and chunk.table]
+        if lacking:
+            raise DataError(f"{chunk.source} has no column {lacking[0]!r}")
+        clash = [name for name in names if name in self._outputs]
+        if clash:
+            raise DataError(
+                f"{chunk.source}: column {clash[0]!r} has the name of a column of the predictions",
+                Suggestion("rename it"),
+                Suggestion("carry other columns along", "carry"),
+            )
+        nothing = pa.nulls(chunk.rows, pa.string())
+        return {name: chunk.columns.get(name, nothing) for name in names}
+
+    def _score_names(self) -> list[str]:
+        more = n_score_columns(len(self._classes)) > 1
+        return [f"score_{label}" for label in self._classes] if more else ["score"]
+
+    def _probability_names(self) -> list[str]:
+        return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
+
+
+def _spread(values: Any, kept: Any) -> pa.Array:
+    """Values of the rows that were kept, null elsewhere."""
+    if kept.all():
+        return pa.array(values)
+    place = np.cumsum(kept) - 1
+    return pa.array(values).take(pa.array(np.where(kept, place, 0), mask=~kept))
+
+
+def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
+    """Yield tables of predictions with their alerts, after all of them were ranked.
+
+    They wait in a temporary file, so that memory stays constant.
+    """
+    count = first = 0
+    with tempfile.TemporaryFile() as file:
+        for table in tables:
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+            count += 1
+        file.seek(0)
+        alerts = rule.alerts()
+        for _ in range(count):
+            with pa.ipc.open_stream(file) as reader:
+                table = reader.read_all()
+            flags = pa.array(np.isin(np.arange(first, first + len(table)), alerts))
+            first += len(table)
+            at = table.column_names.index("alert")
+            kept = pc.if_else(table["alert"].is_valid(), flags, None)
+            yield table.set_column(at, "alert", kept)
+
+
+def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:
+    """Yield predictions of an input, chunk by chunk of so many rows."""
+    # Numbers that are carried along are read as text, to be as they are written.
+    carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
+    known = predictor.encoding.columns.read(predictor.encoding.kinds)
+    kinds = {k: kind for k, kind in known.items() if k not in carried}
+    for chunk in source.chunks(rows, ReadPosition(), kinds, predictor.wanted):
+        yield predictor.table(chunk)

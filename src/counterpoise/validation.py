@@ -1,0 +1,457 @@
+"""The door: what comes in is checked here, once, before anything is learned or predicted.
+
+An error names the feature, the row, the value found and a remedy. Below this module arrays are
+float64, C-ordered and finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from counterpoise.arrays import Labels, Rows, Vector
+
+E = TypeVar("E")
+
+MAX_ABS_VALUE = 1e100  # of a value: its square, times a weight, must not overflow
+MAX_SAMPLE_WEIGHT = 1e50  # of a weight
+MAX_TIMESTAMP = 253_402_300_800  # of a time, in seconds: the year 10,000
+LABELS = "iubU"  # kinds of arrays that can hold nothing but labels
+LABEL_KINDS = ("text", "number", "boolean")
+
+
+def rows(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    reset: bool = False,
+    accept_sparse: bool = True,
+    least: int = 1,
+) -> Any:
+    """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite."""
+    if is_plain(X, y, accept_sparse) and _is_expected(estimator, X.shape[1], reset):
+        return X if y is None else (X, y)
+    from sklearn.utils.validation import validate_data
+
+    target = {} if y is None else {"y": labels(y)}
+    refuse_masked(X, "X")
+    _refuse_dates(X)
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if accept_sparse else False,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+            **target,
+        )
+    except (OverflowError, TypeError, ValueError):
+        _name_culprit(X)
+        raise
+
+
+def labels(y: Any) -> Any:
+    """Return labels as NumPy keeps them: text, integers, booleans, or floats to be checked.
+
+    Raise if a value is not a label. What does not have the shape (n,) is left for scikit-learn.
+    """
+    refuse_masked(y, "y")
+    if not isinstance(getattr(y, "dtype", None), np.dtype):
+        for name in ("to_pylist", "to_list", "tolist"):  # of pyarrow, polars and pandas
+            if hasattr(y, name):
+                y = np.array([*getattr(y, name)(), None], dtype=object)[:-1]  # lists stay lists
+                break
+    values = np.asarray(y, dtype=object if isinstance(y, (list, tuple)) else None)
+    if values.ndim != 1 or values.dtype.kind in f"{LABELS}fc":
+        return np.asarray(y)
+    found = values.tolist() if values.dtype.kind == "O" else list(values)
+    kinds = [_label_kind(label) for label in found]
+    for row, (label, kind) in enumerate(zip(found, kinds, strict=True)):
+        if kind == "missing":
+            raise ValueError(
+                f"Input y contains NaN: the label at row {row} is {label!r}; leave such rows out"
+            )
+        if kind != kinds[0] or kind not in LABEL_KINDS:
+            large = kind == "an integer beyond 64 bits"
+            shown = kind if large else f"{repr(label)[:60]} (type {type(label).__name__})"
+            mixed = f", and {found[0]!r} at row 0" if kind in LABEL_KINDS else ""
+            raise ValueError(
+                f"Unknown label type: the label at row {row} is {shown}{mixed}; labels must be "
+                "text, integers or booleans, and of one type: convert them, for example with "
+                "astype(str)"
+            )
+    result = np.array(found, dtype=str if not found or kinds[0] == "text" else None)
+    return result.astype(np.float64) if result.dtype.kind == "O" else result
+
+
+def _label_kind(label: Any) -> str:
+    """Return what a label is: one of LABEL_KINDS, "missing", or something that is not a label."""
+    if isinstance(label, str):
+        return "text"
+    if isinstance(label, (bool, np.bool_)):
+        return "boolean"
+    if isinstance(label, int) and not -(2**63) <= label < 2**63:
+        return "an integer beyond 64 bits"
+    if isinstance(label, (Real, Decimal)) and not isinstance(label, np.timedelta64):
+        return "missing" if label != label else "number"
+    missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+    return "missing" if missing else ""
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Raise if an element of an array is masked, which NumPy would take as a number."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
+        raise ValueError(
+            f"{name} is a masked array with a masked value at row {row}; drop such rows, or fill "
+            "them in first with filled()"
+        )
+
+
+def _refuse_dates(X: Any) -> None:
+    """Raise if X holds dates, which NumPy would take for numbers, dicts, or names twice."""
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
+    events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
+    first = events[0] if isinstance(events, list) and events else events
+    if isinstance(first, dict) and not sp.issparse(first):  # as dok_array is
+        raise TypeError(
+            "X holds dicts; for events that are dicts of features use counterpoise.river, and for "
+            "columns of words and numbers counterpoise.TableClassifier"
+        )
+    types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
+    names = list(getattr(X, "column_names", getattr(X, "columns", [None])))
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"X: two columns are called {name!r}; rename one of them")
+        seen.add(name)
+    for name, kind in zip(names, types, strict=False):
+        if str(kind).lower().startswith(("date", "time", "duration")):
+            raise ValueError(_no_number(name, f"holds {kind} values", dated=True))
+
+
+def _name_culprit(X: Any) -> None:
+    """Raise if a value of X is text or a date, naming its column and row; else do nothing."""
+    if hasattr(X, "iloc"):
+        columns = [(name, X.iloc[:, j]) for j, name in enumerate(X.columns)]
+    elif hasattr(X, "column_names"):
+        columns = list(zip(X.column_names, (c.to_pylist() for c in X.columns), strict=True))
+    elif hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        columns = [(name, X[name]) for name in X.columns]
+    else:
+        table = np.asarray(X, dtype=object)
+        if table.ndim != 2:
+            return
+        columns = list(enumerate(table.T))
+    for name, column in columns:
+        for row, value in enumerate(column):
+            dated = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
+            try:
+                float(value)
+            except OverflowError:
+                what = f"contains an integer beyond {MAX_ABS_VALUE:g} at row {row}"
+                raise ValueError(f"{_column(name)} {what}; divide it by a constant") from None
+            except (TypeError, ValueError):
+                what = f"is {str(value)!r} at row {row}, not a number"
+                if type(value).__name__ in ("Period", "Interval"):
+                    remedy = "convert it to numbers first"
+                    raise ValueError(f"{_column(name)} {what}; {remedy}") from None
+                if dated or isinstance(value, (str, bytes)):
+                    raise ValueError(_no_number(name, what, dated)) from None
+
+
+def _column(name: Any) -> str:
+    return f"column {name!r}" if isinstance(name, str) else f"feature {name}"
+
+
+def _no_number(name: Any, what: str, dated: bool) -> str:
+    remedy = "counterpoise.TableClassifier takes frames with words in them, or encode text first"
+    if dated:
+        remedy = "counterpoise.TableClassifier takes frames with dates in them, or turn them into "
+        remedy += "numbers first, for example seconds since 1970"
+    return f"{'X' if name is None else _column(name)} {what}; {remedy}"
+
+
+def without_feature_names(estimator: Any) -> Any:
+    """The same estimator for rows that are arrays, whose features need no names."""
+    result = object.__new__(type(estimator))
+    result.__dict__.update(estimator.__dict__)
+    result.__dict__.pop("feature_names_in_", None)
+    return result
+
+
+def is_plain(X: Any, y: Any, accept_sparse: bool) -> bool:
+    """Whether nothing is to be converted; scikit-learn's checks take 0.2 ms."""
+    if type(X) is np.ndarray:
+        ready = X.ndim == 2 and X.flags.c_contiguous
+    else:
+        ready = accept_sparse and sp.issparse(X) and X.format == "csr" and X.ndim == 2
+    return (
+        ready
+        and X.dtype == np.float64
+        and min(X.shape) > 0
+        and (
+            y is None
+            or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in LABELS)
+        )
+    )
+
+
+def _is_expected(estimator: Any, width: int, reset: bool) -> bool:
+    """Whether the width of rows without names is right; the first rows say what it is."""
+    if hasattr(estimator, "feature_names_in_"):
+        return False
+    if reset:
+        estimator.n_features_in_ = width
+    return bool(width == estimator.n_features_in_)
+
+
+def require_finite(estimator: Any, X: Rows) -> None:
+    """Raise if a value of X is NaN or infinite, naming where."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = np.argwhere(~np.isfinite(values))
+    if not len(bad):
+        return
+    if sp.issparse(X):
+        at = int(bad[0, 0])
+        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        column, value = int(X.indices[at]), X.data[at]
+    else:
+        row, column = map(int, bad[0])
+        value = X[row, column]
+    remedy = "drop such rows, or clip them to a number first, for example with numpy.clip"
+    if np.isnan(value):
+        remedy = "drop such rows, or fill them in first, for example with "
+        remedy += (
+            "sklearn.impute.SimpleImputer; counterpoise.TableClassifier takes frames with gaps"
+        )
+    what = "NaN" if np.isnan(value) else value
+    raise ValueError(f"{feature_name(estimator, column)} is {what} at row {row}; {remedy}")
+
+
+def require_bounded(estimator: Any, X: Rows) -> None:
+    """Raise if a value of X is NaN, infinite, or so large that its square would overflow."""
+    if not X.shape[0] or (X.max() <= MAX_ABS_VALUE and X.min() >= -MAX_ABS_VALUE):
+        return
+    require_finite(estimator, X)
+    size = np.abs(X).max(axis=0)
+    refuse_large(estimator, size.toarray().ravel() if sp.issparse(size) else size)
+
+
+def refuse_large(estimator: Any, size: Vector) -> None:
+    """Raise for the largest feature, given the size of each."""
+    column = int(size.argmax())
+    raise ValueError(
+        f"{feature_name(estimator, column)} holds values beyond {MAX_ABS_VALUE:g}, whose squares "
+        "would "
+        "overflow; divide the feature by a constant first"
+    )
+
+
+def feature_name(estimator: Any, column: int) -> str:
+    """What to call a feature in a message."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return f"feature {column}" if names is None else f"feature {str(names[column])!r}"
+
+
+def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
+    """Sample weights as a vector."""
+    if sample_weight is None:
+        return None
+    refuse_masked(sample_weight, "sample_weight")
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(rows, float(weight))
+    if weight.shape != (rows,):
+        raise ValueError(
+            f"sample_weight has shape {weight.shape}, expected ({rows},): one weight for each row "
+            "(sample_weight must be a 1D array or a scalar)"
+        )
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        value = weight[bad[0]]
+        what = "NaN" if np.isnan(value) else "negative" if np.isfinite(value) else "infinite"
+        raise ValueError(
+            f"sample_weight is {what} ({value:g}) at row {bad[0]}; weights must be finite and not "
+            "negative. To take rows back, use forget"
+        )
+    return np.ascontiguousarray(weight)
+
+
+def check_nonnegative_int(value: Any, name: str) -> int:
+    """Raise unless an argument is a whole number that is not negative, and return it."""
+    if not (isinstance(value, (int, np.integer)) and value >= 0):
+        raise ValueError(f"{name}={value!r} must be a whole number that is not negative")
+    return int(value)
+
+
+def jobs(value: Any) -> int:
+    """Raise unless ``n_jobs`` is None or a whole number other than 0; return how many that is."""
+    if value is None:
+        return 1
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value == 0:
+        raise ValueError(f"n_jobs={value!r} must be None, a number of threads, or -1 for all cores")
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(int(value)))
+
+
+def number(name: Any, value: Any) -> float:
+    """Raise unless a feature of an event is a number that can be learned, and return it."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        remedy = "encode it first, for example with river.preprocessing.OneHotEncoder"
+        if value is None:
+            remedy = "leave it out, which means 0, or fill it in first, for example with "
+            remedy += (
+                "river.preprocessing.StatImputer; BalancedRidgeClassifier takes it as missing "
+            )
+            remedy += "with absent='missing'"
+        elif hasattr(value, "isoformat"):
+            remedy = "turn dates into numbers first, for example with their timestamp()"
+        raise ValueError(f"feature {name!r} is {value!r}, not a number; {remedy}") from None
+    except OverflowError:
+        result = float("inf")
+    if abs(result) <= MAX_ABS_VALUE:
+        return result
+    if np.isfinite(result):
+        raise ValueError(
+            f"feature {name!r} is {result:g}, beyond {MAX_ABS_VALUE:g}: its square would overflow"
+        )
+    what = "NaN" if np.isnan(result) else f"{result:g}"
+    raise ValueError(
+        f"feature {name!r} is {what}; leave it out, fill it in first, or drop the event"
+    )
+
+
+def require_some_weight(weight: Vector) -> None:
+    """Raise if all weights are zero."""
+    if not weight.any():
+        raise ValueError("every sample_weight is zero: there is nothing to fit")
+
+
+def require_labels(y: Labels) -> None:
+    """Raise, in scikit-learn's words, if these are measurements and not labels."""
+    if y.ndim == 1 and y.dtype.kind in LABELS:
+        return
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(np.repeat(np.unique(y), 2))
+
+
+def require_no_nan(classes: Labels) -> None:
+    """Raise if a label that is announced is NaN or infinite."""
+    if any(label != label or label in (np.inf, -np.inf) for label in classes.tolist()):
+        raise ValueError("classes contains NaN or infinity; name real labels only")
+
+
+def require_one_type(y: Labels, known: Labels) -> None:
+    """Raise if some labels are text and the others numbers."""
+    if not (len(y) and len(known)):
+        return
+    text = isinstance(y[:1].tolist()[0], str), isinstance(known[:1].tolist()[0], str)
+    if text[0] != text[1]:
+        raise ValueError(
+            f"labels are {'text' if text[0] else 'numbers'} here ({y[0]!r}) but "
+            f"{'text' if text[1] else 'numbers'} in what was learned before ({known[0]!r}); "
+            "convert them to one type"
+        )
+
+
+def require_y(estimator: Any, y: Any) -> None:
+    """Raise, in scikit-learn's words, if there are no labels."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+
+
+@contextmanager
+def transactional(estimator: E) -> Iterator[E]:
+    """A draft of an estimator, all of whose attributes become its own at the end of the block.
+
+    If the block raises, the estimator was never touched; there is nothing to undo. Whenever a
+    signal comes, it finds all attributes of before or all of after: they are one reference.
+    """
+    draft = object.__new__(type(estimator))
+    draft.__dict__.update(estimator.__dict__)
+    yield draft
+    estimator.__dict__ = draft.__dict__
+
+
+# Parameters: each function checks one by its name.
+
+
+def positive(estimator: Any, name: str) -> None:
+    """Raise unless the parameter is a finite number above 0."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and value > 0):
+        raise ValueError(f"{name}={value!r} must be a finite number above 0")
+
+
+def not_negative(estimator: Any, name: str, otherwise: str) -> None:
+    """Raise unless the parameter is a finite number that is not negative."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and value >= 0):
+        raise ValueError(
+            f"{name}={value!r} must be a finite number that is not negative, {otherwise}"
+        )
+
+
+def between(estimator: Any, name: str, low: float, high: float) -> None:
+    """Raise unless the parameter is a number strictly between two bounds."""
+    value = getattr(estimator, name)
+    if not (_is_number(value) and low < value < high):
+        raise ValueError(f"{name}={value!r} must be a finite number above {low} and below {high}")
+
+
+def one_of(estimator: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless the parameter is one of the choices."""
+    value = getattr(estimator, name)
+    if not any(value is choice or value == choice for choice in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known; use one of {listed}")
+
+
+def check_bool(estimator: Any, name: str) -> None:
+    """Raise unless the parameter is True or False."""
+    value = getattr(estimator, name)
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r} must be True or False")
+
+
+def check_label_dict(estimator: Any, name: str, otherwise: str = "") -> None:
+    """Raise unless the parameter is a dict of positive numbers by label, or None."""
+    value = getattr(estimator, name)
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        wanted = f"{otherwise}, " if otherwise else ""
+        raise ValueError(f"{name}={value!r} must be {wanted}a dict of label: number, or None")
+    for label, number in value.items():
+        if not (_is_number(number) and number > 0):
+            raise ValueError(f"{name}[{label!r}] is {number!r}; it must be a finite number above 0")
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, Real)
+        and not isinstance(value, (bool, np.bool_))
+        and bool(np.isfinite(float(value)))
+    )
