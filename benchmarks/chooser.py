@@ -69,7 +69,7 @@ def singles():
         chooser = AutoClassifier().fit(X[:ROWS], y[:ROWS])
         chooser.predict(X[:1])
         alone = [
-            BalancedRidgeClassifier(features=None if one == LINEAR else one, ridge=1.0)
+            BalancedRidgeClassifier(feature_map=None if one == LINEAR else one, ridge=1.0)
             for one in chooser.maps_
             if one == LINEAR or not isinstance(one, str)
         ]

@@ -32,9 +32,9 @@ def cases(c, d):
 
     X, y = rows(8000, d, c)
     shapes = {"": {}, ", gcv": {"ridge": "gcv"}}
-    if "pooling" in inspect.signature(BalancedRidgeClassifier).parameters:
+    if "pooled_rows" in inspect.signature(BalancedRidgeClassifier).parameters:
         shapes[", one against the rest"] = {"multi_class": "ovr"}
-        shapes[", quadratic"] = {"pooling": 10.0}
+        shapes[", quadratic"] = {"pooled_rows": 10.0}
     models = {}
 
     def looked_at(shape):

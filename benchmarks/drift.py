@@ -74,8 +74,8 @@ def by_turns(times=50_000):
     before = model.coef_
     for _ in range(times):
         row, label = 3.0 * rng.standard_normal((1, D)), rng.integers(0, 2, 1)
-        model.partial_fit(row, label).forget(row, label)
-    return [[f"{times:,} rows learned and forgotten, one by one", distance(model.coef_, before)]]
+        model.partial_fit(row, label).unlearn(row, label)
+    return [[f"{times:,} rows learned and unlearned, one by one", distance(model.coef_, before)]]
 
 
 def removals():
@@ -86,25 +86,25 @@ def removals():
     for i in range(0, len(y), 10_000):
         model.partial_fit(X[i : i + 10_000], y[i : i + 10_000])
     rows.append(
-        ["1,000,000 rows learned, all but 50 forgotten", *forgotten(model, X, y, 50, 10_000)]
+        ["1,000,000 rows learned, all but 50 unlearned", *unlearned(model, X, y, 50, 10_000)]
     )
     for size in (1e3, 1e5, 1e6, 1e7, 1e10):
         X, y = stream(1_000, minority=0.2)
         X, y = np.vstack([X, X[:1]]), np.append(y, 1)
         X[-1, 3] = size
         model = BalancedRidgeClassifier().fit(X, y)
-        name = f"an outlier of {size:.0e} learned after 1,000 rows and forgotten"
-        rows.append([name, *forgotten(model, X, y, 1_000, 1)])
+        name = f"an outlier of {size:.0e} learned after 1,000 rows and unlearned"
+        rows.append([name, *unlearned(model, X, y, 1_000, 1)])
     return rows
 
 
-def forgotten(model, X, y, kept, step):
+def unlearned(model, X, y, kept, step):
     said, estimate = "silent", None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             for i in range(kept, len(y), step):
-                model.forget(X[i : i + step], y[i : i + step])
+                model.unlearn(X[i : i + step], y[i : i + step])
         except ValueError:
             said = "refused"
     if said == "refused":
@@ -124,15 +124,15 @@ if __name__ == "__main__":
         "Never drifting",
         f"d = {D}, 1% minority, coefficients in scaled units against scikit-learn's "
         f"RidgeClassifier on all rows in one step, with the same ridge ({RIDGE:g}); rows learned "
-        "and forgotten by turns against the coefficients before. One run. "
+        "and unlearned by turns against the coefficients before. One run. "
         + report.machine("numpy", "scipy", "scikit-learn"),
         report.table(
             ["stream", "relative distance of the coefficients"],
             [[name, f"{value:.1e}"] for name, value in drift],
         ),
-        f"Precision loss by `forget`: it warns above an estimate of {WARN_RELATIVE_ERROR:.0e} and "
+        f"Precision loss by `unlearn`: it warns above an estimate of {WARN_RELATIVE_ERROR:.0e} and "
         f"refuses above {MAX_RELATIVE_ERROR:.0e}. The true error is the distance to a fit on the "
         "remaining rows.",
-        report.table(["what", "forget", "estimate", "true error"], removals()),
+        report.table(["what", "unlearn", "estimate", "true error"], removals()),
     )
     print(f"{time.time() - start:.0f} s")

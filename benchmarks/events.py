@@ -70,7 +70,7 @@ class Timed:
         return best
 
 
-LOOKS = ("predict_one", "predict_proba_one", "stream_proba_one")
+LOOKS = ("predict_one", "predict_proba_one", "predict_stream_proba_one")
 
 
 def pipeline():
@@ -95,9 +95,9 @@ def one_row(d):
         "unlearn_one",
         True,
     )
-    calls["river face, calibrate=True: stream_proba_one, nothing new"] = (
+    calls["river face, calibrate=True: predict_stream_proba_one, nothing new"] = (
         timed.dicts_of(calibrated),
-        "stream_proba_one",
+        "predict_stream_proba_one",
         False,
     )
     for name, make in (
@@ -201,8 +201,9 @@ if __name__ == "__main__":
         f"minority, {BEFORE:,} rows learned before, one BLAS thread, best of {ROUNDS} rounds in "
         "which everybody takes a turn. *Nothing new*: no row was learned since the last look. A "
         "look after a row brings weights up to date first, and `predict_proba_one` and "
-        "`stream_proba_one` also the link from scores to probabilities, which takes the inverse of "
-        "a covariance: d³. `explain_one` gives the contribution of every feature; river's models "
+        "`predict_stream_proba_one` also the link from scores to probabilities, which takes the "
+        "inverse of a covariance: d³. `explain_one` gives the contribution of every feature; "
+        "river's models "
         "have no such call. " + report.machine("numpy", "river"),
         report.table(
             ["call", *[f"d = {d}" for d in NARROW]],

@@ -46,7 +46,7 @@ def compared(folder, file, features):
     """The map, rows, labels that differ, and the largest distance of scores."""
     model, graph = folder / "m.safetensors", folder / "m.onnx"
     model.unlink(missing_ok=True)
-    more = [] if features == "linear" else ["--features", features]
+    more = [] if features == "linear" else ["--feature-map", features]
     counterpoise("learn", folder / "some.csv", "--label", "target", "--model", model, *more)
     counterpoise("export", model, "--output", graph)
     chosen = getattr(stored_model(str(model)).model, "best_", None)
@@ -55,7 +55,9 @@ def compared(folder, file, features):
     label, score = outputs(graph, pd.read_csv(file))
     differ = int((label != expected["predicted"]).sum())
     distance = float(np.abs(score - expected["score"]).max())
-    text = features if chosen is None else f"chose {name_of(chosen.features, chosen.pooling)}"
+    text = (
+        features if chosen is None else f"chose {name_of(chosen.feature_map, chosen.pooled_rows)}"
+    )
     return text, len(label), differ, distance
 
 

@@ -34,7 +34,7 @@ def main():
         "Signals into calls",
         report.machine("numpy", "scikit-learn", "river"),
         f"{total:,} signals (SIGALRM, whose handler raises as Ctrl-C does), each at a random "
-        "moment of a call that learns, forgets or fails. *As before* counts the models that were "
+        "moment of a call that learns, unlearns or fails. *As before* counts the models that were "
         "bit by bit as before the call, the others were as after it; *lost* those that were "
         "neither.",
         report.table(["call", "signals", "as before", "lost"], rows),

@@ -15,7 +15,7 @@ WAYS = {
     "balanced, 5 % minority": ({}, 0.05, 2000),
     "balanced, half and half": ({}, 0.5, 400),
     "balanced, 1 % minority": ({}, 0.01, 10000),
-    "costs 5:1": ({"costs": {1: 5.0}}, 0.1, 1500),
+    "costs 5:1": ({"class_factors": {1: 5.0}}, 0.1, 1500),
     "ordinary least squares": ({"class_weight": None}, 0.2, 1000),
     "free intercept": ({"penalize_intercept": False}, 0.1, 1500),
     "no intercept, not scaled": ({"fit_intercept": False, "scale": None}, 0.3, 800),
@@ -40,7 +40,7 @@ class Population:
     def weights(self, params, share):
         """Weights of least squares on everybody, without a ridge."""
         a = np.array([1.0, 1.0]) if params.get("class_weight", 1) else np.array([1 - share, share])
-        a = a * [params.get("costs", {}).get(k, 1.0) for k in (0, 1)]
+        a = a * [params.get("class_factors", {}).get(k, 1.0) for k in (0, 1)]
         phi = np.column_stack([np.ones(2), self.mean])
         R = np.einsum("k,ki,kj->ij", a, phi, phi)
         R[1:, 1:] += np.einsum("k,kij,kil->jl", a, self.root, self.root)

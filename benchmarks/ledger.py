@@ -24,7 +24,7 @@ PART = 100_000  # rows written at a time
 RUN = "from counterpoise.cli import main; main()"
 KEYS = ["--label", "y", "--drop", "country", "--time", "at", "--by", "country"]
 HALF = [f"c{i}" for i in range(0, COUNTRIES, 2)]
-WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["shrinking", 1.0]
+WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["auto", 1.0]
 
 
 def write_rows(path, rows):

@@ -35,7 +35,7 @@ def distances(tables, beside, count, **keys):
         Ledger.open(Path(folder) / "l", time="at", **keys) as ledger,
     ):
         for table in tables:
-            ledger.learn(table, new_columns=True)
+            ledger.learn(table, allow_new_columns=True)
         while len(plain) + len(faded) < count:
             named, weight = random_selection(rng, beside)
             if len(np.unique(beside.y[weight > 0])) < 2:

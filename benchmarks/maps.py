@@ -26,7 +26,7 @@ def once(act):
 
 def costs(features):
     (X, y), (X_more, y_more) = data(ROWS, 0), data(1024, 1)
-    model = BalancedRidgeClassifier(features=features, ridge=0.1).fit(X, y)
+    model = BalancedRidgeClassifier(feature_map=features, ridge=0.1).fit(X, y)
     for i in range(4):  # single rows bind the moments once
         model.learn_one(X[i], int(y[i]))
     d = model.coef_.shape[1]

@@ -303,7 +303,7 @@ def input_case(kind, sound, rng):
     arguments = rng.choice(
         [
             ["learn", name, *options, "-m", "new", "--metrics", "metrics"],
-            ["learn", name, *options, "-m", "new", "--chunk-rows", "16", "--features", "rm2"],
+            ["learn", name, *options, "-m", "new", "--chunk-rows", "16", "--feature-map", "rm2"],
             ["learn", name, "-m", model, "--allow-overlap"],
             ["predict", model, name],
             ["predict", model, name, "-o", "out.parquet"],
@@ -325,7 +325,7 @@ def model_case(sound, rng):
             ["predict", "bad", "rows.csv"],
             ["evaluate", "bad", "rows.csv"],
             ["learn", "more.csv", "-m", "bad"],
-            ["forget", "bad", "rows.csv"],
+            ["unlearn", "bad", "rows.csv"],
             ["merge", "bad", "rows.model", "-o", "new", "--allow-overlap"],
             ["export", "bad", "-o", "out.json"],
         ]
@@ -344,8 +344,8 @@ def prepared(folder):
         "rows.model": ["learn", "rows.csv", *LEARN],
         "libsvm.model": ["learn", "rows.libsvm"],
         "hash.model": ["learn", "rows.csv", *LEARN, "--hash", "b=8", "--ridge", "gcv"],
-        "rm.model": ["learn", "rows.csv", *LEARN, "--features", "rm2", "--half-life", "50"],
-        "auto.model": ["learn", "rows.csv", *LEARN, "--features", "auto"],
+        "rm.model": ["learn", "rows.csv", *LEARN, "--feature-map", "rm2", "--half-life", "50"],
+        "auto.model": ["learn", "rows.csv", *LEARN, "--feature-map", "auto"],
     }.items():
         code, words = run([*arguments, "-m", name], folder)
         assert code == 0, words
@@ -428,7 +428,7 @@ def warm():
     """Import all that a command needs, and see that there is no thread, which a fork would lose."""
     for name in counterpoise.cli.app.COMMANDS:
         with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-            counterpoise.cli.app.asked(name)([name, "--help"])
+            counterpoise.cli.app.resolve_command(name)([name, "--help"])
     names = [Path(f"/proc/self/task/{task}/comm").read_text().strip()
              for task in os.listdir("/proc/self/task")]  # fmt: skip
     others = [name for name in names if name != "jemalloc_bg_thd"]  # which knows about forks
@@ -447,7 +447,7 @@ def _report(counts):
         "Mutated model files and inputs",
         report.machine("numpy", "pyarrow", "safetensors"),
         "Each command (`learn` into a new and into an old model, `predict`, `evaluate`; for model "
-        "files also `inspect`, `forget`, `merge`, `export`) ran in a process of its own with "
+        "files also `inspect`, `unlearn`, `merge`, `export`) ran in a process of its own with "
         f"{MEMORY >> 30} GB of address space and {SECONDS} seconds of the processor. One text in "
         "ten was gzip or zstd, one input in six came through standard input, three model files in "
         "four had a right checksum. *Refused* is one message and exit code 2 or 1; *torn* is a "

@@ -76,7 +76,7 @@ def main():
         "payment that never comes. A column is new on one day. One day is logged twice, another "
         "one in cents and corrected days later. Some pending payments come again in a "
         f"file with labels. {len(job.erased)} customers are erased. The job is {commands} "
-        "commands: `learn --id --labels`, `learn`, `relabel --labels` and `forget --where`.",
+        "commands: `learn --id --labels`, `learn`, `relabel --labels` and `unlearn --where`.",
         report.table(
             ["what", "number"],
             [

@@ -119,7 +119,7 @@ LEARNERS = {
     "chooser": ours(AutoClassifier),
     "one winner": winner,
     "linear": ours(BalancedRidgeClassifier),
-    "rff:400, gcv": ours(lambda: BalancedRidgeClassifier(features="rff:400", ridge="gcv")),
+    "rff:400, gcv": ours(lambda: BalancedRidgeClassifier(feature_map="rff:400", ridge="gcv")),
     "SVC, grid": svc,
     "Logistic, cut": cut(logistic),
     "HistGB, cut": cut(lambda: HistGradientBoostingClassifier(random_state=0)),

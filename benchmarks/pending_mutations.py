@@ -31,7 +31,7 @@ COMMANDS = [
     ["learn", "--labels", "l2.csv", "-m", "m"],
     ["learn", "e2.csv", "--labels", "l2.csv", "--id", "id", "-m", "m"],
     ["learn", "joined.csv", "-m", "m"],
-    ["forget", "m", "--where", "customer=c3", "e.csv"],
+    ["unlearn", "m", "--where", "customer=c3", "e.csv"],
     ["relabel", "m", "e.csv", "--where", "id=7", "--to", "yes"],
     ["merge", "m", "other", "-o", "both"],
 ]

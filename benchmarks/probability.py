@@ -91,7 +91,9 @@ OTHERS = ("LogisticRegression", "calibrated LDA", "calibrated ridge")
 def risks(runner, model, X):
     """Probabilities under the frequencies of training."""
     return (
-        model.stream_proba(X) if runner in ("exact link", "progressive") else model.predict_proba(X)
+        model.predict_stream_proba(X)
+        if runner in ("exact link", "progressive")
+        else model.predict_proba(X)
     )
 
 

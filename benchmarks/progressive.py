@@ -82,7 +82,7 @@ def classes():
 
     learners = {
         "streams": streams,
-        "discriminant": lambda: exact(X, y),
+        "lda": lambda: exact(X, y),
         "ovr": lambda: exact(X, y, multi_class="ovr"),
     }
     return best_of(learners, CLASSES_ROWS)
@@ -151,7 +151,7 @@ if __name__ == "__main__":
                 [name, f"{several[key]:.2f}", f"{several[key] / several['streams']:.2f}", goal]
                 for name, key, goal in (
                     (f"{CLASSES} streams of two classes", "streams", ""),
-                    ("discriminant", "discriminant", "1.5"),
+                    ("lda", "lda", "1.5"),
                     ("one against the rest", "ovr", "1.5"),
                 )
             ],

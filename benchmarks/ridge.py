@@ -12,7 +12,7 @@ from counterpoise.evaluate.protocol import RULES, folds, judge
 
 MOST_ROWS, WIDE = 3000, 500
 RUNNERS = {
-    "shrinking": lambda: BalancedRidgeClassifier(),
+    "auto": lambda: BalancedRidgeClassifier(),
     "1e-4": lambda: BalancedRidgeClassifier(ridge=1e-4),
     "gcv": lambda: BalancedRidgeClassifier(ridge="gcv"),
     "AROW, class-weighted": lambda: WeightedAROW(),
@@ -70,8 +70,7 @@ if __name__ == "__main__":
         mean = {r: np.mean([every[name][r][at] for name in names]) for r in RUNNERS}
         rows.append(["**mean**", *(f"**{mean[runner]:.4f}**" for runner in RUNNERS)])
         new, old = (
-            np.array([every[name][runner][at] for name in names])
-            for runner in ("shrinking", "1e-4")
+            np.array([every[name][runner][at] for name in names]) for runner in ("auto", "1e-4")
         )
         parts += [
             f"## {rule.capitalize()}",

@@ -230,8 +230,8 @@ def boosting(X, y):
 LEARNERS = {
     "ours": ours(BalancedRidgeClassifier),
     "ovr": ours(lambda: BalancedRidgeClassifier(multi_class="ovr")),
-    "pooling=100": ours(lambda: BalancedRidgeClassifier(pooling=100.0)),
-    "pooling=10": ours(lambda: BalancedRidgeClassifier(pooling=10.0)),
+    "pooled_rows=100": ours(lambda: BalancedRidgeClassifier(pooled_rows=100.0)),
+    "pooled_rows=10": ours(lambda: BalancedRidgeClassifier(pooled_rows=10.0)),
     "chooser": ours(AutoClassifier),
     "shared rest": shared_rest,
     "Ridge": scaled(lambda: RidgeClassifier(class_weight="balanced")),
@@ -384,7 +384,7 @@ def main():
         "them. *Long tails*: fewer rows for each class than for the one before it, by a constant "
         "factor; the order of the classes is drawn for each run. *Synthetic*: classes of sizes "
         "that fall with a power of their rank, drawn for each run. "
-        "`ours` is `BalancedRidgeClassifier()`, `ovr` its one-vs-rest, `pooling` its quadratic "
+        "`ours` is `BalancedRidgeClassifier()`, `ovr` its one-vs-rest, `pooled_rows` its quadratic "
         "form, `chooser` is `AutoClassifier()`; each learns the training half in one pass. "
         "*Shared rest* is one-vs-rest where every row of all other classes weighs the same; in "
         "`ovr` every class does. The seven others come after `StandardScaler` and are **not "

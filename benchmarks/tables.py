@@ -99,7 +99,7 @@ def imputed(frame):
         one.fit(numbers.iloc[at], y.iloc[at])
     both = model[0].merge(model[1])
     again = numbers.iloc[order[:50]], y.iloc[order[:50]]
-    both.partial_fit(*again).forget(*again)
+    both.partial_fit(*again).unlearn(*again)
     return np.abs(both.decision_function(numbers) - f).max() / np.abs(f).max()
 
 
@@ -148,7 +148,7 @@ def main():
         "predictions of both that differ. "
         "*Mean*: largest difference of scores, in parts of the largest, of the numbers alone from "
         "`SimpleImputer(add_indicator=True)` and a fresh fit; learned in any order, in two parts "
-        "that were merged, with rows learned and forgotten.",
+        "that were merged, with rows learned and unlearned.",
         report.table(["set", "rows", "columns", "bits", "turns", "labels", "mean"], rows),
     )
 

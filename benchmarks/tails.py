@@ -53,7 +53,7 @@ def models():
     """Name, and a function of rows, labels and new rows that returns probabilities."""
 
     def ours(model):
-        return lambda X, y, new: model.fit(X, y).stream_proba(new)[:, 1]
+        return lambda X, y, new: model.fit(X, y).predict_stream_proba(new)[:, 1]
 
     def theirs(model):
         return lambda X, y, new: model.fit(X, y).predict_proba(new)[:, 1]

@@ -38,7 +38,7 @@ def sensitivity(name: str, seed: int) -> list[list]:
             found.append(["b", b, "AR-RLS", float(g_mean(one.y_test, f))])
         model = models["NR-RLS"].set_params(ridge=1e-4)
         for factor in FACTORS:
-            f = model.set_params(costs={1: factor}).decision_function(one.X_test)
+            f = model.set_params(class_factors={1: factor}).decision_function(one.X_test)
             found.append(["weight", factor, "NR-RLS", float(g_mean(one.y_test, f))])
     return found
 

@@ -64,7 +64,7 @@ class NightlyJob:
         options += ["--classes", "no,yes"]
         options = options if day == 0 else ["--id", "payment"]
         if day == self.new_column:
-            options.append("--new-columns")
+            options.append("--allow-new-columns")
         labels = self._write_labels(self.due[day], f"labels{day:02d}")
         self._add(frame, name)
         self._label(self.due[day])
@@ -138,16 +138,16 @@ class NightlyJob:
             self.pending.discard(one)
 
     def _correct(self):
-        """Forget the day that was logged wrong, and learn it again with its labels."""
+        """Unlearn the day that was logged wrong, and learn it again with its labels."""
         (wrong,) = [name for name in self.files if f"day{self.wrong_day:02d}" in name]
         ids = [one for one in self.files.pop(wrong) if one in self.rows]
-        self.run("forget", "m", wrong)
+        self.run("unlearn", "m", wrong)
         known = [(one, self.learned.pop(one)) for one in ids if one in self.learned]
         frame = pd.DataFrame([self.rows[one] for one in ids])
         frame["amount"] = (frame.amount / 100).round(2)
         name = self._write(frame, "corrected", "csv")
         labels = self._write_labels(known, "again")
-        options = ["--id", "payment", "--new-columns", "--model", "m"]
+        options = ["--id", "payment", "--allow-new-columns", "--model", "m"]
         self.run("learn", name, "--labels", labels, *options)
         self.files[name] = ids
         for row in frame.to_dict("records"):
@@ -187,7 +187,7 @@ class NightlyJob:
     def _erase(self):
         """Erase a customer with learned rows."""
         customer = self.rows[str(self.rng.choice(sorted(self.learned)))]["customer"]
-        self.run("forget", "m", "--where", f"customer={customer}", *self.files)
+        self.run("unlearn", "m", "--where", f"customer={customer}", *self.files)
         gone = {one for one, row in self.rows.items() if row["customer"] == customer}
         self.erased.append(customer)
         self.counts["erased"] += len(gone & (self.pending | set(self.learned)))

@@ -61,9 +61,7 @@ def shrinking(y):
     return 6.0 * (1.0 / n).sum() / len(n) ** 2
 
 
-def batch_scores(
-    X, y, at, ridge=None, scale="standard", intercept="penalized", multi_class="discriminant"
-):
+def batch_scores(X, y, at, ridge=None, scale="standard", intercept="penalized", multi_class="lda"):
     """Scores of scikit-learn after scikit-learn's scaler, rows in memory.
 
     Those of RidgeClassifier for two classes, of Ridge with class-balanced weights for each class
@@ -77,7 +75,7 @@ def batch_scores(
         scaler = scalers[scale].fit(X)
         Z, Z_at = scaler.transform(X), scaler.transform(at)
     labels, n = np.unique(y, return_counts=True)
-    if len(labels) > 2 and multi_class == "discriminant":
+    if len(labels) > 2 and multi_class == "lda":
         return centred(_discriminant(Z, y, Z_at, ridge, intercept))
     if intercept == "penalized":
         Z, Z_at = (np.column_stack([np.ones(len(A)), A]) for A in (Z, Z_at))

@@ -12,8 +12,8 @@ from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
 MODELS = {
     "linear": BalancedRidgeClassifier,
-    "features='rm3'": lambda: BalancedRidgeClassifier(features="rm3", ridge="gcv"),
-    "features='rff:400'": lambda: BalancedRidgeClassifier(features="rff:400", ridge="gcv"),
+    "feature_map='rm3'": lambda: BalancedRidgeClassifier(feature_map="rm3", ridge="gcv"),
+    "feature_map='rff:400'": lambda: BalancedRidgeClassifier(feature_map="rff:400", ridge="gcv"),
     "AutoClassifier": AutoClassifier,
 }
 RARE, COMMON = "#CC3311", "#0072B2"

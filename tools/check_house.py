@@ -75,11 +75,14 @@ def foreign_names(path, tree):
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counterpoise"):
             parts = node.module.split(".")
             for name in [*parts, *(alias.name for alias in node.names)]:
-                kernel = SOURCES.parent.joinpath(
-                    *parts[: parts.index(name) + 1] if name in parts else [*parts, name]
-                )
-                if private(name) and not kernel.with_suffix(".pyx").exists():
+                if private(name) and not compiled(parts, name):
                     yield f"{path}:{node.lineno}: imports {name} of {node.module}, which is private"
+
+
+def compiled(parts, name):
+    """Return whether a name is a compiled module, which the layers above its own may import."""
+    folder = SOURCES.joinpath(*parts[1:])
+    return any((at / f"{name}.pyx").exists() for at in (folder, folder.parent))
 
 
 def long_files(root):

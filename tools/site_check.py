@@ -19,7 +19,7 @@ from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.support.ui import WebDriverWait
 
 SITE = Path(__file__).parents[1] / "build" / "site"
-SOUGHT = ("partial_fit", "half_life", "forget")
+SOUGHT = ("partial_fit", "half_life", "unlearn")
 LOOKED_AT = {
     "home": "docs/index.html",
     "guide": "docs/decisions.html",

@@ -20,9 +20,9 @@ order = np.random.default_rng(0).permutation(len(X))
 X, y = X[order], y[order]
 models = {
     "linear": BalancedRidgeClassifier(),
-    "pooling=20": BalancedRidgeClassifier(pooling=20),
-    "poly3": BalancedRidgeClassifier(features="poly3"),
-    "rff:200": BalancedRidgeClassifier(features="rff:200", ridge="gcv"),
+    "pooled_rows=20": BalancedRidgeClassifier(pooled_rows=20),
+    "poly3": BalancedRidgeClassifier(feature_map="poly3"),
+    "rff:200": BalancedRidgeClassifier(feature_map="rff:200", ridge="gcv"),
 }
 
 # %%

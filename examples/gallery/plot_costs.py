@@ -24,7 +24,7 @@ X = np.column_stack([np.log(amount), rng.standard_normal((n, 4)) + 0.9 * y[:, No
 model, told = BalancedRidgeClassifier(calibrate=True), []
 for start in range(0, n, day):
     rows = slice(start, start + day)
-    told.append(model.stream_proba(X[rows])[:, 1] if start else np.zeros(day))
+    told.append(model.predict_stream_proba(X[rows])[:, 1] if start else np.zeros(day))
     model.partial_fit(X[rows], y[rows])
 later = slice(10 * day, None)
 p, y, amount = np.concatenate(told)[later], y[later], amount[later]

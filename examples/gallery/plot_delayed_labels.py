@@ -3,7 +3,7 @@ Labels that come late, and change
 =================================
 
 A fraud is reported weeks after the payment, and some reports turn out to be wrong. Score at once;
-learn when the label comes; if it is revised, forget the row with the old label and learn it with
+learn when the label comes; if it is revised, unlearn the row with the old label and learn it with
 the new one. The result is the model of the labels as they are known now, to rounding.
 """
 
@@ -42,7 +42,7 @@ for t in range(n):
             model.partial_fit(x, first[row : row + 1])
             naive.partial_fit(x, first[row : row + 1])
         else:
-            model.forget(x, first[row : row + 1]).partial_fit(x, y[row : row + 1])
+            model.unlearn(x, first[row : row + 1]).partial_fit(x, y[row : row + 1])
     for name, one in zip(scores, (model, naive), strict=True):
         if hasattr(one, "classes_") and len(one.classes_) == 2:
             scores[name][t] = one.decision_function(X[t : t + 1])[0]
@@ -69,6 +69,6 @@ for _, row, what in sorted(waiting):
     if what == "learn":
         model.partial_fit(x, first[row : row + 1])
     else:
-        model.forget(x, first[row : row + 1]).partial_fit(x, y[row : row + 1])
+        model.unlearn(x, first[row : row + 1]).partial_fit(x, y[row : row + 1])
 batch = BalancedRidgeClassifier().fit(X, y)
 print(f"largest difference of a weight: {np.abs(model.coef_ - batch.coef_).max():.1e}")

@@ -2,7 +2,7 @@
 Forgetting a person, and checking that they are gone
 ====================================================
 
-Somebody asks for their data to be removed. ``forget`` takes their rows out of the sums. What is
+Somebody asks for their data to be removed. ``unlearn`` takes their rows out of the sums. What is
 left is the model that never learned them, to rounding, and a test shows it.
 """
 
@@ -26,8 +26,8 @@ before = model.coef_.copy()
 never = BalancedRidgeClassifier().fit(X[~theirs], y[~theirs])
 
 # %%
-# Forget their rows. There is no second fit, and no other row is needed.
-model.forget(X[theirs], y[theirs])
+# Unlearn their rows. There is no second fit, and no other row is needed.
+model.unlearn(X[theirs], y[theirs])
 print(f"rows left: {model.class_count_.sum():.0f}")
 print(f"difference to a model that never saw them: {np.abs(model.coef_ - never.coef_).max():.1e}")
 
@@ -37,7 +37,7 @@ fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 at = np.arange(d)
 ax.plot(at, before[0], "s", ms=9, mfc="none", label="with customer 17")
 ax.plot(at, never.coef_[0], "o", ms=11, mfc="none", label="never learned customer 17")
-ax.plot(at, model.coef_[0], "x", label="customer 17 forgotten")
+ax.plot(at, model.coef_[0], "x", label="customer 17 unlearned")
 ax.set(xlabel="feature", ylabel="weight", xticks=at)
 ax.legend()
 plt.show()

@@ -2,7 +2,7 @@
 From 1:1 to 1:10,000
 ====================
 
-A classifier that counts every row alike forgets the rare class as it gets rarer. Balanced weights
+A classifier that counts every row alike unlearns the rare class as it gets rarer. Balanced weights
 keep both recalls level, as long as there are rows of the rare class to learn from.
 """
 

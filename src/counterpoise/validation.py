@@ -287,7 +287,7 @@ def weights(sample_weight: ArrayLike | None, rows: int) -> Vector | None:
         what = "NaN" if np.isnan(value) else "negative" if np.isfinite(value) else "infinite"
         raise ValueError(
             f"sample_weight is {what} ({value:g}) at row {bad[0]}; weights must be finite and not "
-            "negative. To take rows back, use forget"
+            "negative. To take rows back, use unlearn"
         )
     return np.ascontiguousarray(weight)
 

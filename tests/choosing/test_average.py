@@ -26,7 +26,7 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import eigen
 
 SOME = {
-    "candidates": (LINEAR, "pooling=10", "interactions", "landmarks:20"),
+    "candidates": (LINEAR, "pooled_rows=10", "interactions", "landmarks:20"),
     "ridges": (10.0, 1.0, 0.1),
 }
 
@@ -46,7 +46,9 @@ def content(one):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("how", [{}, {"pooling": 10.0}, {"pooling": 1000.0}, {"costs": {1: 3.0}}])
+@pytest.mark.parametrize(
+    "how", [{}, {"pooled_rows": 10.0}, {"pooled_rows": 1000.0}, {"class_factors": {1: 3.0}}]
+)
 def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     X, y = stream(120, d=4, classes=classes, minority=0.3)
     b, rows = 0.5, np.arange(0, 120, 7)
@@ -82,7 +84,7 @@ def test_the_average_is_that_of_scores_over_their_size():
     for name, share, judge in zip(verdict.names, verdict.shares, verdict.judges, strict=True):
         for j, ridge in enumerate(ridges):
             map_of = None if name == LINEAR else one.candidates_.states[name].fixed
-            alone = BalancedRidgeClassifier(features=map_of, ridge=ridge).fit(X, y)
+            alone = BalancedRidgeClassifier(feature_map=map_of, ridge=ridge).fit(X, y)
             f = alone.decision_function(X)
             size = np.sqrt(np.mean([(f[y == k] ** 2).mean() for k in (0, 1)]))
             assert_close(judge.rms[j], size, 1e-9)

@@ -65,7 +65,7 @@ def test_chunks_do_not_matter(size, classes):
     whole, one = chooser().partial_fit(X, y), chooser()
     for at in range(0, len(y), size):
         one.partial_fit(X[at : at + size], y[at : at + size])
-    assert one.best_.features == whole.best_.features
+    assert one.best_.feature_map == whole.best_.feature_map
     assert one.best_.ridge == whole.best_.ridge
     assert_same_model(one.best_, whole.best_)
 
@@ -98,13 +98,13 @@ def test_the_choice_is_an_exact_model_of_all_rows():
     X, y = crossed()
     one = chooser().partial_fit(X, y)
     found = one.best_
-    assert found.features == "interactions"
+    assert found.feature_map == "interactions"
     refitted = BalancedRidgeClassifier(
-        features=fit_map(found.features, X[:WARMUP]), ridge=found.ridge
+        feature_map=fit_map(found.feature_map, X[:WARMUP]), ridge=found.ridge
     ).fit(X, y)
     assert_same_model(found, refitted)
     assert_close(found.decision_function(X), refitted.decision_function(X))
-    half = BalancedRidgeClassifier(features=found.features_, ridge=found.ridge)
+    half = BalancedRidgeClassifier(feature_map=found.feature_map_, ridge=found.ridge)
     both = copy.copy(half).fit(X[:300], y[:300]).merge(copy.copy(half).fit(X[300:], y[300:]))
     assert_same_model(both, refitted)
 
@@ -112,21 +112,21 @@ def test_the_choice_is_an_exact_model_of_all_rows():
 @pytest.mark.slow
 def test_what_is_linear_stays_so_and_what_is_not_does_not():
     X, y = crossed(2000)
-    assert chooser().fit(X, y).best_.features == "interactions"
+    assert chooser().fit(X, y).best_.feature_map == "interactions"
     assert LINEAR in chooser().fit(X, y).dropped_
     assert chooser(drop=False).fit(X, y).dropped_ == {}
     rng = np.random.default_rng(0)
     straight = (X[:, 0] + X[:, 1] + 0.1 * rng.standard_normal(2000) > 0).astype(int)
     found = AutoClassifier(candidates=(LINEAR, "rff:40,width=0.1"), kept_rows=0)
     found.fit(X, straight)
-    assert found.best_.features is None
+    assert found.best_.feature_map is None
     assert found.dropped_ == {"rff:40,width=0.1": found.dropped_["rff:40,width=0.1"]}
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_path_is_every_ridge_solved_alone(classes):
     X, y = stream(200, d=4, classes=classes, minority=0.2)
-    one = BalancedRidgeClassifier(features="rm2").fit(X, y)
+    one = BalancedRidgeClassifier(feature_map="rm2").fit(X, y)
     moments = one.state_.moments
     ridges = np.array([b for b in RIDGES if b >= 1e-4])
     nobody = Sample(np.empty((0, len(moments.anchor))), np.empty(0, int), np.empty(0), np.empty(0))
@@ -173,7 +173,7 @@ def test_a_simpler_candidate_must_be_ahead_by_a_standard_error():
 @pytest.mark.slow
 def test_costs_decide_which_recall_counts_more():
     X, y = stream(800, d=3, classes=2, minority=0.3)
-    cheap, dear = (chooser(costs={1: cost}).fit(X, y) for cost in (0.1, 10.0))
+    cheap, dear = (chooser(class_factors={1: cost}).fit(X, y) for cost in (0.1, 10.0))
     assert (dear.predict(X) == 1).mean() > (cheap.predict(X) == 1).mean()
     labels, total = np.array([0, 1]), np.array([1e4, 1e4])
     hits = np.array([[[9e3], [7e3]], [[7e3], [9e3]]])
@@ -226,14 +226,14 @@ def test_forgetting_is_refused_and_the_reason_is_told():
     X, y = crossed(50)
     one = chooser().fit(X, y)
     with pytest.raises(ValueError, match=r"depend on rows in their order.*best_"):
-        one.forget(X, y)
+        one.unlearn(X, y)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 20, 200, 300, 650])
 def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     X, y = stream(700, d=3, classes=3, minority=0.2)
-    one = chooser(costs={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
+    one = chooser(class_factors={2: 3.0}).partial_fit(X[:rows], y[:rows], classes=[0, 1, 2])
     one.predict(X)  # whoever looks must not be seen in the file
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
@@ -253,7 +253,7 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
         lambda c: c.options.update(candidates=7),
         lambda c: c.options.update(ridges="1.0 2.0"),
         lambda c: c.options.update(ridges="1.0 x 2.0"),
-        lambda c: c.options.update(costs={"by label": [[0, 2.0]]}),
+        lambda c: c.options.update(class_factors={"by label": [[0, 2.0]]}),
         lambda c: c.facts.update(rows=299),
         lambda c: c.facts.update(due=10**6),
         lambda c: c.facts.update(due=True),
@@ -291,7 +291,7 @@ def test_a_file_that_cannot_be_is_refused(change):
         ({"ridges": (1.0, -1.0)}, "finite numbers above 0"),
         ({"ridges": (1.0, "x")}, "finite numbers above 0"),
         ({"ridges": (1.0, 1.0)}, "a number twice"),
-        ({"costs": {0: -1.0}}, "costs"),
+        ({"class_factors": {0: -1.0}}, "class_factors"),
         ({"half_life": 0.0}, "half_life"),
         ({"memory_limit": 1e3}, "name fewer candidates"),
     ],
@@ -362,7 +362,7 @@ def test_memory_does_not_grow_with_the_stream():
 
 
 def test_the_usual_candidates_are_what_the_documents_say():
-    plain = ["linear", "pooling=1000", "pooling=10"]
+    plain = ["linear", "pooled_rows=1000", "pooled_rows=10"]
     landmarks = ["landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8"]
     assert list(CANDIDATES) == [*plain, "ranks", "hinges", "rm2", *landmarks]
     assert list(CANDIDATES_WITHOUT_BUFFER) == [*plain, "rm2", "rm2+rff:300,width=0.5/1.0/2.0"]
@@ -408,7 +408,7 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
         {"ridges": (1.0,)},
         {"ridges": (3.0, 2.0, 1.0)},
         {"kept_rows": 9},
-        {"costs": {0: 2.0}},
+        {"class_factors": {0: 2.0}},
         {"half_life": 9.0},
     ],
 )
@@ -439,7 +439,7 @@ def test_a_limit_may_change_on_the_way(tmp_path):
 def test_arrays_of_candidates_and_who_answers_first():
     X, y = crossed(300)
     one = AutoClassifier(candidates=np.array(["rm2", LINEAR])).fit(X[:5], y[:5])
-    assert one.best_.features is None
+    assert one.best_.feature_map is None
     fixed_one = fit_map("rff:20", X)
     one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
     again = AutoClassifier.from_contents(from_bytes(content(one)))
@@ -492,7 +492,7 @@ def test_one_row_takes_few_calls(options):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: AutoClassifier(candidates=(LINEAR, "pooling=10", "rm2")),
+        lambda: AutoClassifier(candidates=(LINEAR, "pooled_rows=10", "rm2")),
         lambda: BalancedRidgeClassifier(ridge="gcv"),
     ],
 )

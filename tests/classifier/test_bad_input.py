@@ -106,7 +106,7 @@ def test_width():
     model = BalancedRidgeClassifier().partial_fit(X, y)
     for call in (model.predict, lambda rows: model.partial_fit(rows, y)):
         refuses(lambda call=call: call(X[:, :2]), "2 features", model)
-    refuses(lambda: model.forget(X[:, :2], y), "2 features", model)
+    refuses(lambda: model.unlearn(X[:, :2], y), "2 features", model)
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_width():
     [
         ({"ridge": -1.0}, "ridge=-1.0 must be a finite number that is not negative"),
         ({"ridge": float("nan")}, "ridge=nan"),
-        ({"ridge": "auto"}, "ridge='auto' must be .* or 'gcv'"),
+        ({"ridge": "best"}, "ridge='best' must be .* or 'gcv'"),
         ({"ridge": None}, "ridge=None"),
         ({"ridge": True}, "ridge=True"),
         ({"class_weight": "even"}, "must be 'balanced', a dict"),
         ({"class_weight": {0: -1.0}}, r"class_weight\[0\] is -1.0"),
         ({"class_weight": 3}, "must be 'balanced', a dict"),
-        ({"costs": {1: float("inf")}}, r"costs\[1\] is inf"),
-        ({"costs": 2.0}, "must be a dict"),
+        ({"class_factors": {1: float("inf")}}, r"class_factors\[1\] is inf"),
+        ({"class_factors": 2.0}, "must be a dict"),
         ({"scale": "robust"}, "use one of 'standard', 'minmax', None"),
         ({"half_life": 0.0}, "half_life=0.0"),
         ({"half_life": -3}, "half_life=-3"),
@@ -154,28 +154,28 @@ def test_options_that_change_what_is_learned_cannot_change_later():
 )
 def test_forgetting_what_was_never_seen(rows, labels, message):
     model = BalancedRidgeClassifier().fit(X, y)
-    refuses(lambda: model.forget(rows, labels), message, model)
+    refuses(lambda: model.unlearn(rows, labels), message, model)
 
 
 def test_forgetting_rows_that_were_not_among_those_learned():
     """Same count, other rows: a variance would turn negative."""
     model = BalancedRidgeClassifier().fit(X, y)
-    refuses(lambda: model.forget(100.0 * X[:50], y[:50]), "Nothing was forgotten", model)
+    refuses(lambda: model.unlearn(100.0 * X[:50], y[:50]), "Nothing was unlearned", model)
 
 
 def test_forgetting_where_it_has_no_meaning():
     fading = BalancedRidgeClassifier(half_life=10.0).fit(X, y)
-    refuses(lambda: fading.forget(X, y), "not possible with half_life", fading)
+    refuses(lambda: fading.unlearn(X, y), "not possible with half_life", fading)
     ranged = BalancedRidgeClassifier(scale="minmax").fit(X, y)
-    refuses(lambda: ranged.forget(X, y), "use scale='standard'", ranged)
+    refuses(lambda: ranged.unlearn(X, y), "use scale='standard'", ranged)
     new = BalancedRidgeClassifier()
-    refuses(lambda: new.forget(X, y), "learned nothing", new, NotFittedError)
+    refuses(lambda: new.unlearn(X, y), "learned nothing", new, NotFittedError)
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (BalancedRidgeClassifier(ridge=1.0).fit(X, y), "ridge is 'shrinking' here and 1.0 there"),
+        (BalancedRidgeClassifier(ridge=1.0).fit(X, y), "ridge is 'auto' here and 1.0 there"),
         (BalancedRidgeClassifier(scale=None).fit(X, y), "scale is 'standard' here and None"),
         (BalancedRidgeClassifier().fit(X[:, :2], y), "different features: 3 here, 2 there"),
         (BalancedRidgeClassifier().fit(pd.DataFrame(X, columns=list("abc")), y), "'a', 'b', 'c'"),
@@ -282,7 +282,7 @@ def test_an_empty_chunk_teaches_nothing():
     X = np.column_stack([NUMBERS, NUMBERS**2])
     for model in (
         BalancedRidgeClassifier(),
-        BalancedRidgeClassifier(features="poly2"),
+        BalancedRidgeClassifier(feature_map="poly2"),
         AutoClassifier(candidates=("linear",)),
     ):
         model.partial_fit(X[:0], LABELS[:0]).partial_fit(X, LABELS)
@@ -294,7 +294,7 @@ def test_an_empty_chunk_teaches_nothing():
         with pytest.raises(ValueError, match="0 sample"):
             model.fit(X[:0], LABELS[:0])
     one = BalancedRidgeClassifier().fit(X, LABELS)
-    assert one.forget(X[:0], LABELS[:0]).class_count_.tolist() == [20.0, 20.0]
+    assert one.unlearn(X[:0], LABELS[:0]).class_count_.tolist() == [20.0, 20.0]
 
 
 def test_many_classes_in_a_small_chunk_are_no_cause_for_a_warning():
@@ -310,7 +310,7 @@ def test_many_classes_in_a_small_chunk_are_no_cause_for_a_warning():
         BalancedRidgeClassifier().partial_fit(rng.standard_normal((30, 2)), rng.random(30))
 
 
-@pytest.mark.parametrize("options", [{"ridge": "gcv"}, {"features": "poly2"}, {}])
+@pytest.mark.parametrize("options", [{"ridge": "gcv"}, {"feature_map": "poly2"}, {}])
 def test_single_rows_of_a_model_that_was_fitted_on_a_frame_need_no_names(options):
     frame = pd.DataFrame({"a": NUMBERS, "b": NUMBERS**2})
     model = BalancedRidgeClassifier(**options).fit(frame, LABELS)

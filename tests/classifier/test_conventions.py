@@ -31,14 +31,14 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(fit_intercept=False),
     BalancedRidgeClassifier(class_weight=None),
     BalancedRidgeClassifier(class_weight={1: 3.0}),
-    BalancedRidgeClassifier(costs={1: 5.0, "one": 2.0}),
+    BalancedRidgeClassifier(class_factors={1: 5.0, "one": 2.0}),
     BalancedRidgeClassifier(scale="minmax"),
     BalancedRidgeClassifier(scale=None),
     BalancedRidgeClassifier(half_life=100.0),
     BalancedRidgeClassifier(multi_class="ovr"),
-    BalancedRidgeClassifier(pooling=10.0),
-    BalancedRidgeClassifier(features="rm2", ridge=0.01),
-    BalancedRidgeClassifier(features="rff:40", ridge="gcv"),
+    BalancedRidgeClassifier(pooled_rows=10.0),
+    BalancedRidgeClassifier(feature_map="rm2", ridge=0.01),
+    BalancedRidgeClassifier(feature_map="rff:40", ridge="gcv"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_scikit_learn_checks_of_the_model_that_chooses(estimator, check):
 
 
 @parametrize_with_checks(
-    [CostSensitiveClassifier(), CostSensitiveClassifier(BalancedRidgeClassifier(pooling=9.0))]
+    [CostSensitiveClassifier(), CostSensitiveClassifier(BalancedRidgeClassifier(pooled_rows=9.0))]
 )
 def test_scikit_learn_checks_of_risks(estimator, check):
     check(estimator)
@@ -94,7 +94,7 @@ def test_works_inside_scikit_learns_tools(wrapped):
 
 
 def test_cross_validation_and_clone():
-    model = BalancedRidgeClassifier(ridge=0.5, costs={1: 2.0})
+    model = BalancedRidgeClassifier(ridge=0.5, class_factors={1: 2.0})
     assert clone(model).get_params() == model.get_params()
     assert cross_val_score(model, X, y, cv=3).min() > 0.8
 
@@ -165,7 +165,7 @@ def test_one_class_is_predicted_as_long_as_it_is_alone():
     model = BalancedRidgeClassifier().partial_fit(X[:9], ["only"] * 9)
     assert set(model.predict(X)) == {"only"}
     np.testing.assert_array_equal(model.predict_proba(X), np.ones((len(X), 1)))
-    np.testing.assert_array_equal(model.stream_proba(X), np.ones((len(X), 1)))
+    np.testing.assert_array_equal(model.predict_stream_proba(X), np.ones((len(X), 1)))
 
 
 @pytest.mark.parametrize("declared", [[0, 1], [0, 1, 2, 3]])

@@ -68,9 +68,9 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     assert "u.csv, row 7: label 'Yes' is new: m.safetensors has learned 1,200 rows of no, yes" in (
         done.err
     )
-    assert "--new-class" in done.err
+    assert "--allow-new-classes" in done.err
     assert content() == before
-    done = teach(run, "u.csv", more=["--new-class"])
+    done = teach(run, "u.csv", more=["--allow-new-classes"])
     assert "warning: u.csv, row 7: label 'Yes' is a new class besides no, yes" in done.err
     assert stored_model(MODEL).positive == "yes"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
@@ -111,7 +111,7 @@ def test_declared_classes_are_the_only_ones(run):
     assert not Path(MODEL).exists()
     teach(run, "t.csv", more=["--classes", "no,yes"])
     before = content()
-    assert says in teach(run, "u.csv", more=["--new-class"], code=2).err
+    assert says in teach(run, "u.csv", more=["--allow-new-classes"], code=2).err
     assert content() == before
     teach(run, "t.csv", more=["--classes", "no,other,yes"])  # a guard can be widened
     assert stored_model(MODEL).encoding.columns.classes == ("no", "other", "yes")
@@ -135,7 +135,7 @@ def test_the_positive_class_can_be_said(run):
         "--positive names the class 'fraud'"
         in teach(run, written("v.csv", 30, 2), more=["--positive", "fraud"], code=2).err
     )
-    run("forget", MODEL, "t.csv", "u.csv")
+    run("unlearn", MODEL, "t.csv", "u.csv")
     assert stored_model(MODEL).positive is None
 
 
@@ -170,7 +170,7 @@ def test_a_cut_run_ends_with_the_bytes_of_one_that_was_not(tmp_path):
     assert stored_model(str(tmp_path / "whole")).positive == "yes"
 
 
-@pytest.mark.parametrize("option", ["--cost", "--class-weight"])
+@pytest.mark.parametrize("option", ["--class-factor", "--class-weight"])
 def test_an_option_that_names_no_class_is_an_error(run, option):
     written("t.csv", 50)
     done = teach(run, "t.csv", more=[option, "fraud=5,no=1"], code=2)
@@ -182,8 +182,8 @@ def test_an_option_that_names_no_class_is_an_error(run, option):
 
 @pytest.mark.slow
 def test_a_class_that_no_row_has_yet_is_told_of(run):
-    done = teach(run, written("t.csv", 50, fraud="no"), more=["--cost", "yes=5"])
-    assert "warning: --cost names the class 'yes', but no row has it yet" in done.err
+    done = teach(run, written("t.csv", 50, fraud="no"), more=["--class-factor", "yes=5"])
+    assert "warning: --class-factor names the class 'yes', but no row has it yet" in done.err
     assert "no row has it" not in teach(run, labelled("yes")).err
 
 
@@ -191,7 +191,7 @@ def test_a_class_that_no_row_has_yet_is_told_of(run):
 def test_a_model_that_chooses_is_resumed_with_columns_to_drop(run):
     written("t.csv", 400, id=range(400))
     written("u.csv", 100, 1, id=range(100))
-    more = ["--features", "auto", "--drop", "id"]
+    more = ["--feature-map", "auto", "--drop", "id"]
     teach(run, "t.csv", more=more)
     assert "100 rows" in teach(run, "u.csv", more=more).err
 
@@ -223,7 +223,7 @@ def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
     model = stored_model(MODEL).model
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.class_count_.sum() == 40
-    assert "40 rows forgotten" in run("forget", MODEL, name).err
+    assert "40 rows unlearned" in run("unlearn", MODEL, name).err
 
 
 @pytest.mark.slow
@@ -305,7 +305,7 @@ def test_columns_without_values_are_known_too(run):
     run("predict", MODEL, "t.csv")
     written("u.csv", 100, 1, note="")
     assert "100 rows" in teach(run, "u.csv").err
-    run("forget", MODEL, "u.csv")
+    run("unlearn", MODEL, "u.csv")
 
 
 @pytest.mark.slow
@@ -339,12 +339,12 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
         file.write("1.5,3,no\n")
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
     assert list(stored_model("b/m.st").records) == ["../a/t.csv", "u.csv"]
-    assert "60 rows forgotten" in run("forget", "b/m.st", "a/u.csv").err
+    assert "60 rows unlearned" in run("unlearn", "b/m.st", "a/u.csv").err
     written("b/v.csv", 60, 1)  # the same rows, made anew
-    done = run("forget", "a/m.st", "b/v.csv")
-    assert "60 rows forgotten" in done.err
+    done = run("unlearn", "a/m.st", "b/v.csv")
+    assert "60 rows unlearned" in done.err
     assert BalancedRidgeClassifier.load("a/m.st").class_count_.sum() == 100
-    assert "was never learned" in run("forget", "a/m.st", "b/v.csv", code=2).err
+    assert "was never learned" in run("unlearn", "a/m.st", "b/v.csv", code=2).err
 
 
 def test_a_pipe_with_a_path_is_read_once(run):
@@ -371,7 +371,7 @@ def test_files_that_have_swapped_their_names(run):
     done = teach(run, "t.csv", "u.csv")
     assert "t.csv: nothing new, its 60 rows were already learned (known as u.csv)" in done.err
     assert content() == before
-    assert "60 rows forgotten" in run("forget", MODEL, "t.csv").err
+    assert "60 rows unlearned" in run("unlearn", MODEL, "t.csv").err
 
 
 @pytest.mark.slow
@@ -383,8 +383,8 @@ def test_two_files_of_one_name_are_merged(run):
     shutil.copy("b/b.st", "a/b.st")
     run("merge", "a/a.st", "a/b.st", "-o", "a/m.st")
     assert list(stored_model("a/m.st").records) == ["t.csv", "t.csv of b.st"]
-    assert "50 rows forgotten" in run("forget", "a/m.st", "b/t.csv").err
-    assert "50 rows forgotten" in run("forget", "a/m.st", "a/t.csv").err
+    assert "50 rows unlearned" in run("unlearn", "a/m.st", "b/t.csv").err
+    assert "50 rows unlearned" in run("unlearn", "a/m.st", "a/t.csv").err
 
 
 # Notations
@@ -428,7 +428,7 @@ def test_numbers_in_another_notation_are_noticed_and_read(run, name):
     np.testing.assert_array_equal(one.coef_, two.coef_)
     plain = run("predict", "plain.st", "plain.csv").out
     assert run("predict", MODEL, "t.csv").out == plain  # the notation is part of the model
-    assert "60 rows forgotten" in run("forget", MODEL, "t.csv").err
+    assert "60 rows unlearned" in run("unlearn", MODEL, "t.csv").err
     run("learn", "t.csv", "--label", "y", "-m", "c.st", "--categorical", "x")
 
 
@@ -545,12 +545,12 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     run("merge", MODEL, "u.st", "-o", "both.st")
     assert len(stored_model("both.st").recent) == len(recent) + len(stored_model("u.st").recent)
     before = stored_model("both.st").recent
-    run("forget", "both.st", "t.csv")  # scores are compared with those of days before all the same
+    run("unlearn", "both.st", "t.csv")  # scores are compared with those of days before all the same
     np.testing.assert_array_equal(stored_model("both.st").recent, before)
     assert max_scores(1) == 10_000
     assert max_scores(400) == 100
     written("v.csv", 300, 2, fraud=lambda f: f["fraud"].where(f.index % 200 < 190, "else"))
-    teach(run, "v.csv", more=["--new-class"])
+    teach(run, "v.csv", more=["--allow-new-classes"])
     assert stored_model(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
 
 
@@ -581,20 +581,20 @@ def test_columns_that_come_and_go_are_both_refused_or_bothstate_(run):
     before = content()
     done = teach(run, "new.csv", code=2)
     assert "new.csv has column 'device', which earlier files do not have" in done.err
-    assert "use --new-columns, or leave the column out with --drop device" in done.err
+    assert "use --allow-new-columns, or leave the column out with --drop device" in done.err
     assert content() == before
-    done = teach(run, "new.csv", more=["--new-columns"])
+    done = teach(run, "new.csv", more=["--allow-new-columns"])
     assert done.err.count("new.csv: column 'device' is new, and 0 in all earlier rows") == 1
     done = teach(run, "old2.csv", code=2)
     assert "old2.csv lacks column 'device', which the model has learned" in done.err
-    done = teach(run, "old2.csv", more=["--new-columns"])
+    done = teach(run, "old2.csv", more=["--allow-new-columns"])
     assert done.err.count("old2.csv: column 'device' is absent, and taken as 0") == 1
     model = BalancedRidgeClassifier.load(MODEL)
     frames = [pd.read_csv(name) for name in ("old.csv", "new.csv", "old2.csv")]
     whole = pd.concat(frames).fillna({"device": 0.0})
     expected = BalancedRidgeClassifier().fit(whole[model.feature_names_in_], whole["fraud"])
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
-    assert "60 rows forgotten" in run("forget", MODEL, "old2.csv").err
+    assert "60 rows unlearned" in run("unlearn", MODEL, "old2.csv").err
 
 
 @pytest.mark.slow
@@ -696,7 +696,7 @@ def test_shards_of_one_class_have_a_positive_class_together(run, tmp_path):
     run("merge", "no.m", "maybe.m", "yes.m", "-o", "some.m", "--positive", "yes")
     done = run("merge", "no.m", "maybe.m", "-o", "none.m", "--positive", "yes", code=2)
     assert "--positive is 'yes', which is not one of" in done.err
-    assert "positive class is 'maybe'" in run("forget", "all.m", "yes.csv").err
+    assert "positive class is 'maybe'" in run("unlearn", "all.m", "yes.csv").err
 
 
 def test_new_fields_of_json_are_told_of(run, tmp_path):
@@ -753,7 +753,7 @@ def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
     written("old.csv", 100)
     written("new.csv", 80, 1, device=lambda f: f["hour"] % 3, kind="phone")
     teach(run, "old.csv")
-    teach(run, "new.csv", more=["--new-columns"])
+    teach(run, "new.csv", more=["--allow-new-columns"])
     frame = pd.read_csv("old.csv").assign(device=0.0)
     model = BalancedRidgeClassifier.load(MODEL)
     expected = model.decision_function(
@@ -771,7 +771,7 @@ def test_a_table_may_lack_what_some_learned_rows_did_not_have(run):
     for command in ("predict", "evaluate"):  # every row had an amount
         done = run(command, MODEL, "part.csv", code=2)
         assert "part.csv lacks column 'amount', which the model has learned" in done.err
-    run("forget", MODEL, "old.csv")  # now every row has a device
+    run("unlearn", MODEL, "old.csv")  # now every row has a device
     assert "lacks column 'device'" in run("predict", MODEL, "old.csv", code=2).err
 
 
@@ -791,14 +791,14 @@ def test_metrics_go_on_after_forgetting(run):
     more = ["--metrics", "m.jsonl", "--metrics-every", "100", "--chunk-rows", "100"]
     teach(run, "0.csv", "1.csv", more=more)
     before = Path("m.jsonl").read_text()
-    run("forget", MODEL, "0.csv")
+    run("unlearn", MODEL, "0.csv")
     teach(run, "2.csv", more=more)
     after = Path("m.jsonl").read_text()
     assert after.startswith(before)
     rows = [json.loads(line)["rows"] for line in after.splitlines()]
     assert rows == [100, 200, 300, 400, 500, 600, 700, 800, 900]
-    run("forget", MODEL, "1.csv")
-    assert stored_model(MODEL).forgotten == 600
+    run("unlearn", MODEL, "1.csv")
+    assert stored_model(MODEL).unlearned == 600
     with open("m.jsonl", "a") as file:  # a run that was killed before it could save
         file.write(json.dumps({"model": MODEL, "rows": 1000}) + "\n")
     teach(run, written("3.csv", 50, 4), more=more)

@@ -57,13 +57,13 @@ CALLS = {
     "fit": (learned, lambda m: m.fit(FRAME, LABELS)),
     "fit with NaN": (learned, lambda m: m.fit(BAD, LABELS)),
     "fading": (lambda: learned(half_life=5.0), lambda m: m.partial_fit(MORE, LABELS)),
-    "forget": (learned, lambda m: m.forget(X[:9], y[:9])),
-    "forget a class": (learned, lambda m: m.forget(X[y == 1], y[y == 1])),
-    "forget strangers": (learned, lambda m: m.forget(MORE, LABELS)),
+    "unlearn": (learned, lambda m: m.unlearn(X[:9], y[:9])),
+    "unlearn a class": (learned, lambda m: m.unlearn(X[y == 1], y[y == 1])),
+    "unlearn strangers": (learned, lambda m: m.unlearn(MORE, LABELS)),
     "progressive": (learned, lambda m: m.progressive_scores(MORE, LABELS)),
-    "warm-up": (lambda: learned(features="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
+    "warm-up": (lambda: learned(feature_map="poly2"), lambda m: m.partial_fit(MORE, LABELS)),
     "progressive in a warm-up": (
-        lambda: learned(features="poly2"),
+        lambda: learned(feature_map="poly2"),
         lambda m: m.progressive_scores(MORE[:4], LABELS[:4]),
     ),
     "one row": (single, lambda m: m.learn_one(ROW, 0)),
@@ -83,7 +83,7 @@ CALLS = {
     "many events": (river, lambda m: m.learn_many(FRAME, LABELS)),
     "event taken back": (river, lambda m: m.unlearn_one(dict(enumerate(X[0].tolist())), int(y[0]))),
     "strange event taken back": (river, lambda m: m.unlearn_one({**EVENT, 0: 1e9}, 0)),
-    "mapped event": (lambda: river(features="poly2"), lambda m: m.learn_one(EVENT, "new")),
+    "mapped event": (lambda: river(feature_map="poly2"), lambda m: m.learn_one(EVENT, "new")),
 }
 CACHES = {"_open", "_scores", "_columns", "_held", "version", "room"}
 

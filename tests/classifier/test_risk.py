@@ -28,13 +28,13 @@ def test_its_probabilities_are_those_of_the_stream():
         BalancedRidgeClassifier(calibrate=True).fit(X, y),
         CostSensitiveClassifier().fit(X, y),
     )
-    np.testing.assert_array_equal(risk.predict_proba(X), plain.stream_proba(X))
+    np.testing.assert_array_equal(risk.predict_proba(X), plain.predict_stream_proba(X))
     np.testing.assert_array_equal(risk.predict(X), risk.predict_proba(X).argmax(axis=1))
     parts = CostSensitiveClassifier(BalancedRidgeClassifier(ridge=0.1))
     for i in range(0, 3000, 500):
         parts.partial_fit(X[i : i + 500], y[i : i + 500])
     whole = BalancedRidgeClassifier(ridge=0.1).fit(X, y)
-    np.testing.assert_allclose(parts.predict_proba(X), whole.stream_proba(X), rtol=1e-9)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_stream_proba(X), rtol=1e-9)
 
 
 def test_least_expected_cost():
@@ -78,7 +78,7 @@ def test_around_the_model_that_chooses():
     inner = AutoClassifier(candidates=("linear", "rm2"))
     risk = CostSensitiveClassifier(inner).fit(X[:600], y[:600])
     np.testing.assert_array_equal(
-        risk.predict_proba(X), clone(inner).fit(X[:600], y[:600]).stream_proba(X)
+        risk.predict_proba(X), clone(inner).fit(X[:600], y[:600]).predict_stream_proba(X)
     )
 
 
@@ -87,10 +87,10 @@ def test_what_the_classifier_inside_has_it_has_too(tmp_path):
     frame = pd.DataFrame(X, columns=names)
     risk = CostSensitiveClassifier(costs={1: 20.0}).fit(frame[:2000], y[:2000])
     assert risk.feature_names_in_.tolist() == names
-    np.testing.assert_array_equal(risk.stream_proba(frame), risk.predict_proba(frame))
+    np.testing.assert_array_equal(risk.predict_stream_proba(frame), risk.predict_proba(frame))
     both = risk.merge(CostSensitiveClassifier(costs={1: 20.0}).fit(frame[2000:], y[2000:]))
     assert both.estimator_.class_count_.sum() == len(y)
-    both.forget(frame[2000:], y[2000:])
+    both.unlearn(frame[2000:], y[2000:])
     np.testing.assert_allclose(both.estimator_.coef_, risk.estimator_.coef_, rtol=1e-6)
     risk.save(tmp_path / "m")
     loaded = CostSensitiveClassifier.load(tmp_path / "m", costs={1: 20.0})

@@ -38,11 +38,11 @@ def image(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("action", ["partial_fit", "forget", "fit"])
+@pytest.mark.parametrize("action", ["partial_fit", "unlearn", "fit"])
 def test_an_interrupt_at_any_line_leaves_the_state_before_or_after(action):
     """A KeyboardInterrupt is raised at the i-th line that runs in our modules, for every i."""
     X, y = stream(30, 2, 2)
-    new = (X[:6], np.array([0, 1, 2, 2, 0, 1])) if action != "forget" else (X[:6], y[:6])
+    new = (X[:6], np.array([0, 1, 2, 2, 0, 1])) if action != "unlearn" else (X[:6], y[:6])
 
     def fresh():
         return BalancedRidgeClassifier().partial_fit(X, y)
@@ -128,7 +128,7 @@ def test_forgetting_refuses_when_one_class_alone_turns_negative():
     X = np.vstack([rng.standard_normal((100, 1)), 1e4 * rng.standard_normal((100, 1))])
     model = BalancedRidgeClassifier().fit(X, [0] * 100 + [1] * 100)
     with pytest.raises(ValueError, match="never learned"):
-        model.forget([[500.0]], [0])
+        model.unlearn([[500.0]], [0])
 
 
 def test_the_estimate_knows_means_far_from_the_anchor():
@@ -140,8 +140,8 @@ def test_the_estimate_knows_means_far_from_the_anchor():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.forget(np.zeros((1, 2)), [2])
-            model.forget(X[50:], y[50:])
+            model.unlearn(np.zeros((1, 2)), [2])
+            model.unlearn(X[50:], y[50:])
         except ValueError as error:
             caught.append(str(error))
     fresh = BalancedRidgeClassifier().fit(X[:50], y[:50]).coef_
@@ -162,7 +162,7 @@ def test_the_estimate_knows_collinear_features(apart):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                model.forget(row, [1])
+                model.unlearn(row, [1])
             except ValueError:
                 continue
         fresh = BalancedRidgeClassifier().fit(X, y).coef_
@@ -178,7 +178,7 @@ def test_a_warning_turned_into_an_error_leaves_the_rows_learned():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises((PrecisionWarning, ValueError)):
-            model.forget(outlier, [1])
+            model.unlearn(outlier, [1])
     np.testing.assert_array_equal(model.class_count_, before)
 
 
@@ -188,7 +188,7 @@ def test_options_changed_behind_the_back_are_noticed():
     ranged = BalancedRidgeClassifier(scale="minmax").fit(X, y).set_params(scale="standard")
     for model in (faded, ranged):
         for action in (
-            lambda m=model: m.forget(X[:5], y[:5]),
+            lambda m=model: m.unlearn(X[:5], y[:5]),
             lambda m=model: m.merge(BalancedRidgeClassifier().fit(X, y)),
             lambda m=model: BalancedRidgeClassifier().fit(X, y).merge(m),
             lambda m=model: m.partial_fit(X, y),
@@ -249,7 +249,7 @@ def test_all_weights_small_or_large(weight):
     for i in range(0, 200, 20):
         model.partial_fit(X[i : i + 20], y[i : i + 20], sample_weight=np.full(20, weight))
     assert_close(model.coef_, BalancedRidgeClassifier(ridge=1e-4).fit(X, y).coef_)
-    p = model.set_params(ridge="shrinking").predict_proba(X)
+    p = model.set_params(ridge="auto").predict_proba(X)
     assert np.isfinite(p).all()
 
 
@@ -342,13 +342,15 @@ def test_labels_with_and_without_a_sign_stay_apart(types, tmp_path):
         BalancedRidgeClassifier().fit(X[40:], two),
     ]
     assert parts[0].merge(parts[1]).classes_.tolist() == model.classes_.tolist()
-    model.forget(X[40:], two)
+    model.unlearn(X[40:], two)
     assert model.class_count_.tolist() == [2.0] * 20
 
 
 def test_labels_with_and_without_a_sign_stay_apart_in_a_warm_up():
     X, base = np.random.default_rng(0).standard_normal((80, 2)), 2**62
-    model = BalancedRidgeClassifier(features="poly2").partial_fit(X[:40], base + np.arange(40) % 3)
+    model = BalancedRidgeClassifier(feature_map="poly2").partial_fit(
+        X[:40], base + np.arange(40) % 3
+    )
     model.partial_fit(X[40:], (base + 1 + np.arange(40) % 3).astype(np.uint64))
     assert model.classes_.tolist() == [base + k for k in range(4)]
     assert model.class_count_.sum() == 80
@@ -366,7 +368,7 @@ def test_labels_that_would_be_rounded_are_refused():
 @pytest.mark.parametrize("features", [None, "poly2", "rff:8"])
 def test_weights_that_add_up_to_too_much_are_refused_with_a_map_too(features):
     X, y = stream(300, 2)
-    model = BalancedRidgeClassifier(features=features).fit(X, y)
+    model = BalancedRidgeClassifier(feature_map=features).fit(X, y)
     with pytest.raises(ValueError, match=r"add up to more than 1e\+50"):
         model.partial_fit(X, y, sample_weight=np.full(300, 1e49))
     assert model.class_count_.sum() == 300

@@ -81,7 +81,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
         table[["balanced_-1", "balanced_1"]], loaded.predict_proba(frame), atol=1e-12
     )
     np.testing.assert_allclose(
-        table[["stream_-1", "stream_1"]], loaded.stream_proba(frame), atol=1e-12
+        table[["stream_-1", "stream_1"]], loaded.predict_stream_proba(frame), atol=1e-12
     )
 
 
@@ -164,11 +164,14 @@ def test_a_file_that_changed_is_an_error_that_names_it(run):
 @pytest.mark.slow
 def test_a_changed_option_is_an_error_that_names_it(run):
     payments().to_csv("t.csv", index=False)
-    learned(run, "--ridge", "0.1", "--cost", "yes=3")
+    learned(run, "--ridge", "0.1", "--class-factor", "yes=3")
     before = content()
     for more, message in [
         (["--ridge", "0.2"], "--ridge is 0.2, but m.safetensors was learned with 0.1"),
-        (["--cost", "yes=4"], "--cost is yes=4.0, but m.safetensors was learned with yes=3.0"),
+        (
+            ["--class-factor", "yes=4"],
+            "--class-factor is yes=4.0, but m.safetensors was learned with yes=3.0",
+        ),
         (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learned with standard"),
         (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with mean"),
         (["--categorical", "amount"], "--categorical is amount"),
@@ -178,7 +181,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
     ]:
         assert message in learned(run, *more, code=2).err
     assert content() == before
-    learned(run, "--ridge", "0.1", "--cost", "yes=3")
+    learned(run, "--ridge", "0.1", "--class-factor", "yes=3")
 
 
 @pytest.mark.slow
@@ -274,15 +277,16 @@ def test_weights_and_options_reach_the_model(run):
     frame.to_csv("t.csv", index=False)
     learned(
         run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
-        "minmax", "--intercept", "free", "--half-life", "100", "--pooling", "7",
-        "--multi-class", "discriminant",
+        "minmax", "--intercept", "free", "--half-life", "100", "--pooled-rows", "7",
+        "--multi-class", "lda",
     )  # fmt: skip
     model = BalancedRidgeClassifier.load(MODEL)
     assert model.get_params() == {
-        "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "costs": None, "scale": "minmax",
+        "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "class_factors": None,
+        "scale": "minmax",
         "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
-        "multi_class": "discriminant", "pooling": 7.0, "calibrate": False,
-        "memory_limit": 2e9, "features": None,
+        "multi_class": "lda", "pooled_rows": 7.0, "calibrate": False,
+        "memory_limit": 2e9, "feature_map": None,
     }  # fmt: skip
     assert model.class_count_.sum() == frame["weight"].sum()
 
@@ -292,12 +296,12 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
     payments().assign(fraud=lambda f: (f["fraud"] == "yes").astype(int)).to_csv(
         "t.csv", index=False
     )
-    learned(run, "--cost", "1=2")
+    learned(run, "--class-factor", "1=2")
     assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
     os.unlink(MODEL)
     assert (
         "names the class 'yes', but the classes are 0, 1"
-        in learned(run, "--cost", "yes=2", code=2).err
+        in learned(run, "--class-factor", "yes=2", code=2).err
     )
 
 
@@ -572,7 +576,7 @@ def learn_file(run, text, *more, name="t.csv", label="y", code=0):
 @pytest.mark.slow
 def test_rows_that_were_all_dropped_may_bring_a_column(run):
     learn_file(run, "a,y\n1,p\n2,q\n3,p\n", "--missing", "drop")
-    learn_file(run, "a,b,y\n,5,p\n", "--new-columns", name="u.csv")
+    learn_file(run, "a,b,y\n,5,p\n", "--allow-new-columns", name="u.csv")
     assert "nothing new" in run("learn", "u.csv", "-m", MODEL).err
     learn_file(run, "a,b,y\n1,5,p\n", name="v.csv")
 
@@ -869,7 +873,7 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
         "evaluate m.safetensors u.csv",
         "inspect m.safetensors",
         "merge m.safetensors n.safetensors -o o.safetensors",
-        "forget o.safetensors u.csv",
+        "unlearn o.safetensors u.csv",
         "export m.safetensors --to json -o m.json",
         "race t.csv --label fraud --drop id --only PA --json",
         "data list",
@@ -886,7 +890,7 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
             if way == "cold":
                 whole = [sys.executable, "-c", TELLING + MAIN, *command.split()]
                 done = subprocess.run(whole, cwd=folder, capture_output=True, text=True)
-                if command.split()[0] in ("predict", "inspect", "merge", "forget"):
+                if command.split()[0] in ("predict", "inspect", "merge", "unlearn"):
                     assert (tmp_path / "loaded").read_text() == "set()", command
             else:
                 done = forks.run(["-c", MAIN, *command.split()], cwd=folder)
@@ -1040,7 +1044,7 @@ def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("features", [(), ("--features", "poly2"), ("--features", "auto")])
+@pytest.mark.parametrize("features", [(), ("--feature-map", "poly2"), ("--feature-map", "auto")])
 def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
     payments().to_csv("t.csv", index=False)
     learned(run, *features)
@@ -1081,7 +1085,7 @@ def test_a_file_that_is_missing_has_one_text_and_one_exit_code(run, small):
         ["predict", "nope", "h.csv"], ["predict", "h", "nope.csv"], ["inspect", "nope"],
         ["evaluate", "nope", "h.csv"], ["evaluate", "h", "nope.csv"],
         ["export", "nope", "-o", "x.json"],
-        ["merge", "h", "nope", "-o", "x"], ["forget", "nope", "h.csv"],
+        ["merge", "h", "nope", "-o", "x"], ["unlearn", "nope", "h.csv"],
         ["learn", "nope.csv", "--label", "y", "-m", "new"],
     ):  # fmt: skip
         assert "cannot read nope" in run(*command, code=2).err
@@ -1181,8 +1185,8 @@ def test_commands_that_change_a_model_print_json(run):
     some = ["--where", "id=4", "--json"]
     right = json.loads(run("relabel", "a", "a.csv", *some, "--to", "no").out)
     assert right["inputs"] == {"a.csv": {"relabeled_rows": 1}}
-    gone = json.loads(run("forget", "a", "a.csv", *some).out)
+    gone = json.loads(run("unlearn", "a", "a.csv", *some).out)
     assert (gone["inputs"], gone["classes"]) == (
-        {"a.csv": {"forgotten_rows": 1}},
+        {"a.csv": {"unlearned_rows": 1}},
         {"no": 30.0, "yes": 9.0},
     )

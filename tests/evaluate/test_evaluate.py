@@ -255,10 +255,10 @@ def test_who_would_take_long_is_left_out():
 @pytest.mark.slow
 def test_own_options_run_too():
     X, y = stream(300, d=3)
-    own = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    own = BalancedRidgeClassifier(ridge=0.1, feature_map="poly2")
     results = list(race(X, y, 3, rivals=[], own=own, names=["a", "b", "c"]))
     assert [result.name for result in results] == [MAIN_METHOD, CUSTOM_METHOD]
-    again = BalancedRidgeClassifier(ridge=0.1, features="poly2")
+    again = BalancedRidgeClassifier(ridge=0.1, feature_map="poly2")
     expected = again.progressive_scores(X, y, delay=3, classes=[0, 1])
     np.testing.assert_array_equal(results[1].scores, expected)
     assert len(results[1].terms) == results[1].weights.shape[1] > 3
@@ -463,7 +463,7 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
     assert found["not_counted"] == n_warmup_rows(y, 3)
     assert f"not counted: the first {n_warmup_rows(y, 3)} rows" in done.err
     assert found["methods"][MAIN_METHOD]["scored"] == 400 - found["not_counted"]
-    assert json.loads(run(*race, "--only", "PA", "--features", "auto", "--delay", "1").out)[
+    assert json.loads(run(*race, "--only", "PA", "--feature-map", "auto", "--delay", "1").out)[
         "methods"
     ][CUSTOM_METHOD]
     Path("models.py").write_text(

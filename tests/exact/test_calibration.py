@@ -183,7 +183,7 @@ def test_log_odds_are_finite_whatever_the_probabilities():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {"half_life": 50.0}, {"pooling": 5.0}, {"features": "rm2"}]
+    "options", [{}, {"half_life": 50.0}, {"pooled_rows": 5.0}, {"feature_map": "rm2"}]
 )
 @pytest.mark.parametrize("classes", [2, 4])
 def test_verdicts_do_not_depend_on_the_chunks(classes, options):
@@ -197,7 +197,7 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
             parts.partial_fit(X[s], y[s], sample_weight=w[s])
         assert_same_verdicts(parts.state_.calibration, whole.state_.calibration)
     pending = whole.state_.progressive.pending.rows
-    first = 256 if options.get("features") else 16  # a map is fixed by 256 rows
+    first = 256 if options.get("feature_map") else 16  # a map is fixed by 256 rows
     assert first <= (w > 0).sum() - whole.state_.calibration.rows - pending < 1.2 * first
     single = BalancedRidgeClassifier(calibrate=True, **options)
     for x, label, weight in zip(X, y, w, strict=True):
@@ -214,9 +214,11 @@ def test_events_are_judged_as_rows_are_and_late_features_were_zero():
     for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         events.learn_one({f"x{j}": v for j, v in enumerate(x) if j < 4 or i >= 150}, label)
     assert_same_verdicts(events._state.calibration, rows.state_.calibration)
-    p = events.stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
+    p = events.predict_stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
     # By a curve of sums that are equal to 1e-8, where it may be 100 times as steep.
-    np.testing.assert_allclose([p[k] for k in range(3)], rows.stream_proba(X[:1])[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        [p[k] for k in range(3)], rows.predict_stream_proba(X[:1])[0], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -229,11 +231,11 @@ def test_only_the_probabilities_of_the_stream_change(classes):
     np.testing.assert_array_equal(
         judged.classes_[judged.predict_proba(X).argmax(1)], judged.predict(X)
     )
-    p = judged.stream_proba(X)
-    assert np.abs(p - plain.stream_proba(X)).max() > 1e-3
+    p = judged.predict_stream_proba(X)
+    assert np.abs(p - plain.predict_stream_proba(X)).max() > 1e-3
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     judged.calibrate = False
-    np.testing.assert_array_equal(judged.stream_proba(X), plain.stream_proba(X))
+    np.testing.assert_array_equal(judged.predict_stream_proba(X), plain.predict_stream_proba(X))
 
 
 def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
@@ -241,7 +243,7 @@ def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
     judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     assert not judged.state_.calibration.rows
     plain = BalancedRidgeClassifier().fit(X, y)
-    np.testing.assert_array_equal(judged.stream_proba(X), plain.stream_proba(X))
+    np.testing.assert_array_equal(judged.predict_stream_proba(X), plain.predict_stream_proba(X))
 
 
 @pytest.mark.slow
@@ -249,9 +251,9 @@ def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
 def test_odds_of_a_stream_with_long_tails_get_better(classes):
     X, y = skewed(4000, 1, classes)
     more, truth = skewed(4000, 2, classes)
-    plain = loss(BalancedRidgeClassifier().fit(X, y).stream_proba(more), truth)
+    plain = loss(BalancedRidgeClassifier().fit(X, y).predict_stream_proba(more), truth)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
-    assert loss(model.stream_proba(more), truth) < 0.97 * plain
+    assert loss(model.predict_stream_proba(more), truth) < 0.97 * plain
     before, after = model.state_.calibration.errors()
     assert after < 0.8 * before
 
@@ -264,12 +266,12 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
     both = one.merge(two)
     verdict = both.state_.calibration
     assert_same_verdicts(verdict, one.state_.calibration.merged(two.state_.calibration))
-    both.forget(X[:10], y[:10])
+    both.unlearn(X[:10], y[:10])
     assert_same_verdicts(both.state_.calibration, verdict)
     gone = y == 2
-    rest = one.merge(two).forget(X[gone], y[gone])
+    rest = one.merge(two).unlearn(X[gone], y[gone])
     assert sorted(rest.state_.calibration.labels.tolist()) == [0, 1]
-    assert np.isfinite(rest.stream_proba(X)).all()
+    assert np.isfinite(rest.predict_stream_proba(X)).all()
 
 
 def test_bad_rows_change_no_verdict():
@@ -307,10 +309,10 @@ def test_a_copy_is_judged_as_the_original():
 def test_verdicts_survive_a_file(tmp_path, features):
     X, y = stream(rows=300, classes=3)
     names = np.array(["low", "middle", "high"])[y]
-    model = BalancedRidgeClassifier(calibrate=True, features=features).fit(X, names)
+    model = BalancedRidgeClassifier(calibrate=True, feature_map=features).fit(X, names)
     model.save(tmp_path / "m")
     loaded = BalancedRidgeClassifier.load(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.stream_proba(X), model.stream_proba(X))
+    np.testing.assert_array_equal(loaded.predict_stream_proba(X), model.predict_stream_proba(X))
     assert_same_verdicts(loaded.state_.calibration, model.state_.calibration)
     for one in (model, loaded):
         one.partial_fit(X[:200], names[:200])

@@ -20,7 +20,13 @@ from counterpoise.river import BalancedRidgeClassifier as RiverFace
 from counterpoise.solver.link import MAX_COMPARED_CLASSES, _inverse, _nearest_class_pairs
 from counterpoise.solver.ridge import PooledClasses, linear
 
-SHAPES = [{}, {"multi_class": "ovr"}, {"pooling": 0.0}, {"pooling": 3.0}, {"pooling": 100.0}]
+SHAPES = [
+    {},
+    {"multi_class": "ovr"},
+    {"pooled_rows": 0.0},
+    {"pooled_rows": 3.0},
+    {"pooled_rows": 100.0},
+]
 AT_ONCE = [shape for shape in SHAPES if "multi_class" not in shape]
 
 several = pytest.mark.parametrize("classes", [2, 3, 10, 26])
@@ -43,7 +49,7 @@ def assert_same_answers(one, two, X, tolerance=TOLERANCE):
     """Equal scores, and equal probabilities of both kinds."""
     np.testing.assert_array_equal(one.classes_, two.classes_)
     np.testing.assert_allclose(one.class_count_, two.class_count_, rtol=1e-12)
-    for answer in ("decision_function", "predict_proba", "stream_proba"):
+    for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
         assert_close(getattr(one, answer)(X), getattr(two, answer)(X), tolerance)
 
 
@@ -78,24 +84,24 @@ def test_order(shape, classes, scale):
 
 @several
 @every_shape
-def test_what_is_forgotten_was_never_learned(shape, classes):
+def test_what_is_unlearned_was_never_learned(shape, classes):
     X, y = rows(classes, seed=2)
     gone, kept = (X[::3], y[::3]), (np.delete(X, np.s_[::3], 0), np.delete(y, np.s_[::3]))
     assert set(kept[1]) == set(y)
     assert_same_answers(
-        model_of((X, y), **shape).forget(*gone), model_of(kept, **shape), X, tolerance=1e-9
+        model_of((X, y), **shape).unlearn(*gone), model_of(kept, **shape), X, tolerance=1e-9
     )
 
 
 @every_shape
-def test_a_class_that_is_forgotten_wholly_leaves_no_trace(shape):
+def test_a_class_that_is_unlearned_wholly_leaves_no_trace(shape):
     X, y = rows(4)
     with_it, without = model_of((X, y), **shape), model_of((X[y != 2], y[y != 2]), **shape)
-    assert_same_answers(with_it.forget(X[y == 2], y[y == 2]), without, X, tolerance=1e-9)
+    assert_same_answers(with_it.unlearn(X[y == 2], y[y == 2]), without, X, tolerance=1e-9)
 
 
 def collinear_in_one_class(apart):
-    """Two features that one class alone has nearly equal, and rows to forget that vary more."""
+    """Two features that one class alone has nearly equal, and rows to unlearn that vary more."""
     X = np.random.default_rng(0).standard_normal((400, 3))
     y, gone = np.arange(400) % 2, np.arange(400) >= 200
     own = ~gone & (y == 1)
@@ -108,22 +114,24 @@ def collinear_in_one_class(apart):
 def test_forgetting_knows_the_covariance_of_each_class(apart, digits):
     X, y, gone = collinear_in_one_class(apart)
     options = {"scale": None, "ridge": 1e-12}
-    model = model_of((X, y), pooling=0.0, **options)
+    model = model_of((X, y), pooled_rows=0.0, **options)
     with pytest.warns(PrecisionWarning, match=f"keeps about {digits} correct digits"):
-        model.forget(X[gone], y[gone])
+        model.unlearn(X[gone], y[gone])
     kept = X[~gone], y[~gone]
-    expected = model_of(kept, pooling=0.0, **options).decision_function(X)
+    expected = model_of(kept, pooled_rows=0.0, **options).decision_function(X)
     assert_close(model.decision_function(X), expected, 10.0 ** -float(digits))
-    pooled = model_of((X, y), **options).forget(X[gone], y[gone])  # which all classes share: silent
+    pooled = model_of((X, y), **options).unlearn(
+        X[gone], y[gone]
+    )  # which all classes share: silent
     assert_close(pooled.decision_function(X), model_of(kept, **options).decision_function(X), 1e-8)
 
 
 def test_forgetting_refuses_what_would_leave_the_covariance_of_a_class_without_digits():
     X, y, gone = collinear_in_one_class(1e-5)
-    model = model_of((X, y), scale=None, ridge=1e-12, pooling=0.0)
+    model = model_of((X, y), scale=None, ridge=1e-12, pooled_rows=0.0)
     before = model.decision_function(X)
     with pytest.raises(ValueError, match="less than three correct digits"):
-        model.forget(X[gone], y[gone])
+        model.unlearn(X[gone], y[gone])
     np.testing.assert_array_equal(model.decision_function(X), before)
 
 
@@ -137,7 +145,7 @@ def test_forgetting_is_not_deceived_by_classes_far_apart():
     options = {"scale": None, "ridge": 1e-3}
     model = model_of((X, y), **options)
     with pytest.warns(PrecisionWarning, match="keeps about 7 correct digits"):
-        model.forget(X[gone], y[gone])
+        model.unlearn(X[gone], y[gone])
     expected = model_of((X[~gone], y[~gone]), **options).decision_function(X)
     assert_close(centred(model.decision_function(X)), centred(expected), 1e-7)
 
@@ -184,7 +192,10 @@ def test_one_by_one_on_both_faces(shape, classes, half_life):
     assert [model.predict_one(x) for x in X] == whole.predict(X).tolist()
     assert [river.predict_one(x) for x in events] == whole.predict(X).tolist()
     assert_same_answers(model, whole, X)
-    for one, many in (("predict_proba_one", "predict_proba"), ("stream_proba_one", "stream_proba")):
+    for one, many in (
+        ("predict_proba_one", "predict_proba"),
+        ("predict_stream_proba_one", "predict_stream_proba"),
+    ):
         found = [list(getattr(river, one)(event).values()) for event in events[:20]]
         assert_close(found, getattr(whole, many)(X[:20]))
 
@@ -198,7 +209,7 @@ def test_files_and_pickles_are_bit_identical(shape, classes, tmp_path):
     twins = [BalancedRidgeClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
     for twin in twins:
         assert twin.get_params() == model.get_params()
-        for answer in ("decision_function", "predict_proba", "stream_proba"):
+        for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
             np.testing.assert_array_equal(getattr(twin, answer)(X), getattr(model, answer)(X))
         twin.partial_fit(X[:9], y[:9])
     assert_same_answers(twins[0], twins[1], X)
@@ -207,11 +218,11 @@ def test_files_and_pickles_are_bit_identical(shape, classes, tmp_path):
 # Judges.
 
 
-def totals(y, class_weight="balanced", costs=None):
+def totals(y, class_weight="balanced", class_factors=None):
     """What each class says about the covariance, what it is worth, and its rows, by definition."""
     labels, n = np.unique(y, return_counts=True)
     a = np.full(len(n), 2.0 / len(labels)) if class_weight == "balanced" else n.astype(float)
-    worth = a * [(costs or {}).get(label, 1.0) for label in labels]
+    worth = a * [(class_factors or {}).get(label, 1.0) for label in labels]
     if class_weight not in ("balanced", None):
         worth = worth * [class_weight.get(label, 1.0) for label in labels]
     return a, worth, n
@@ -251,8 +262,8 @@ WEIGHTS = [
     {},
     {"class_weight": None},
     {"class_weight": {0: 3.0}},
-    {"costs": {1: 5.0, 2: 0.5}},
-    {"class_weight": None, "costs": {0: 0.1}},
+    {"class_factors": {1: 5.0, 2: 0.5}},
+    {"class_weight": None, "class_factors": {0: 0.1}},
 ]
 
 
@@ -264,7 +275,7 @@ def test_scores_are_logarithms_of_normal_densities(classes, weights, scale):
     X = X / X.std(axis=0)
     Z = scaled(scale, X)
     for nu in (0.0, 3.0, 100.0, np.inf):
-        options = {"pooling": None if nu == np.inf else nu, "scale": scale, **weights}
+        options = {"pooled_rows": None if nu == np.inf else nu, "scale": scale, **weights}
         if nu == np.inf and classes == 2:
             continue  # least squares, which scale the difference: below
         nu = nu if nu < np.inf else 1e300
@@ -272,16 +283,16 @@ def test_scores_are_logarithms_of_normal_densities(classes, weights, scale):
         assert_close(centred(f), judged(densities(Z, y, Z, nu, **weights)), 1e-9)
 
 
-@pytest.mark.parametrize("pooling", [None, 0.0, 7.0])
-def test_scores_through_a_map_and_of_sparse_rows(pooling):
+@pytest.mark.parametrize("pooled_rows", [None, 0.0, 7.0])
+def test_scores_through_a_map_and_of_sparse_rows(pooled_rows):
     X, y = rows(5, seed=8, d=3)
     X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
-    model = BalancedRidgeClassifier(features="poly2", pooling=pooling).fit(X, y)
-    Z = scaled("standard", model.features_.transform(X))
-    nu = 1e300 if pooling is None else pooling
+    model = BalancedRidgeClassifier(feature_map="poly2", pooled_rows=pooled_rows).fit(X, y)
+    Z = scaled("standard", model.feature_map_.transform(X))
+    nu = 1e300 if pooled_rows is None else pooled_rows
     assert_close(centred(model.decision_function(X)), judged(densities(Z, y, Z, nu)), 1e-9)
     dense, sparse = (
-        BalancedRidgeClassifier(pooling=pooling).fit(kind(X), y)
+        BalancedRidgeClassifier(pooled_rows=pooled_rows).fit(kind(X), y)
         for kind in (np.asarray, sp.csr_array)
     )
     assert_same_answers(sparse, dense, X)
@@ -324,13 +335,13 @@ def test_quadratic_discriminant_analysis(classes, part):
         stretched[y == k] = mean + (X[y == k] - mean) * np.sqrt(
             (judge.scalings_[k].sum() - part * X.shape[1]) / own
         )
-    model = BalancedRidgeClassifier(scale=None, pooling=0.0, ridge=2.0 * part).fit(stretched, y)
+    model = BalancedRidgeClassifier(scale=None, pooled_rows=0.0, ridge=2.0 * part).fit(stretched, y)
     ours, theirs = model.decision_function(X), judge.decision_function(X)
     assert_close(centred(ours), centred(theirs), 1e-9)
     np.testing.assert_array_equal(model.predict(X), judge.predict(X))
 
 
-@pytest.mark.parametrize("multi_class", ["discriminant", "ovr"])
+@pytest.mark.parametrize("multi_class", ["lda", "ovr"])
 def test_two_classes_are_told_apart_by_the_weights_of_least_squares(multi_class):
     """w = V⁻¹δ / (2 (1 + D²/4)), with D² = δ·V⁻¹δ and V the mean covariance with the ridge."""
     X, y = stream(400, 6, 2, seed=11)
@@ -350,7 +361,7 @@ def test_two_classes_are_told_apart_by_the_weights_of_least_squares(multi_class)
     both = linear(pool, ridge)
     assert_close((both.coef[1] - both.coef[0]) * X.std(axis=0), w, 1e-12)
     # And with ever more pooled evidence quadratic scores become 2 (1 + D²/4) times the linear one.
-    pooled = BalancedRidgeClassifier(pooling=1e300, **options).fit(X, y).decision_function(X)
+    pooled = BalancedRidgeClassifier(pooled_rows=1e300, **options).fit(X, y).decision_function(X)
     assert_close(pooled, 2.0 * (1.0 + D2 / 4.0) * model.decision_function(X), 1e-10)
 
 
@@ -377,16 +388,18 @@ def test_the_chosen_ridge_is_the_best_of_its_neighbours(classes, seed):
     Z, step = scaled("standard", X), 10 ** (1 / 6)
     found = [criterion(Z, y, model.ridge_ * step**i) for i in (-6, -1, 0, 1, 6)]
     assert min(found) == found[2]
-    for pooling in (None, 5.0):
+    for pooled_rows in (None, 5.0):
         order = np.random.default_rng(seed).permutation(len(y))
-        again = BalancedRidgeClassifier(ridge="gcv", pooling=pooling).fit(X[order], y[order])
+        again = BalancedRidgeClassifier(ridge="gcv", pooled_rows=pooled_rows).fit(
+            X[order], y[order]
+        )
         assert again.ridge_ == pytest.approx(model.ridge_, rel=1e-12)
 
 
 # Vandals.
 
-RIDGES = ["shrinking", 1e-12, 0.0, "gcv"]
-HOSTILE = [*SHAPES, {"pooling": 1e308}]
+RIDGES = ["auto", 1e-12, 0.0, "gcv"]
+HOSTILE = [*SHAPES, {"pooled_rows": 1e308}]
 hostile_shapes = pytest.mark.parametrize("shape", HOSTILE, ids=str)
 hostile_ridges = pytest.mark.parametrize("ridge", RIDGES)
 
@@ -423,7 +436,7 @@ def test_odd_rows(name, X, y, shape, ridge):
                 warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y)
             assert np.isfinite(model.decision_function(X)).all()
-            for p in (model.predict_proba(X), model.stream_proba(X)):
+            for p in (model.predict_proba(X), model.predict_stream_proba(X)):
                 assert ((p >= 0.0) & (p <= 1.0)).all()
                 np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
             best = model.classes_[model.predict_proba(X).argmax(axis=1)]
@@ -459,7 +472,7 @@ def test_directions_in_which_nothing_differs_have_no_weight():
     assert_close(centred(model.decision_function(twice)), centred(once.decision_function(X)), 1e-9)
 
 
-@pytest.mark.parametrize("shape", [{"pooling": 0.0}, {"pooling": 3.0}], ids=str)
+@pytest.mark.parametrize("shape", [{"pooled_rows": 0.0}, {"pooled_rows": 3.0}], ids=str)
 def test_singular_covariances_are_said_once(shape):
     X = np.random.default_rng(0).standard_normal((20, 40))
     model = BalancedRidgeClassifier(ridge=0.0, **shape).fit(X, np.arange(20) % 4)
@@ -476,15 +489,15 @@ def test_classes_that_are_only_declared(seen, shape, ridge):
     options = {"ridge": ridge, **shape}
     bare = BalancedRidgeClassifier(**options).fit(X, y)
     for more in (1, 3):
-        if seen + more == 2 and "pooling" not in shape:
+        if seen + more == 2 and "pooled_rows" not in shape:
             continue  # one problem, in which the one class that is seen is a target like any
         model = BalancedRidgeClassifier(**options)
         model.partial_fit(X, y, classes=np.arange(seen + more))
-        if seen != 2 or "pooling" in shape:  # two of three are not a problem of two
+        if seen != 2 or "pooled_rows" in shape:  # two of three are not a problem of two
             np.testing.assert_array_equal(model.predict(X), bare.predict(X))
         p, f = model.predict_proba(X), model.decision_function(X)
         assert not p[:, seen:].any()
-        assert not model.stream_proba(X)[:, seen:].any()
+        assert not model.predict_stream_proba(X)[:, seen:].any()
         np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
         if seen > 2:
             assert_close(f[:, :seen], bare.decision_function(X))
@@ -511,33 +524,33 @@ def test_all_weights_small_or_large(shape, weight):
     """A ridge that is a number does not know how much rows weigh."""
     X, y = rows(4)
     options = {"ridge": 0.01, **shape}
-    if "pooling" in shape and 0.0 < shape["pooling"] < 1e300:
-        options["pooling"] = shape["pooling"] * weight  # rows of evidence weigh as much
+    if "pooled_rows" in shape and 0.0 < shape["pooled_rows"] < 1e300:
+        options["pooled_rows"] = shape["pooled_rows"] * weight  # rows of evidence weigh as much
     one = BalancedRidgeClassifier(**options).fit(X, y, sample_weight=np.full(len(y), weight))
     two = BalancedRidgeClassifier(**{**options, **shape}).fit(X, y)
     assert_close(one.decision_function(X), two.decision_function(X))
 
 
-@pytest.mark.parametrize("multi_class", ["discriminant", "ovr"])
-@pytest.mark.parametrize("pooling", [None, 3.0])
-def test_costs_from_next_to_nothing_to_everything(multi_class, pooling):
-    if pooling is not None and multi_class == "ovr":
+@pytest.mark.parametrize("multi_class", ["lda", "ovr"])
+@pytest.mark.parametrize("pooled_rows", [None, 3.0])
+def test_costs_from_next_to_nothing_to_everything(multi_class, pooled_rows):
+    if pooled_rows is not None and multi_class == "ovr":
         return
     X, y = rows(4)
-    options = {"multi_class": multi_class, "pooling": pooling}
+    options = {"multi_class": multi_class, "pooled_rows": pooled_rows}
     for costs in ({1: 1e-100}, {1: 1e100}, {0: 1e-50, 3: 1e50}):
-        model = BalancedRidgeClassifier(costs=costs, **options).fit(X, y)
+        model = BalancedRidgeClassifier(class_factors=costs, **options).fit(X, y)
         assert np.isfinite(model.decision_function(X)).all()
         assert np.isfinite(model.predict_proba(X)).all()
-        if pooling is None and multi_class == "discriminant" and 1e100 in costs.values():
+        if pooled_rows is None and multi_class == "lda" and 1e100 in costs.values():
             assert (model.predict(X) == 1).all()
 
 
 def test_pooled_evidence_without_end_is_linear():
     X, y = rows(5)
     linear_one = BalancedRidgeClassifier().fit(X, y)
-    for pooling, tolerance in ((1e10, 1e-6), (1e15, 1e-9), (1e308, 1e-9)):
-        model = BalancedRidgeClassifier(pooling=pooling).fit(X, y)
+    for pooled_rows, tolerance in ((1e10, 1e-6), (1e15, 1e-9), (1e308, 1e-9)):
+        model = BalancedRidgeClassifier(pooled_rows=pooled_rows).fit(X, y)
         assert_close(
             centred(model.decision_function(X)), centred(linear_one.decision_function(X)), tolerance
         )
@@ -552,7 +565,7 @@ def test_an_interrupt_while_looking_leaves_the_answer_as_it_is(shape):
     expected = model.predict_proba(X)
     for first in range(0, 10_000, 7):
         model.learn_one(X[0], y[0])
-        model.forget(X[:1], y[:1])
+        model.unlearn(X[:1], y[:1])
         left = [first]
 
         def tracer(frame, event, argument, left=left):
@@ -623,7 +636,7 @@ def test_names_of_classes_do_not_matter(shape, classes):
     X, y = rows(classes, seed=12)
     other = np.random.default_rng(0).permutation(classes)
     one, two = model_of((X, y), **shape), model_of((X, other[y]), **shape)
-    for answer in ("decision_function", "predict_proba", "stream_proba"):
+    for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
         assert_close(getattr(two, answer)(X[:50])[:, other], getattr(one, answer)(X[:50]))
 
 

@@ -44,9 +44,9 @@ def test_random_streams_with_a_class_that_comes_late(classes, scale, intercept):
     order = late(y, classes - 1)
     X, y = X[order], y[order]
     assert classes - 1 not in y[: int(0.9 * len(y))]
-    for ridge in ("shrinking", 1e-4):
+    for ridge in ("auto", 1e-4):
         model = streamed(X, y, ridge=ridge, scale=scale, **INTERCEPTS[intercept])
-        batch = batch_scores(X, y, X, None if ridge == "shrinking" else ridge, scale, intercept)
+        batch = batch_scores(X, y, X, None if ridge == "auto" else ridge, scale, intercept)
         assert_close(centred(model.decision_function(X)), batch)
 
 
@@ -122,7 +122,7 @@ def test_the_gradient_of_the_objective_is_zero(intercept):
     X, y = stream(400, 4, 3)
     omega = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     costs, b = {1: 3.0}, 1e-2
-    options = {"ridge": b, "costs": costs, "multi_class": "ovr"}
+    options = {"ridge": b, "class_factors": costs, "multi_class": "ovr"}
     model = BalancedRidgeClassifier(**options, **INTERCEPTS[intercept])
     model.fit(X, y, sample_weight=omega)
     m = omega @ X / omega.sum()

@@ -14,7 +14,7 @@ OPTIONS = [
     {"scale": None},
     {"scale": "minmax"},
     {"ridge": "gcv"},
-    {"pooling": 20.0},
+    {"pooled_rows": 20.0},
     {"multi_class": "ovr"},
     {"half_life": 50.0},
     {"penalize_intercept": False, "class_weight": None},
@@ -46,7 +46,9 @@ def assert_imputed(model, rows, kept, gaps, y, options):
     f = fresh.decision_function(Z)
     # Scores are of the size of 1; features are 1e6 away from 0, which costs some digits.
     np.testing.assert_allclose(model.decision_function(rows), f, atol=1e-10 * np.abs(f).max())
-    np.testing.assert_allclose(model.stream_proba(rows), fresh.stream_proba(Z), atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_stream_proba(rows), fresh.predict_stream_proba(Z), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -61,8 +63,8 @@ def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
     assert_imputed(model, rows, slice(None), gaps, y, options)
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": 20.0}], ids=str)
-def test_filling_in_any_order_merged_and_forgotten(options):
+@pytest.mark.parametrize("options", [{}, {"pooled_rows": 20.0}], ids=str)
+def test_filling_in_any_order_merged_and_unlearned(options):
     gaps, rows, y, fill = gappy()
     order = np.random.default_rng(5).permutation(len(y))
     one = filling(fill, **options).fit(rows[order[:150]], y[order[:150]])
@@ -70,7 +72,7 @@ def test_filling_in_any_order_merged_and_forgotten(options):
     both = one.merge(two)
     assert_imputed(both, rows, slice(None), gaps, y, options)
     left = np.sort(order[60:])
-    both.forget(rows[order[:60]], y[order[:60]])
+    both.unlearn(rows[order[:60]], y[order[:60]])
     assert_imputed(both, rows, left, gaps, y, options)
 
 
@@ -98,12 +100,14 @@ def test_progressive_scores_know_no_future():
 @pytest.mark.parametrize("features", ["rff:20", "poly2"])
 def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     gaps, rows, y, fill = gappy()
-    model = filling(fill, features=features).fit(rows, y)
+    model = filling(fill, feature_map=features).fit(rows, y)
     mean = np.nanmean(gaps[:256], axis=0)
-    np.testing.assert_allclose(model.features_.mean[:3], mean, rtol=1e-12)
+    np.testing.assert_allclose(model.feature_map_.mean[:3], mean, rtol=1e-12)
     filled = rows.copy()
     filled[:, :3] = np.where(np.isnan(gaps), mean, gaps)
-    fresh = BalancedRidgeClassifier(features=model.features_.blanked([], [], [])).fit(filled, y)
+    fresh = BalancedRidgeClassifier(feature_map=model.feature_map_.blanked([], [], [])).fit(
+        filled, y
+    )
     # Values are 1e6 away from 0: rounding is 1e-10 of a deviation, and terms are collinear.
     np.testing.assert_allclose(
         model.decision_function(rows), fresh.decision_function(filled), atol=1e-7
@@ -114,8 +118,8 @@ def test_a_file_keeps_it(tmp_path):
     _, rows, y, fill = gappy()
     for model in (
         filling(fill).fit(rows, y),
-        filling(fill, features="rff:20").fit(rows, y),
-        filling(fill, features="rff:20").fit(rows[:100], y[:100]),
+        filling(fill, feature_map="rff:20").fit(rows, y),
+        filling(fill, feature_map="rff:20").fit(rows[:100], y[:100]),
     ):
         model.save(tmp_path / "m")
         again = BalancedRidgeClassifier.load(tmp_path / "m")
@@ -126,11 +130,11 @@ def test_a_file_keeps_it(tmp_path):
 
 def test_one_that_chooses(tmp_path):
     gaps, rows, y, fill = gappy(700)
-    model = AutoClassifier(candidates=("linear", "pooling=10", "rff:20"))
+    model = AutoClassifier(candidates=("linear", "pooled_rows=10", "rff:20"))
     model.fill_in(fill)
     model.partial_fit(rows, y)
-    options = {"ridge": model.best_.ridge_, "pooling": model.best_.pooling}
-    if model.best_.features_ is None:
+    options = {"ridge": model.best_.ridge_, "pooled_rows": model.best_.pooled_rows}
+    if model.best_.feature_map_ is None:
         assert_imputed(model, rows, slice(None), gaps, y, options)
     model.save(tmp_path / "m")
     again = AutoClassifier.load(tmp_path / "m").partial_fit(rows, y)

@@ -14,9 +14,9 @@ OPTIONS = [
     {},
     {"class_weight": None},
     {"scale": "minmax", "ridge": 0.1},
-    {"pooling": 5.0},
+    {"pooled_rows": 5.0},
     {"ridge": "gcv"},
-    {"features": "poly2"},
+    {"feature_map": "poly2"},
 ]
 
 
@@ -35,7 +35,7 @@ def pieces(n, seed=1):
 
 
 def assert_same(model, other, X):
-    for name in ("decision_function", "predict_proba", "stream_proba"):
+    for name in ("decision_function", "predict_proba", "predict_stream_proba"):
         mine, theirs = getattr(model, name)(X), getattr(other, name)(X)
         assert np.abs(mine - theirs).max() <= ROUNDING * max(np.abs(theirs).max(), 1.0)
 
@@ -44,9 +44,9 @@ def assert_same(model, other, X):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, classes):
     X, y, w, t = payments(classes=classes)
-    if "features" in options:  # fixed by the same first rows, whatever comes after
+    if "feature_map" in options:  # fixed by the same first rows, whatever comes after
         first = BalancedRidgeClassifier(**options).fit(X, y)
-        options = {"features": first.features_}
+        options = {"feature_map": first.feature_map_}
     wanted = BalancedRidgeClassifier(**options).fit(X, y, w * 2.0 ** ((t - t.max()) / (6 * DAY)))
     chunks = BalancedRidgeClassifier(half_life="6d", **options)
     for at in pieces(len(y)):
@@ -62,14 +62,16 @@ def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, class
     )
     for model in (chunks, single, early.merge(late), late.merge(early)):
         assert_same(model, wanted, X)
-    assert np.allclose(single.stream_proba_one(X[0]), wanted.stream_proba(X[:1])[0], rtol=ROUNDING)
+    assert np.allclose(
+        single.predict_stream_proba_one(X[0]), wanted.predict_stream_proba(X[:1])[0], rtol=ROUNDING
+    )
     assert np.allclose(chunks.class_count_, wanted.class_count_, rtol=ROUNDING)
 
 
 def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
     X, y, w, t = payments(200)
-    whole = BalancedRidgeClassifier(half_life="6d", features="poly2").fit(X, y, w, t=t)
-    parts = BalancedRidgeClassifier(half_life="6d", features="poly2")
+    whole = BalancedRidgeClassifier(half_life="6d", feature_map="poly2").fit(X, y, w, t=t)
+    parts = BalancedRidgeClassifier(half_life="6d", feature_map="poly2")
     for at in (slice(0, 90), slice(90, 91), slice(91, 200)):
         parts.partial_fit(X[at], y[at], sample_weight=w[at], t=t[at]).save(tmp_path / "m")
         parts = BalancedRidgeClassifier.load(tmp_path / "m")
@@ -235,8 +237,8 @@ def test_what_cannot_fade_by_the_clock_says_so():
     X, y, _, t = payments(20)
     with pytest.raises(ValueError, match="must be a number of rows"):
         AutoClassifier(half_life="7d").fit(X, y)
-    with pytest.raises(ValueError, match="forget is not possible with half_life"):
-        BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).forget(X, y)
+    with pytest.raises(ValueError, match="unlearn is not possible with half_life"):
+        BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).unlearn(X, y)
     with pytest.raises(ValueError, match="different options: half_life"):
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).merge(
             BalancedRidgeClassifier(half_life="8d").fit(X, y, t=t)

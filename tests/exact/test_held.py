@@ -65,13 +65,13 @@ def test_single_rows_follow_a_dict_of_weights_that_changes():
     assert {model.predict_one(x) for x in X} == {1}
 
 
-def test_a_chooser_sees_that_its_costs_changed():
+def test_the_averaging_classifier_detects_changed_class_factors():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 3)), rng.integers(0, 2, 60)
-    costs = {0: 1.0}
-    model = AutoClassifier(candidates=("linear",), costs=costs).fit(X, y)
-    costs[0] = 2.0
-    with pytest.raises(ValueError, match="costs and half_life cannot change"):
+    factors = {0: 1.0}
+    model = AutoClassifier(candidates=("linear",), class_factors=factors).fit(X, y)
+    factors[0] = 2.0
+    with pytest.raises(ValueError, match="class_factors and half_life cannot change"):
         model.partial_fit(X, y)
 
 

@@ -208,7 +208,7 @@ def test_a_chunk_larger_than_a_block_is_cut_without_trace():
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_category_that_only_the_forgotten_rows_had_leaves_no_trace(value, kind):
+def test_a_category_that_only_the_unlearned_rows_had_leaves_no_trace(value, kind):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((200, 3)), rng.integers(0, 2, 200)
     X[:, 2] = rng.integers(0, 2, 200)
@@ -225,7 +225,7 @@ def test_a_category_that_only_the_forgotten_rows_had_leaves_no_trace(value, kind
 OPTIONS = [
     {},
     {"class_weight": None},
-    {"costs": {2: 4.0}},
+    {"class_factors": {2: 4.0}},
     {"penalize_intercept": False},
     {"fit_intercept": False},
     {"multi_class": "ovr"},
@@ -268,10 +268,10 @@ def test_a_merged_model_has_seen_both_streams(options, seed, classes, at):
 
 @pytest.mark.parametrize("options", OPTIONS[:-1], ids=str)
 @given(seed=st.integers(0, 1000), classes=st.integers(2, 4), at=st.integers(60, 199))
-def test_what_is_forgotten_was_never_learned(options, seed, classes, at):
+def test_what_is_unlearned_was_never_learned(options, seed, classes, at):
     X, y = stream(200, 4, classes, seed=seed)
     (kept, gone) = cut(X, y, [at])
-    assert_same_model(learned([kept, gone], **options).forget(*gone), learned([kept], **options))
+    assert_same_model(learned([kept, gone], **options).unlearn(*gone), learned([kept], **options))
 
 
 @given(seed=st.integers(0, 1000), at=st.integers(50, 150), half_life=st.floats(5, 500))

@@ -91,12 +91,12 @@ def test_ten_frauds_that_a_feature_separates():
     X[:, 0] = np.random.default_rng(0).standard_normal(10_000) * 0.1
     y = (np.arange(10_000) % 1000 == 0).astype(int)
     X[y == 1] += 5.0
-    p = BalancedRidgeClassifier().fit(X, y).stream_proba(X)[:, 1]
+    p = BalancedRidgeClassifier().fit(X, y).predict_stream_proba(X)[:, 1]
     assert p[y == 1].min() > 0.3
     assert p[y == 0].max() < 0.01
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": 10.0}, {"multi_class": "ovr"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"pooled_rows": 10.0}, {"multi_class": "ovr"}], ids=str)
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_predict_is_the_argmax(classes, options):
     X, y = stream(500, 4, classes)
@@ -104,7 +104,7 @@ def test_predict_is_the_argmax(classes, options):
     far = np.vstack([X, 1e3 * X, -1e3 * X])
     p = model.predict_proba(far)
     np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(far))
-    for proba in (p, model.stream_proba(far)):
+    for proba in (p, model.predict_stream_proba(far)):
         np.testing.assert_allclose(proba.sum(axis=1), 1.0)
         assert ((proba >= 0) & (proba <= 1)).all()
 
@@ -114,10 +114,15 @@ def test_stream_probabilities_follow_the_frequencies():
     rng = np.random.default_rng(0)
     y = (rng.random(20_000) < 0.03).astype(int)
     X = rng.standard_normal((20_000, 1))
-    for options in ({}, {"class_weight": None}, {"costs": {1: 7.0}}, {"class_weight": {1: 4.0}}):
+    for options in (
+        {},
+        {"class_weight": None},
+        {"class_factors": {1: 7.0}},
+        {"class_weight": {1: 4.0}},
+    ):
         model = BalancedRidgeClassifier(**options).fit(X, y)
         # Targets of unequal weight leave the linear range for class_weight=None.
-        assert abs(model.stream_proba(X)[:, 1].mean() - y.mean()) < 0.01
+        assert abs(model.predict_stream_proba(X)[:, 1].mean() - y.mean()) < 0.01
 
 
 def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
@@ -126,7 +131,7 @@ def test_stream_probabilities_beat_the_base_rate_on_a_rare_class():
     y = (rng.random(40_000) < 0.01).astype(int)
     X = rng.standard_normal((40_000, 5))
     X[y == 1] += 1.0
-    p = BalancedRidgeClassifier().fit(X[::2], y[::2]).stream_proba(X[1::2])[:, 1]
+    p = BalancedRidgeClassifier().fit(X[::2], y[::2]).predict_stream_proba(X[1::2])[:, 1]
     new, share = y[1::2], y[::2].mean()
     loss = -np.mean(np.where(new == 1, np.log(p), np.log(1 - p)))
     base = -np.mean(np.where(new == 1, np.log(share), np.log(1 - share)))
@@ -150,10 +155,10 @@ def test_frequencies_fade_with_the_rows():
     model = BalancedRidgeClassifier(half_life=300.0).fit(X, y)
     last = slice(25_000, None)
     today, ever = y[last].mean(), y.mean()
-    p = model.stream_proba(X[last])[:, 1].mean()
+    p = model.predict_stream_proba(X[last])[:, 1].mean()
     assert abs(p - today) < 0.03  # 430 rows of the rare class are remembered: 5 % of 0.2, and f
     assert abs(p - ever) > 0.04
-    kept = BalancedRidgeClassifier().fit(X, y).stream_proba(X[last])[:, 1].mean()
+    kept = BalancedRidgeClassifier().fit(X, y).predict_stream_proba(X[last])[:, 1].mean()
     assert abs(kept - ever) < 0.03  # without fading they are those of all rows
 
 
@@ -170,7 +175,7 @@ def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
             model.learn_one(X[i], y[i], weight[i])
         else:
             model.partial_fit(X[part], y[part], sample_weight=weight[part])
-    assert_close(model.stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    assert_close(model.predict_stream_proba(X[:50]), whole.predict_stream_proba(X[:50]))
     # By definition: every row of the stream, faded by the weight of the class that came after it.
     for k in (0, 1):
         later = np.append(np.cumsum((weight * (y == k))[::-1])[::-1][1:], 0.0)
@@ -182,7 +187,11 @@ def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
         BalancedRidgeClassifier(half_life=50.0).fit(X[a], y[a], sample_weight=weight[a])
         for a in (slice(0, 1500), slice(1500, 3000))
     ]
-    assert_close(halves[0].merge(halves[1]).stream_proba(X[:50]), whole.stream_proba(X[:50]))
+    assert_close(
+        halves[0].merge(halves[1]).predict_stream_proba(X[:50]), whole.predict_stream_proba(X[:50])
+    )
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.stream_proba(X[:50]), model.stream_proba(X[:50]))
+    np.testing.assert_array_equal(
+        again.predict_stream_proba(X[:50]), model.predict_stream_proba(X[:50])
+    )

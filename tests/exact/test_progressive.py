@@ -14,7 +14,7 @@ OPTIONS = [
     {},
     {"class_weight": None},
     {"class_weight": {1: 4.0}},
-    {"costs": {0: 3.0}},
+    {"class_factors": {0: 3.0}},
     {"scale": "minmax"},
     {"scale": None},
     {"penalize_intercept": False},
@@ -23,8 +23,8 @@ OPTIONS = [
     {"half_life": 30.0, "class_weight": None, "scale": None},
     {"ridge": 1.0},
     {"multi_class": "ovr"},
-    {"pooling": 0.0},
-    {"pooling": 3.0, "half_life": 30.0},
+    {"pooled_rows": 0.0},
+    {"pooled_rows": 3.0, "half_life": 30.0},
     {"ridge": "gcv"},
 ]
 
@@ -43,7 +43,13 @@ def test_every_option(options, classes):
 @pytest.mark.parametrize("classes", [2, 3, 10, 26])
 @pytest.mark.parametrize(
     "shape",
-    [{}, {"multi_class": "ovr"}, {"pooling": 0.0}, {"pooling": 3.0}, {"pooling": 100.0}],
+    [
+        {},
+        {"multi_class": "ovr"},
+        {"pooled_rows": 0.0},
+        {"pooled_rows": 3.0},
+        {"pooled_rows": 100.0},
+    ],
     ids=str,
 )
 def test_several_classes(shape, classes, delay):
@@ -52,7 +58,7 @@ def test_several_classes(shape, classes, delay):
     order = np.random.default_rng(0).permutation(160)
     rows = np.unique(np.concatenate([np.arange(30), np.arange(30, 160, 11)]))
     assert_progressive(X[order], y[order], shape, delay=delay, rows=rows)
-    scale = {"scale": "minmax", "class_weight": None, "costs": {1: 3.0}, "half_life": 15.0}
+    scale = {"scale": "minmax", "class_weight": None, "class_factors": {1: 3.0}, "half_life": 15.0}
     assert_progressive(X[order], y[order], shape | scale, delay=delay, rows=rows[::5])
 
 
@@ -123,8 +129,8 @@ def test_what_is_learned_is_what_partial_fit_learns():
     model.progressive_scores(X, y)
     fitted = BalancedRidgeClassifier().fit(X, y)
     np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-10)
-    model.forget(X[:100], y[:100])
-    np.testing.assert_allclose(model.coef_, fitted.forget(X[:100], y[:100]).coef_, rtol=1e-9)
+    model.unlearn(X[:100], y[:100])
+    np.testing.assert_allclose(model.coef_, fitted.unlearn(X[:100], y[:100]).coef_, rtol=1e-9)
 
 
 def test_ridge_zero_falls_back_where_the_system_is_singular():

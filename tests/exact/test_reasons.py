@@ -11,25 +11,25 @@ from counterpoise.explanation import Explanation
 
 LOOKS = [
     {},
-    {"pooling": 10.0},
-    {"features": "poly2"},
-    {"features": "interactions"},
-    {"features": "rm2"},
-    {"features": "rff:60"},
-    {"features": "rm2+rff:40,width=0.5/2.0"},
-    {"features": "hinges+ranks"},
-    {"features": "landmarks:40,width=0.2/2.0"},
-    {"features": "landmarks:20", "pooling": 5.0},
+    {"pooled_rows": 10.0},
+    {"feature_map": "poly2"},
+    {"feature_map": "interactions"},
+    {"feature_map": "rm2"},
+    {"feature_map": "rff:60"},
+    {"feature_map": "rm2+rff:40,width=0.5/2.0"},
+    {"feature_map": "hinges+ranks"},
+    {"feature_map": "landmarks:40,width=0.2/2.0"},
+    {"feature_map": "landmarks:20", "pooled_rows": 5.0},
 ]
 MORE_LOOKS = [
-    {"features": "poly3"},
-    {"features": "rm3"},
-    {"features": "interactions3"},
-    {"features": "poly2", "pooling": 5.0},
-    {"features": "rff:40,width=0.1", "pooling": 5.0},
-    {"features": "poly2+rff:20", "pooling": 5.0},
+    {"feature_map": "poly3"},
+    {"feature_map": "rm3"},
+    {"feature_map": "interactions3"},
+    {"feature_map": "poly2", "pooled_rows": 5.0},
+    {"feature_map": "rff:40,width=0.1", "pooled_rows": 5.0},
+    {"feature_map": "poly2+rff:20", "pooled_rows": 5.0},
     {"multi_class": "ovr"},
-    {"class_weight": None, "costs": {1: 3.0}, "fit_intercept": False},
+    {"class_weight": None, "class_factors": {1: 3.0}, "fit_intercept": False},
     {"class_weight": {0: 1.0, 1: 4.0}, "scale": None},
     {"half_life": 50.0, "scale": "minmax"},
 ]
@@ -63,7 +63,7 @@ def test_contributions_add_up_to_the_score(look, classes):
 @pytest.mark.parametrize("file", SETS)
 def test_contributions_add_up_on_every_row_of_six_sets(file, look):
     X, y = data_set(file)
-    if look.get("features") == "poly2" and X.shape[1] > 40:
+    if look.get("feature_map") == "poly2" and X.shape[1] > 40:
         X = X[:, :40]  # 860 terms
     assert_adds_up(BalancedRidgeClassifier(**look).fit(X, y), X)
 
@@ -91,11 +91,11 @@ def test_contributions_are_integrated_gradients(look):
 
 def centre_of(model, X, y):
     """The balanced centre of rows that all count the same, by its definition."""
-    fixed = model.features_
+    fixed = model.feature_map_
     seen = X
     if fixed is not None:
         seen = fixed.mean + fixed.deviation * np.clip((X - fixed.mean) / fixed.deviation, -10, 10)
-        if model.features.startswith(("rff", "landmarks")):
+        if model.feature_map.startswith(("rff", "landmarks")):
             return fixed.mean
     labels, means, weight = np.unique(y), [], []
     for label in labels:
@@ -103,7 +103,7 @@ def centre_of(model, X, y):
         age = np.arange(len(mine))[::-1]
         fade = np.ones(len(mine)) if model.half_life is None else 0.5 ** (age / model.half_life)
         means.append(np.average(mine, axis=0, weights=fade))
-        weight.append((model.costs or {}).get(label, 1.0))
+        weight.append((model.class_factors or {}).get(label, 1.0))
         if model.class_weight != "balanced":
             weight[-1] *= len(mine) * (model.class_weight or {}).get(label, 1.0)
     return np.average(means, axis=0, weights=weight)
@@ -133,12 +133,12 @@ def test_linear_contributions_are_those_of_shap(file):
 
 def test_of_a_class_never_seen_there_is_nothing_to_say():
     X, y = stream(60)
-    model = BalancedRidgeClassifier(pooling=10.0).partial_fit(X, y, classes=[0, 1, 2])
+    model = BalancedRidgeClassifier(pooled_rows=10.0).partial_fit(X, y, classes=[0, 1, 2])
     reasons = model.explain(X)
     assert reasons.base[2] == -np.inf
     assert not reasons.values[:, 2].any()
     assert np.isfinite(reasons.values).all()
-    alone = BalancedRidgeClassifier(pooling=10.0).fit(X[y == 0], y[y == 0]).explain(X)
+    alone = BalancedRidgeClassifier(pooled_rows=10.0).fit(X[y == 0], y[y == 0]).explain(X)
     assert alone.base == np.inf
     assert not alone.values.any()
 
@@ -153,7 +153,7 @@ def test_all_faces_explain_and_take_what_they_predict():
     assert expected.names == list("abcde")
     risk = CostSensitiveClassifier(BalancedRidgeClassifier()).fit(frame, y).explain(frame)
     np.testing.assert_array_equal(risk.values, expected.values)
-    chooser = AutoClassifier(candidates=("linear", "rm2", "pooling=10")).fit(frame, y)
+    chooser = AutoClassifier(candidates=("linear", "rm2", "pooled_rows=10")).fit(frame, y)
     assert assert_adds_up(chooser, frame).names == list("abcde")
     sparse = BalancedRidgeClassifier().fit(sp.csr_array(X), y).explain(sp.csr_array(X))
     np.testing.assert_allclose(sparse.values, expected.values, atol=1e-12)

@@ -32,7 +32,7 @@ def with_outlier(size, feature=1):
 
 
 @pytest.mark.parametrize("size", 10.0 ** np.arange(1, 11))
-def test_an_outlier_learned_and_forgotten(size):
+def test_an_outlier_learned_and_unlearned(size):
     """Silent below 1e-8, a warning up to 1e-3, an error and an unchanged model above."""
     X, y, row = with_outlier(size)
     model = BalancedRidgeClassifier().partial_fit(X, y).partial_fit(row, [1])
@@ -41,7 +41,7 @@ def test_an_outlier_learned_and_forgotten(size):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.forget(row, [1])
+            model.unlearn(row, [1])
         except ValueError as error:
             refusal = str(error)
     if refusal:
@@ -73,7 +73,7 @@ def test_the_estimate_is_of_the_size_of_the_error():
 
 
 @pytest.mark.slow
-def test_nearly_everything_forgotten():
+def test_nearly_everything_unlearned():
     X, y = stream(50_050, 6, minority=0.05, seed=2)
     model = BalancedRidgeClassifier()
     for i in range(0, len(y), 1000):
@@ -81,7 +81,7 @@ def test_nearly_everything_forgotten():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(50, len(y), 500):
-            model.forget(X[i : i + 500], y[i : i + 500])
+            model.unlearn(X[i : i + 500], y[i : i + 500])
     assert true_error(model, X[:50], y[:50]) < 1e-8
 
 
@@ -93,7 +93,7 @@ def test_learning_and_forgetting_by_turns_returns():
     model = BalancedRidgeClassifier().fit(X, y)
     for _ in range(500):
         row, label = 3.0 * rng.standard_normal((1, 5)), rng.integers(0, 2, 1)
-        model.partial_fit(row, label).forget(row, label)
+        model.partial_fit(row, label).unlearn(row, label)
     assert true_error(model, X, y) < 1e-11
 
 
@@ -101,16 +101,16 @@ def test_forgetting_in_other_portions_than_learned():
     X, y = stream(300, 3)
     weight = np.random.default_rng(0).uniform(0.1, 3.0, 300)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
-    model.forget(X[200:], y[200:], sample_weight=0.25 * weight[200:])
-    model.forget(X[200:], y[200:], sample_weight=0.75 * weight[200:])
+    model.unlearn(X[200:], y[200:], sample_weight=0.25 * weight[200:])
+    model.unlearn(X[200:], y[200:], sample_weight=0.75 * weight[200:])
     fresh = BalancedRidgeClassifier().fit(X[:200], y[:200], sample_weight=weight[:200])
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
 
 
-def test_a_class_that_is_forgotten_whole_is_gone():
+def test_a_class_that_is_unlearned_whole_is_gone():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, y)
-    model.forget(X[y == 2], y[y == 2])
+    model.unlearn(X[y == 2], y[y == 2])
     assert model.classes_.tolist() == [0, 1]
     fresh = BalancedRidgeClassifier().fit(X[y != 2], y[y != 2])
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
@@ -118,9 +118,9 @@ def test_a_class_that_is_forgotten_whole_is_gone():
 
 def test_forgetting_everything_and_starting_again():
     X, y = stream(50, 3)
-    model = BalancedRidgeClassifier().fit(X, y).forget(X, y)
+    model = BalancedRidgeClassifier().fit(X, y).unlearn(X, y)
     assert not model.__sklearn_is_fitted__()
-    with pytest.raises(ValueError, match="forgotten it all"):
+    with pytest.raises(ValueError, match="unlearned it all"):
         model.predict(X)
     model.partial_fit(X, y)
     np.testing.assert_allclose(model.coef_, BalancedRidgeClassifier().fit(X, y).coef_, rtol=1e-10)
@@ -128,7 +128,7 @@ def test_forgetting_everything_and_starting_again():
 
 @pytest.mark.parametrize("weight", [1.0, 0.37])
 @pytest.mark.parametrize("heavy", 10.0 ** np.array([8, 10, 11, 13, 15, 18, 30]))
-def test_a_heavy_row_forgotten_never_takes_its_class_along(heavy, weight):
+def test_a_heavy_row_unlearned_never_takes_its_class_along(heavy, weight):
     """What is left is judged by its own digits, not by its share of what was."""
     X, y = stream(200, 3, minority=0.5)
     weights, row = np.full(200, weight), X[1:2]
@@ -139,7 +139,7 @@ def test_a_heavy_row_forgotten_never_takes_its_class_along(heavy, weight):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.forget(row, [1], sample_weight=[heavy])
+            model.unlearn(row, [1], sample_weight=[heavy])
         except ValueError as error:
             refused = str(error)
     if refused:
@@ -185,7 +185,7 @@ def test_a_window_that_slides_over_a_trend_keeps_its_digits():
 
 def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
     X, y = stream(200, 3)
-    model = BalancedRidgeClassifier().fit(X, y).forget(X[:50], y[:50])
+    model = BalancedRidgeClassifier().fit(X, y).unlearn(X[:50], y[:50])
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(again.state_.moments.removed, model.state_.moments.removed)
@@ -195,15 +195,15 @@ def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
 def test_a_class_that_is_gone_leaves_no_name():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, np.array(["a", "b", "secret"])[y])
-    model.forget(X[y == 2], np.full((y == 2).sum(), "secret"))
+    model.unlearn(X[y == 2], np.full((y == 2).sum(), "secret"))
     assert model.state_.moments.labels.tolist() == ["a", "b"]
     assert model.contents().facts["labels"]["values"] == ["a", "b"]
 
 
-def test_a_model_that_has_forgotten_everything_knows_no_name():
+def test_a_model_that_has_unlearned_everything_knows_no_name():
     X, y = stream(30, 2)
     frame = pd.DataFrame(X, columns=["secret", "other"])
-    model = BalancedRidgeClassifier().fit(frame, y).forget(frame, y)
+    model = BalancedRidgeClassifier().fit(frame, y).unlearn(frame, y)
     assert not hasattr(model, "feature_names_in_")
     again = model.partial_fit(pd.DataFrame(np.c_[X, X], columns=["a", "b", "c", "d"]), y)
     assert again.feature_names_in_.tolist() == ["a", "b", "c", "d"]
@@ -212,7 +212,7 @@ def test_a_model_that_has_forgotten_everything_knows_no_name():
 
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("size", 10.0 ** np.array([10, 12, 13, 14, 15, 17, 22, 30, 40]))
-def test_heavy_rows_forgotten_never_take_their_class_along(size, at_once):
+def test_heavy_rows_unlearned_never_take_their_class_along(size, at_once):
     """Weights with fractions add up to what rounds off everything that is lighter."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -227,7 +227,7 @@ def test_heavy_rows_forgotten_never_take_their_class_along(size, at_once):
             warnings.simplefilter("always")
             try:
                 for part in portions:
-                    model.forget(rows[part], label[part], sample_weight=heavy[part])
+                    model.unlearn(rows[part], label[part], sample_weight=heavy[part])
             except ValueError as error:
                 refused = str(error)
         if refused:
@@ -260,7 +260,7 @@ def weighted_samples(draw):
 
 @pytest.mark.slow
 @given(weighted_samples(), st.booleans())
-def test_rows_forgotten_one_by_one_leave_nothing(sample, at_once):
+def test_rows_unlearned_one_by_one_leave_nothing(sample, at_once):
     """In any order and any units, and nothing is refused on the way."""
     X, y, weight, order = sample
     left = Moments.of(X, y, weight)
@@ -298,7 +298,7 @@ def test_a_feature_that_is_left_constant_is_known_to_be():
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.forget(X[:120], y[:120], sample_weight=weight[:120])
+        model.unlearn(X[:120], y[:120], sample_weight=weight[:120])
     fresh = BalancedRidgeClassifier().fit(X[120:], y[120:], sample_weight=weight[120:])
     assert model.coef_[0, 1] == fresh.coef_[0, 1] == 0.0
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)
@@ -310,11 +310,11 @@ def test_a_feature_that_varies_by_little_is_not_taken_for_constant():
     X[120:, 1] = 1.0 + 1e-9 * np.arange(80)
     model = BalancedRidgeClassifier().fit(X, y)
     with pytest.raises(ValueError, match="feature 1 with less than three correct digits"):
-        model.forget(X[:120], y[:120])
+        model.unlearn(X[:120], y[:120])
 
 
 @pytest.mark.slow
-def test_a_window_with_fractions_of_weights_can_be_forgotten_to_its_end():
+def test_a_window_with_fractions_of_weights_can_be_unlearned_to_its_end():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 2)) + 5.0, np.arange(3000) % 2
     weight = 10.0 ** rng.uniform(-3, 3, 3000)
@@ -374,7 +374,7 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
         np.testing.assert_array_equal(one, two)
         assert one.any()
     for i in range(50):
-        again.forget(X[[i]], y[[i]], sample_weight=weight[[i]])
+        again.unlearn(X[[i]], y[[i]], sample_weight=weight[[i]])
     assert not again.__sklearn_is_fitted__()
 
 
@@ -417,7 +417,7 @@ def random_removal(seed):
     size = int(rng.choice([10, 100]))
     for i in range(k, k + gone, size):
         rows = slice(i, i + size)
-        model.forget(X[rows], y[rows], sample_weight=weight[rows])
+        model.unlearn(X[rows], y[rows], sample_weight=weight[rows])
     return model, BalancedRidgeClassifier().fit(X[:k], y[:k], sample_weight=weight[:k])
 
 
@@ -452,7 +452,7 @@ def test_a_feature_that_is_left_at_zero_in_all_classes_does_not_vary():
     X[20:, 1] = 0.0
     weight = rng.uniform(0.1, 2.0, 60)
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
-    model.forget(X[:20], y[:20], sample_weight=weight[:20])
+    model.unlearn(X[:20], y[:20], sample_weight=weight[:20])
     fresh = BalancedRidgeClassifier().fit(X[20:], y[20:], sample_weight=weight[20:])
     assert model.coef_[0, 1] == fresh.coef_[0, 1] == 0.0
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-10)

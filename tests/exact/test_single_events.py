@@ -77,7 +77,7 @@ OPTIONS = (
     {"penalize_intercept": False},
     {"class_weight": None},
     {"class_weight": None, "half_life": 60.0},
-    {"ridge": 1e-3, "costs": {1: 4.0}},
+    {"ridge": 1e-3, "class_factors": {1: 4.0}},
 )
 
 

@@ -11,7 +11,7 @@ OPTIONS = (
     {},
     {"scale": "minmax"},
     {"scale": None, "ridge": 0.1},
-    {"costs": {1: 3.0}},
+    {"class_factors": {1: 3.0}},
     {"class_weight": {1: 3.0}},
     {"class_weight": None, "half_life": 50.0},
     {"half_life": 30.0},
@@ -35,8 +35,8 @@ def distances(model, X, y, start, every):
             looks = (
                 (model.predict_proba_one, model.predict_proba),
                 (
-                    model.stream_proba_one,
-                    model.stream_proba,
+                    model.predict_stream_proba_one,
+                    model.predict_stream_proba,
                 ),
             )
             for stream, (one, many) in enumerate(looks):
@@ -59,7 +59,9 @@ def test_two_classes(options, d, limit):
     assert max(distances(model, X, y, 20, 5)) < limit
 
 
-@pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"costs": {1: 3.0}}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"multi_class": "ovr"}, {"class_factors": {1: 3.0}}], ids=str
+)
 @pytest.mark.parametrize("d", [2, 9, 52])
 def test_several_classes(options, d):
     X, y = sample(5, d)
@@ -88,7 +90,10 @@ def test_events_as_dicts_have_the_probabilities_of_arrays():
         if i > 20:
             for told, wanted in (
                 (events.predict_proba_one(event), rows.predict_proba(X[i : i + 1])[0]),
-                (events.stream_proba_one(event), rows.stream_proba(X[i : i + 1])[0]),
+                (
+                    events.predict_stream_proba_one(event),
+                    rows.predict_stream_proba(X[i : i + 1])[0],
+                ),
             ):
                 assert [told[0], told[1]] == pytest.approx(wanted.tolist(), abs=1e-11)
         events.learn_one(event, int(y[i]))
@@ -97,14 +102,14 @@ def test_events_as_dicts_have_the_probabilities_of_arrays():
 
 
 @pytest.mark.parametrize(
-    "options", [{"pooling": 5.0}, {"ridge": "gcv"}, {"calibrate": True}], ids=str
+    "options", [{"pooled_rows": 5.0}, {"ridge": "gcv"}, {"calibrate": True}], ids=str
 )
 def test_what_is_not_compiled_is_told_all_the_same(options):
     X, y = sample(2, 4)
     model = BalancedRidgeClassifier(**options).partial_fit(X, y)
     for one, many in (
         (model.predict_proba_one, model.predict_proba),
-        (model.stream_proba_one, model.stream_proba),
+        (model.predict_stream_proba_one, model.predict_stream_proba),
     ):
         assert one(X[0]) == pytest.approx(many(X[:1])[0], abs=1e-11)
 
@@ -113,7 +118,7 @@ def test_one_class_is_certain_and_nothing_learned_is_an_error():
     X, _ = sample(2, 4)
     model = BalancedRidgeClassifier().partial_fit(X[:5], np.zeros(5, dtype=int))
     assert model.predict_proba_one(X[0]).tolist() == [1.0]
-    assert model.stream_proba_one(X[0]).tolist() == [1.0]
+    assert model.predict_stream_proba_one(X[0]).tolist() == [1.0]
     with pytest.raises(ValueError, match="learned nothing yet"):
         BalancedRidgeClassifier().predict_proba_one(X[0])
     assert RiverFace().predict_proba_one({"a": 1.0}) == {}
@@ -125,4 +130,4 @@ def test_a_row_that_is_no_row_is_refused_by_name():
     with pytest.raises(ValueError, match="feature 2 is NaN"):
         model.predict_proba_one([1.0, 2.0, np.nan, 3.0])
     with pytest.raises(ValueError, match="features"):
-        model.stream_proba_one([1.0, 2.0])
+        model.predict_stream_proba_one([1.0, 2.0])

@@ -28,7 +28,9 @@ def test_intervals_hold_the_true_weights(way, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("params", [{}, {"class_weight": None, "ridge": 0.5}, {"costs": {1: 4.0}}])
+@pytest.mark.parametrize(
+    "params", [{}, {"class_weight": None, "ridge": 0.5}, {"class_factors": {1: 4.0}}]
+)
 def test_errors_are_how_far_weights_spread(params):
     """Against the spread of the weights of many streams, which knows no formula."""
     rng = np.random.default_rng(0)
@@ -68,9 +70,9 @@ def test_a_summary_says_what_was_found():
 @pytest.mark.parametrize(
     ("params", "classes", "why"),
     [
-        ({"pooling": 10.0}, 2, "quadratic"),
+        ({"pooled_rows": 10.0}, 2, "quadratic"),
         ({}, 3, "several classes"),
-        ({"features": "rm2"}, 2, "terms of a map"),
+        ({"feature_map": "rm2"}, 2, "terms of a map"),
         ({"half_life": 50.0}, 2, "half_life"),
         ({}, 1, "two classes"),
     ],
@@ -115,7 +117,7 @@ def test_nothing_learned_has_no_summary():
             look(BalancedRidgeClassifier())
 
 
-@pytest.mark.parametrize("option", ["costs", "class_weight"])
+@pytest.mark.parametrize("option", ["class_factors", "class_weight"])
 def test_labels_that_never_occur_are_warned_about_once(option):
     X, y = stream(1200)
     model = BalancedRidgeClassifier(**{option: {1: 2.0, "frod": 3.0}})
@@ -133,12 +135,12 @@ def test_labels_that_never_occur_are_warned_about_once(option):
 
 def test_events_too_are_warned_about():
     X, y = stream(1100, d=2)
-    model = River(costs={"frod": 3.0})
+    model = River(class_factors={"frod": 3.0})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for x, label in zip(X.tolist(), y.tolist(), strict=True):
             model.learn_one({"a": x[0], "b": x[1]}, label)
-    with pytest.warns(UserWarning, match="costs names the label 'frod'"):
+    with pytest.warns(UserWarning, match="class_factors names the label 'frod'"):
         model.predict_one({"a": 0.0})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

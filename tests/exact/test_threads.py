@@ -48,7 +48,7 @@ def test_every_option(options, d):
 
 
 @pytest.mark.parametrize(
-    "options", [{"features": "rm2"}, {"features": "hinges", "half_life": 90.0}]
+    "options", [{"feature_map": "rm2"}, {"feature_map": "hinges", "half_life": 90.0}]
 )
 def test_maps_that_are_fixed(options):
     X, y = stream(WARMUP + 200, 3, minority=0.3)
@@ -56,7 +56,7 @@ def test_maps_that_are_fixed(options):
     assert_same(X, y, 3, delay=11, past=WARMUP, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"pooling": 3.0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"multi_class": "ovr"}, {"pooled_rows": 3.0}], ids=str)
 def test_classes_that_come_late(options):
     X, y = stream(300, 4, classes=4, minority=0.2)
     order = np.argsort(y, kind="stable")  # one class after the other: parts begin without some

@@ -40,7 +40,7 @@ X3, Y3 = stream(600, d=3, classes=3, minority=0.2, seed=1)
 
 
 def model(features, **options):
-    return BalancedRidgeClassifier(features=features, **{"ridge": 0.01, **options})
+    return BalancedRidgeClassifier(feature_map=features, **{"ridge": 0.01, **options})
 
 
 def in_chunks(start, rows, labels, size, **options):
@@ -77,12 +77,12 @@ def test_the_terms_of_a_row_do_not_depend_on_other_rows_by_a_bit(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rff:40", "landmarks:30", "rm2", "hinges+landmarks:20"])
-def test_rows_learned_together_can_be_forgotten_one_by_one(name):
+def test_rows_learned_together_can_be_unlearned_one_by_one(name):
     one = fit_map(name, X[:100], y=Y[:100])
     whole = model(one).fit(X, Y)
     rare = np.flatnonzero(Y == 1)
     for i in rare.tolist():
-        whole.forget(X[[i]], Y[[i]])
+        whole.unlearn(X[[i]], Y[[i]])
     kept = np.delete(np.arange(len(Y)), rare)
     assert whole.class_count_.tolist() == [len(kept)]
     alone = in_chunks(one, X[kept], Y[kept], 100)
@@ -97,8 +97,8 @@ def test_the_last_rows_of_a_class_may_differ_by_rounding_only():
     rare = X[Y == 1]
     labels = np.ones(len(rare), dtype=int)
     with pytest.raises(ValueError, match="is not what was learned"):
-        whole.forget(rare * (1.0 + 1e-7), labels)
-    whole.forget(rare * (1.0 + 1e-15), labels)
+        whole.unlearn(rare * (1.0 + 1e-7), labels)
+    whole.unlearn(rare * (1.0 + 1e-15), labels)
     assert whole.classes_.tolist() == [0]
 
 
@@ -129,7 +129,7 @@ def test_merging_equals_having_seen_both_and_forgetting_equals_never_having_seen
     both = model(one).fit(Z[:300], y[:300]).merge(model(one).fit(Z[300:], y[300:]))
     whole = model(one).fit(Z, y)
     assert_same_model(both, whole)
-    assert_same_model(both.forget(Z[300:], y[300:]), model(one).fit(Z[:300], y[:300]), 1e-9)
+    assert_same_model(both.unlearn(Z[300:], y[300:]), model(one).fit(Z[:300], y[:300]), 1e-9)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -178,9 +178,9 @@ def test_a_warm_up_scales_by_all_rows_so_far_and_then_the_scaling_stays(name):
     assert_same_model(early, model(by_them).fit(X[:100], Y[:100]), 1e-12)
     late, n = model(name).fit(X, Y), map_of(name).rows
     by_all = fit_map(name, X[:n], y=Y[:n])
-    assert late.features_ == by_all
+    assert late.feature_map_ == by_all
     assert_same_model(late, model(by_all).fit(X, Y), 1e-12)
-    assert late.partial_fit(X * 1000.0, Y).features_ == by_all
+    assert late.partial_fit(X * 1000.0, Y).feature_map_ == by_all
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, WARMUP - 1, WARMUP, WARMUP + 1])
@@ -241,17 +241,17 @@ def test_sparse_rows_are_rows(name):
 # What cannot be, or not yet
 
 
-def test_merge_and_forget_wait_for_a_fixed_map():
+def test_merge_and_unlearn_wait_for_a_fixed_map():
     one, two = model("rm2").fit(X, Y), model("rm2").fit(X[300:], Y[300:])
     with pytest.raises(ValueError, match="fixed by different rows"):
         one.merge(two)
-    with pytest.raises(ValueError, match="features is 'rm2' here and 'rm3' there"):
+    with pytest.raises(ValueError, match="feature_map is 'rm2' here and 'rm3' there"):
         one.merge(model("rm3").fit(X, Y))
     early = model("rm2").fit(X[:200], Y[:200])
     with pytest.raises(ValueError, match="56 more than so far"):
-        early.forget(X[:5], Y[:5])
-    again = model(one.features_).fit(X[300:], Y[300:])
-    assert_same_model(one.merge(again), model(one.features_).fit(*twice()))
+        early.unlearn(X[:5], Y[:5])
+    again = model(one.feature_map_).fit(X[300:], Y[300:])
+    assert_same_model(one.merge(again), model(one.feature_map_).fit(*twice()))
 
 
 def twice():
@@ -261,12 +261,12 @@ def twice():
 def test_a_map_cannot_change_once_rows_were_learned():
     one = model("rm2").fit(X, Y)
     with pytest.raises(ValueError, match="cannot change once rows were learned"):
-        one.set_params(features="rm3").partial_fit(X, Y)
+        one.set_params(feature_map="rm3").partial_fit(X, Y)
 
 
 @pytest.mark.parametrize("name", ["rff", "rm2"])
 def test_forgetting_all_leaves_the_map(name):
-    one = model(fit_map(name, X)).fit(X[:50], Y[:50]).forget(X[:50], Y[:50])
+    one = model(fit_map(name, X)).fit(X[:50], Y[:50]).unlearn(X[:50], Y[:50])
     assert_same_model(one.partial_fit(X, Y), model(fit_map(name, X)).fit(X, Y), 1e-12)
 
 
@@ -402,25 +402,26 @@ def test_rows_that_are_cut_off_are_counted(tmp_path):
     X, y = stream(900, d=3)
     X[300:, 2] += 0.05 * np.arange(600)  # a clock
     weight = np.resize([1.0, 2.0, 0.0], 900)
-    whole = BalancedRidgeClassifier(features="rm2").partial_fit(X, y)
-    Z = (X - whole.features_.mean) / whole.features_.deviation
+    whole = BalancedRidgeClassifier(feature_map="rm2").partial_fit(X, y)
+    Z = (X - whole.feature_map_.mean) / whole.feature_map_.deviation
     far = (np.abs(Z) >= 10.0).any(axis=1)
     assert 0 < far.sum() < 600
     assert whole.clipped_ == far.sum()
-    tested, one_by_one = (BalancedRidgeClassifier(features=whole.features_) for _ in range(2))
+    tested, one_by_one = (BalancedRidgeClassifier(feature_map=whole.feature_map_) for _ in range(2))
     tested.progressive_scores(X, y, delay=3)
     for x, label in zip(X, y, strict=True):
         one_by_one.learn_one(x, label)
     assert tested.clipped_ == one_by_one.clipped_ == far.sum()
     parts = [
-        BalancedRidgeClassifier(features=whole.features_).fit(X[i::2], y[i::2]) for i in (0, 1)
+        BalancedRidgeClassifier(feature_map=whole.feature_map_).fit(X[i::2], y[i::2])
+        for i in (0, 1)
     ]
     both = parts[0].merge(parts[1])
     assert both.clipped_ == far.sum()
     both.save(tmp_path / "both.safetensors")
     assert BalancedRidgeClassifier.load(tmp_path / "both.safetensors").clipped_ == far.sum()
-    assert both.forget(X[::2], y[::2]).clipped_ == far[1::2].sum()
-    heavy = BalancedRidgeClassifier(features=whole.features_).fit(X, y, sample_weight=weight)
+    assert both.unlearn(X[::2], y[::2]).clipped_ == far[1::2].sum()
+    heavy = BalancedRidgeClassifier(feature_map=whole.feature_map_).fit(X, y, sample_weight=weight)
     assert heavy.clipped_ == weight @ far
 
 
@@ -444,7 +445,7 @@ def test_names_of_terms_come_from_the_frame():
     frame = pd.DataFrame(X[:50], columns=["age", "amount", "rate"])
     one = model("interactions").fit(frame, Y[:50])
     assert one.terms()[-1] == "term 'amount rate'"
-    assert one.features_.names(one.feature_names_in_) == [
+    assert one.feature_map_.names(one.feature_names_in_) == [
         "age", "amount", "rate", "age amount", "age rate", "amount rate",
     ]  # fmt: skip
 
@@ -472,9 +473,9 @@ def test_a_map_that_was_given_comes_back_as_given(tmp_path):
     one = model(fit_map("rff:20", X)).fit(X, Y)
     one.save(tmp_path / "m.safetensors")
     again = BalancedRidgeClassifier.load(tmp_path / "m.safetensors")
-    assert isinstance(again.features, FittedMap)
-    assert again.features == one.features
-    assert_same_model(again.merge(one), model(one.features).fit(*doubled()))
+    assert isinstance(again.feature_map, FittedMap)
+    assert again.feature_map == one.feature_map
+    assert_same_model(again.merge(one), model(one.feature_map).fit(*doubled()))
 
 
 def doubled():
@@ -483,7 +484,7 @@ def doubled():
 
 def test_the_file_of_a_linear_model_has_no_map():
     contents = BalancedRidgeClassifier().fit(X, Y).contents()
-    assert contents.options["features"] is None
+    assert contents.options["feature_map"] is None
     assert "map" not in contents.facts
 
 
@@ -496,10 +497,10 @@ def tampered(change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: c.options.update(features="rff:22"),
-        lambda c: c.options.update(features="rff:020"),
-        lambda c: c.options.update(features="rm2"),
-        lambda c: c.options.pop("features"),
+        lambda c: c.options.update(feature_map="rff:22"),
+        lambda c: c.options.update(feature_map="rff:020"),
+        lambda c: c.options.update(feature_map="rm2"),
+        lambda c: c.options.pop("feature_map"),
         lambda c: c.facts.pop("map"),
         lambda c: c.facts["map"].update(first=4),
         lambda c: c.facts["map"].update(first=True),
@@ -526,7 +527,7 @@ def test_a_file_with_a_map_that_cannot_be_is_refused(change):
 
 def test_a_fixed_map_goes_to_another_model():
     chosen = AutoClassifier(candidates=["rm2"]).partial_fit(X[:300], Y[:300])
-    one = model(chosen.best_.features_).fit(X, Y)
+    one = model(chosen.best_.feature_map_).fit(X, Y)
     assert_same_model(one, model(fit_map("rm2", X[:WARMUP])).fit(X, Y), 1e-12)
 
 
@@ -549,11 +550,11 @@ def test_a_look_in_between_changes_no_progressive_score():
 @pytest.mark.parametrize("rows", [100, 400])
 def test_a_fixed_map_cannot_take_the_place_of_another(rows):
     one = model("poly2").partial_fit(X[:rows], Y[:rows])
-    for other in (one.features_, fit_map("poly2", X[:9])):
+    for other in (one.feature_map_, fit_map("poly2", X[:9])):
         before = to_bytes(one.contents())
         with pytest.raises(ValueError, match="cannot change once rows were learned"):
-            one.set_params(features=other).partial_fit(X[rows:], Y[rows:])
-        assert to_bytes(one.set_params(features="poly2").contents()) == before
+            one.set_params(feature_map=other).partial_fit(X[rows:], Y[rows:])
+        assert to_bytes(one.set_params(feature_map="poly2").contents()) == before
 
 
 def test_a_map_of_the_caller_stays_the_callers():
@@ -578,8 +579,8 @@ def test_many_features_cost_random_maps_little():
     wide = sp.random_array((60, 20_000), density=1e-3, format="csr", random_state=0)
     y = np.arange(60) % 2
     one = model("rff:40").fit(wide, y)
-    assert one.features_.drawn.shape == (20, 20_000)
-    gram = one.features_.drawn @ one.features_.drawn.T
+    assert one.feature_map_.drawn.shape == (20, 20_000)
+    gram = one.feature_map_.drawn @ one.feature_map_.drawn.T
     assert np.abs(gram - np.diag(np.diagonal(gram))).max() < 1e-12  # orthogonal all the same
     with pytest.raises(ValueError, match="warm-up and its random numbers"):
         model("rff:40", memory_limit=1e7).fit(wide, y)
@@ -595,7 +596,7 @@ def test_late_features_need_room_for_terms_only():
 def test_a_given_map_widens_with_the_model(tmp_path):
     one = model(fit_map("rm2", X)).fit(X, Y)
     one.widen(["a", "b", "c", "d"])
-    assert one.features == one.features_
+    assert one.feature_map == one.feature_map_
     wide = np.column_stack([X, Y])
     one.save(tmp_path / "m.safetensors")
     again = BalancedRidgeClassifier.load(tmp_path / "m.safetensors")
@@ -626,9 +627,9 @@ def test_deviations_next_to_nothing_are_survived():
 @pytest.mark.parametrize("then", ["poly2", None, "given"])
 def test_where_nothing_is_left_another_map_may_begin(start, then):
     given = {"given": fit_map("rm2", X[:50])}
-    one = model(fit_map("rm2", X) if start == "given" else start).fit(X, Y).forget(X, Y)
+    one = model(fit_map("rm2", X) if start == "given" else start).fit(X, Y).unlearn(X, Y)
     features = given.get(then, then)
-    one.set_params(features=features).partial_fit(X, Y)
+    one.set_params(feature_map=features).partial_fit(X, Y)
     assert_same_model(one, model(features).fit(X, Y), 1e-12)
     assert to_bytes(BalancedRidgeClassifier.from_contents(one.contents()).contents()) == to_bytes(
         one.contents()
@@ -639,7 +640,7 @@ def test_a_map_cannot_change_behind_what_was_solved():
     one = model("rm2").fit(X, Y)
     one.predict(X)
     one.predict_one(X[0])
-    one.set_params(features=None)
+    one.set_params(feature_map=None)
     for act in (
         lambda: one.predict(X),
         lambda: one.predict_one(X[0]),
@@ -658,15 +659,15 @@ def test_far_single_rows_are_answered_as_in_chunks():
         one.learn_one([1000.0], 1)
 
 
-def test_a_model_that_has_forgotten_all_may_learn_rows_of_another_width():
+def test_a_model_that_has_unlearned_all_may_learn_rows_of_another_width():
     rng = np.random.default_rng(0)
     wide, narrow, y = (
         rng.standard_normal((300, 3)),
         rng.standard_normal((300, 1)),
         np.arange(300) % 2,
     )
-    one = BalancedRidgeClassifier(features="rm2").partial_fit(wide, y).forget(wide, y)
+    one = BalancedRidgeClassifier(feature_map="rm2").partial_fit(wide, y).unlearn(wide, y)
     one.partial_fit(narrow, y)
     np.testing.assert_array_equal(
-        one.coef_, BalancedRidgeClassifier(features="rm2").fit(narrow, y).coef_
+        one.coef_, BalancedRidgeClassifier(feature_map="rm2").fit(narrow, y).coef_
     )

@@ -308,11 +308,11 @@ def test_standard_input_has_other_names():
     assert expanded(["/dev/stdin", "-", "/dev/fd/0"]) == ["-"]
 
 
-def test_what_cannot_be_read_twice_is_not_forgotten(run):
+def test_what_cannot_be_read_twice_is_not_unlearned(run):
     write_rows()
     run("learn", "t.csv", "--label", "y", "-m", "m")
     before = Path("m").read_bytes()
     Path("t.csv").unlink()
     os.mkfifo("t.csv")
-    assert "t.csv cannot be read twice" in run("forget", "m", "t.csv", code=2).err
+    assert "t.csv cannot be read twice" in run("unlearn", "m", "t.csv", code=2).err
     assert Path("m").read_bytes() == before

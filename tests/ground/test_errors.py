@@ -15,8 +15,8 @@ SPELLED = [
     (OptionValue("missing", "drop"), "--missing drop", 'missing="drop"'),
     (OptionValue("decimal", ","), "--decimal ','", 'decimal=","'),
     (OptionValue("time_format", "%d.%m.%Y"), "--time-format '%d.%m.%Y'", 'time_format="%d.%m.%Y"'),
-    (OptionValue("features", "a dir/m"), "--features 'a dir/m'", 'features="a dir/m"'),
-    (OptionValue("new_class", True), "--new-class", "new_class=True"),
+    (OptionValue("feature_map", "a dir/m"), "--feature-map 'a dir/m'", 'feature_map="a dir/m"'),
+    (OptionValue("allow_new_classes", True), "--allow-new-classes", "allow_new_classes=True"),
     (OptionValue("ridge", 0.5), "--ridge 0.5", "ridge=0.5"),
     (OptionValue("carry"), "--id", "carry"),
     (OptionValue("label"), "--label COLUMN", "label"),
@@ -30,17 +30,18 @@ def test_a_setting_has_two_spellings(setting, shell, python):
 
 def test_a_message_is_a_problem_and_remedies():
     message = Message(
-        ("t.csv: ", OptionValue("costs"), " names {} and {x}"),
+        ("t.csv: ", OptionValue("class_factors"), " names {} and {x}"),
         Suggestion("correct it"),
         Suggestion("name them all with {} if they come later", "classes"),
         Suggestion("read them", "time", ["at"], also=(OptionValue("time_format", "%d.%m"),)),
     )
     assert message.spelled(format_as_options) == (
-        "t.csv: --cost names {} and {x}; correct it, name them all with --classes if they come "
-        "later, or read them with --time at --time-format '%d.%m'"
+        "t.csv: --class-factor names {} and {x}; correct it, name them all with --classes if "
+        "they come later, or read them with --time at --time-format '%d.%m'"
     )
     assert str(message.after("warning: ")) == (
-        "warning: t.csv: costs names {} and {x}; correct it, name them all with classes if they "
+        "warning: t.csv: class_factors names {} and {x}; correct it, name them all with classes "
+        "if they "
         'come later, or read them with time=["at"], time_format="%d.%m"'
     )
 
@@ -57,7 +58,7 @@ def test_spark_has_names_of_its_own():
     frames = pytest.importorskip("counterpoise.spark.dataframes")
     settings = (
         OptionValue("keep", ["a"]),
-        OptionValue("features", "rm2"),
+        OptionValue("feature_map", "rm2"),
         OptionValue("missing", "drop"),
     )
     assert (

@@ -75,13 +75,15 @@ def test_frames_and_events_fade_alike(tmp_path, table):
     many.learn_many(names.to_pandas(), y.tolist(), t=table["at"].to_pandas())
     events.save(tmp_path / "events")
     row = dict(zip(("amount", "age", "night"), X[0].tolist(), strict=True))
-    p = dict(zip(wanted.classes_.tolist(), wanted.stream_proba(X[:1])[0].tolist(), strict=True))
+    p = dict(
+        zip(wanted.classes_.tolist(), wanted.predict_stream_proba(X[:1])[0].tolist(), strict=True)
+    )
     half, rest = Events(half_life="50h"), Events(half_life="50h")
     cut = len(y) // 3
     half.learn_many(names.slice(cut).to_pandas(), y[cut:].tolist(), t=t[cut:])
     rest.learn_many(names.slice(0, cut).to_pandas(), y[:cut].tolist(), t=t[:cut])
     for model in (events, many, Events.load(tmp_path / "events"), half.merge(rest)):
-        assert model.stream_proba_one(row) == pytest.approx(p, rel=1e-9)
+        assert model.predict_stream_proba_one(row) == pytest.approx(p, rel=1e-9)
     with pytest.raises(ValueError, match="give it by t="):
         events.learn_one(row, "ok")
 
@@ -103,7 +105,7 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
         (["--half-life", "soon", "--clock", "at"], "neither rows nor a time such as 12h, 7d or 2w"),
         (["--half-life", "7d", "--clock", "when"], "has no column 'when'"),
         (["--half-life", "7d", "--clock", "fraud"], "fraud"),
-        (["--half-life", "7d", "--clock", "at", "--features", "auto"], "fades by rows"),
+        (["--half-life", "7d", "--clock", "at", "--feature-map", "auto"], "fades by rows"),
     ],
 )
 def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):

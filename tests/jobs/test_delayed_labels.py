@@ -94,8 +94,8 @@ def test_conditions_with_chunks_that_match_nothing(run, tmp_path):
     run("learn", events(frame, "e.csv"), *LEARN, "--chunk-rows", "7")
     some = frame.iloc[:23]
     run("learn", "--labels", labels(some, "l.csv"), "--model", "m")
-    told = run("forget", "m", "--where", "customer=customer-3", "e.csv").err
-    assert "e.csv: 3 rows forgotten" in told
+    told = run("unlearn", "m", "--where", "customer=customer-3", "e.csv").err
+    assert "e.csv: 3 rows unlearned" in told
     assert "4 pending events erased" in told
     told = run("relabel", "m", "e.csv", "--where", "id=p0-005", "--to", "yes").err
     some = some[some.customer != "customer-3"].copy()
@@ -113,7 +113,7 @@ def test_options_of_events_create_the_model(run, tmp_path):
     for option, message in (
         (["--ridge", "6"], "--ridge is 6.0, but m.pending was created with 5.0; leave the option"),
         (["--missing", "drop"], "--missing is drop, but m.pending was created with error"),
-        (["--pooling", "30"], "--pooling is 30.0, but m.pending was created without it"),
+        (["--pooled-rows", "30"], "--pooled-rows is 30.0, but m.pending was created without it"),
     ):
         assert message in run("learn", more, "--id", "id", *option, "--model", "m", code=2).err
     run("learn", more, "--id", "id", "--ridge", "5", "--model", "m")
@@ -137,8 +137,8 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
     run("learn", events(days[1], "e1.parquet"), "--id", "id", "--model", "m")
     told = run("learn", events(days[2], "e2.csv"), "--id", "id", "--model", "m", code=2).err
     assert "e2.csv has column 'device'" in told
-    assert "--new-columns" in told
-    run("learn", "e2.csv", "--id", "id", "--model", "m", "--new-columns")
+    assert "--allow-new-columns" in told
+    run("learn", "e2.csv", "--id", "id", "--model", "m", "--allow-new-columns")
     run("learn", events(days[3], "e3.jsonl"), "--id", "id", "--model", "m")
     run("learn", events(days[4], "e4.csv"), "--id", "id", "--model", "m", "--drop", "agent")
     mixed = pd.concat(days).sample(frac=1.0, random_state=0)
@@ -177,9 +177,9 @@ def test_no_row_is_learned_twice_without_the_option(run, tmp_path, kind):
         assert len(store) == 30
     # Erasure names the labeled file that it needs, and finds the rows of both.
     where = ["--where", "customer=customer-2"]
-    needs = run("forget", "m", f"e.{kind}", *where, code=2).err
+    needs = run("unlearn", "m", f"e.{kind}", *where, code=2).err
     assert f"id 'p0-011' was learned from k.{kind}; name this file too" in needs
-    run("forget", "m", f"e.{kind}", f"k.{kind}", "old.csv", *where)
+    run("unlearn", "m", f"e.{kind}", f"k.{kind}", "old.csv", *where)
     left = pd.concat([frame.iloc[:20], frame.iloc[50:]])
     assert_learned(run, left[left.customer != "customer-2"])
     assert "p0-011" not in contents()
@@ -263,10 +263,10 @@ def test_revisions_of_delayed_labels(run, tmp_path):
     before = Path("m").read_bytes()
     assert "0 rows relabeled" in run("relabel", "m", "e.csv", "--labels", "new2.csv").err
     assert Path("m").read_bytes() == before
-    assert "7 rows forgotten" in run("forget", "m", "e.csv", "--where", "customer=customer-0").err
+    assert "7 rows unlearned" in run("unlearn", "m", "e.csv", "--where", "customer=customer-0").err
     assert_learned(run, frame[frame.customer != "customer-0"])
-    # A whole file of events is forgotten, and can be learned corrected.
-    assert "53 rows forgotten" in run("forget", "m", "e.csv").err
+    # A whole file of events is unlearned, and can be learned corrected.
+    assert "53 rows unlearned" in run("unlearn", "m", "e.csv").err
     frame["amount"] += 1.0
     events(frame, "corrected.csv")
     told = run("learn", "corrected.csv", "--labels", "new2.csv", "--id", "id", "-m", "m").err
@@ -286,7 +286,7 @@ def test_killed_while_unlearning_nothing_is_lost_or_doubled(run, forks, tmp_path
     for name in ("m", "m.pending"):
         shutil.copy(name, f"{name}.good")
     for command in (
-        ["forget", "m", "e.csv", "--where", "customer=customer-0"],
+        ["unlearn", "m", "e.csv", "--where", "customer=customer-0"],
         ["relabel", "m", "e.csv", "--labels", "new.csv"],
         ["learn", "joined.csv", "--model", "m"],
     ):
@@ -310,7 +310,7 @@ def test_killed_while_unlearning_nothing_is_lost_or_doubled(run, forks, tmp_path
 @pytest.mark.slow
 def test_pending_events_are_erased_before_there_is_a_model(run, tmp_path):
     run("learn", events(payments(0), "e.csv"), *LEARN)
-    assert "7 pending events erased" in run("forget", "m", "--where", "customer=customer-1").err
+    assert "7 pending events erased" in run("unlearn", "m", "--where", "customer=customer-1").err
     assert b"customer-1" not in stored_bytes()
     assert "customer-1" not in contents()
 
@@ -448,5 +448,5 @@ def test_a_new_column_is_dropped_before_the_first_labels(run):
 def test_pending_events_are_erased_by_a_condition_before_the_first_labels(run, tmp_path):
     write_days()
     run("learn", "e0.csv", "--id", "id", "--label", "y", "--drop", "cust", "-m", "m")
-    assert "6 pending events erased" in run("forget", "m", "e0.csv", "--where", "cust=C3").err
+    assert "6 pending events erased" in run("unlearn", "m", "e0.csv", "--where", "cust=C3").err
     assert b"C3" not in (tmp_path / "m.pending").read_bytes()

@@ -105,7 +105,7 @@ def assert_exports_agree(run, file):
     np.testing.assert_array_equal(pipeline.predict(frame), table["predicted"])
     found = pipeline.decision_function(frame).reshape(len(frame), -1)
     np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
-    assert_odds(table, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)])
+    assert_odds(table, [pipeline.predict_proba(frame), pipeline.predict_stream_proba(frame)])
     assert_odds(table, by_hand(json.loads(run("export", "m.st").out)["probabilities"], scores))
 
 
@@ -153,7 +153,7 @@ def test_exports_agree_with_predict_for_every_map(run, name, features):
     X, y = bundled(name)
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     table.assign(target=y).to_csv("all.csv", index=False)
-    learn(run, "all.csv", more=[] if features == "linear" else ["--features", features])
+    learn(run, "all.csv", more=[] if features == "linear" else ["--feature-map", features])
     assert_exports_agree(run, "all.csv")
 
 
@@ -176,7 +176,7 @@ def test_far_from_zero_no_digit_is_lost(run, features):
     X = X / X.std(axis=0) + 1.7e9  # a time stamp, where a double has seven digits left
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(target=y)
     table.to_csv("far.csv", index=False)
-    learn(run, "far.csv", more=[] if features == "linear" else ["--features", features])
+    learn(run, "far.csv", more=[] if features == "linear" else ["--feature-map", features])
     if features == "linear":
         model = BalancedRidgeClassifier.load("m.st")
         plain = X @ model.coef_.T + model.intercept_
@@ -206,7 +206,7 @@ def test_exports_know_categories_and_classes(run, classes, features):
     frame["odd name#"] = np.arange(300) % 7
     frame["target"] = np.random.default_rng(0).choice(classes, 300)
     frame.to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=[] if features == "linear" else ["--features", features])
+    learn(run, "one.csv", more=[] if features == "linear" else ["--feature-map", features])
     frame.loc[:5, "town"] = "never seen"
     frame.to_csv("two.csv", index=False)
     assert_exports_agree(run, "two.csv")
@@ -226,7 +226,7 @@ def test_onnx_knows_hashed_columns(run, features, seed):
     table = towns(names, 400, 0)
     table.to_csv("one.csv", index=False)
     more = ["--hash", "town=16", "--seed", seed, "--missing", "indicate"]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
     towns([*names, "never seen", "東京"], 200, 1).to_csv("two.csv", index=False)
     assert_onnx_agrees(run, "two.csv", pd.read_csv("two.csv", dtype={"town": str}))
 
@@ -243,7 +243,7 @@ def test_onnx_knows_missing_values(run, features, missing):
     frame["nothing"] = None
     frame[:300].to_csv("one.csv", index=False)
     more = ["--missing", missing, *(["--drop", "nothing"] if missing == "drop" else [])]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
     frame.loc[310:330, "never"] = None  # was never missing while the model learned
     frame[300:].to_csv("two.csv", index=False)
     scores = scores_in(assert_onnx_agrees(run, "two.csv"))
@@ -264,7 +264,7 @@ def test_exports_know_dates_and_gaps(run, features, missing):
     frame[:400].to_csv("one.csv", index=False)
     frame[400:].to_csv("two.csv", index=False)
     more = ["--missing", missing, "--hash", "town=4"]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--features", features]))
+    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
     numbers = pd.read_csv("two.csv")
     for column in ("born", "never"):
         at = pd.to_datetime(numbers[column])
@@ -280,7 +280,7 @@ def test_exports_know_dates_and_gaps(run, features, missing):
         told, labels, scores = told[whole], labels[whole], scores[whole]
     np.testing.assert_array_equal(pipeline.predict(told), labels)
     np.testing.assert_allclose(pipeline.decision_function(told), scores.ravel(), rtol=1e-9)
-    assert pipeline.predict_proba(told).shape == pipeline.stream_proba(told).shape
+    assert pipeline.predict_proba(told).shape == pipeline.predict_stream_proba(told).shape
 
 
 @pytest.mark.slow
@@ -292,21 +292,21 @@ def test_an_empty_text_that_was_learned_is_a_category(run):
 
 
 @pytest.mark.slow
-def test_a_class_that_is_all_forgotten_is_never_predicted(run):
+def test_a_class_that_is_all_unlearned_is_never_predicted(run):
     X, y = stream(300, d=2, classes=3, minority=0.3)
     for k, name in enumerate(["one", "two"]):
         mine = (y == 2) == bool(k)
         table = pd.DataFrame(X[mine], columns=["a", "b"]).assign(target=y[mine])
         table.to_csv(f"{name}.csv", index=False)
     learn(run, "one.csv", "two.csv")
-    run("forget", "m.st", "two.csv")
+    run("unlearn", "m.st", "two.csv")
     assert_exports_agree(run, "two.csv")
 
 
 def test_declared_classes_without_rows_are_never_predicted(run):
     X, y = stream(400, d=2, classes=3, minority=0.05)
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--features", "rm2", "--multi-class", "ovr"])
+    learn(run, "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
     stored = stored_model("m.st")
     stored.model.partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
@@ -345,8 +345,8 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     table["kind"] = rng.choice(["p", "q"], 600)
     table["target"] = np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")
     table.to_csv("a.csv", index=False)
-    learn(run, "a.csv", more=["--features", "auto"])
-    assert stored_model("m.st").model.best_.features_ is not None
+    learn(run, "a.csv", more=["--feature-map", "auto"])
+    assert stored_model("m.st").model.best_.feature_map_ is not None
     assert_exports_agree(run, "a.csv")
 
 
@@ -357,8 +357,8 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
     shapes = rng.standard_normal((2, 8, 8))
     X = np.einsum("ij,ijk->ik", rng.standard_normal((500, 8)), shapes[y])
     pd.DataFrame(X, columns=list("abcdefgh")).assign(target=y).to_csv("a.csv", index=False)
-    learn(run, "a.csv", more=["--features", "auto"])
-    assert stored_model("m.st").model.best_.pooling == 10.0
+    learn(run, "a.csv", more=["--feature-map", "auto"])
+    assert stored_model("m.st").model.best_.pooled_rows == 10.0
     assert_exports_agree(run, "a.csv")
 
 
@@ -408,8 +408,8 @@ def several(classes, rows=400, seed=0):
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_quadratic_models_are_exported_too(run, classes, features):
     several(classes).to_csv("all.csv", index=False)
-    more = [] if features == "linear" else ["--features", features]
-    learn(run, "all.csv", more=[*more, "--pooling", "20"])
+    more = [] if features == "linear" else ["--feature-map", features]
+    learn(run, "all.csv", more=[*more, "--pooled-rows", "20"])
     assert_exports_agree(run, "all.csv")
 
 
@@ -417,7 +417,7 @@ def test_quadratic_models_are_exported_too(run, classes, features):
 def test_densities_in_json_are_the_scores(run, classes):
     table = several(classes)
     table.to_csv("all.csv", index=False)
-    learn(run, "all.csv", more=["--pooling", "5"])
+    learn(run, "all.csv", more=["--pooled-rows", "5"])
     found = json.loads(run("export", "m.st").out)
     X = table[[f["column"] for f in found["features"]]].to_numpy()
     told = found["quadratic"]
@@ -434,11 +434,11 @@ def test_densities_in_json_are_the_scores(run, classes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pooling", [None, 10.0])
-def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pooling):
+@pytest.mark.parametrize("pooled_rows", [None, 10.0])
+def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pooled_rows):
     table = several(3)
     table.to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=[] if pooling is None else ["--pooling", str(pooling)])
+    learn(run, "one.csv", more=[] if pooled_rows is None else ["--pooled-rows", str(pooled_rows)])
     stored = stored_model("m.st")
     X, y = table[["a", "b", "c"]].to_numpy(), table["target"].to_numpy()
     stored.model.partial_fit(X[:0], y[:0], classes=[-1, 1, 9])
@@ -449,12 +449,12 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     label, score, (balanced, stream) = onnx_outputs(table)
     np.testing.assert_array_equal(label, stored.model.predict(X))
     np.testing.assert_allclose(balanced, stored.model.predict_proba(X), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(stream, stored.model.stream_proba(X), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(stream, stored.model.predict_stream_proba(X), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(fitted(stored).predict(table), label)
     save("m.st", replace(stored, recent=None))  # which knows three classes
     found = json.loads(run("export", "m.st").out, parse_constant=pytest.fail)
-    if pooling is None:
+    if pooled_rows is None:
         assert [value is None for value in found["intercept"]] == [True, False, False, False, True]
     else:
         assert [one["label"] for one in found["quadratic"]["densities"]] == [0, 1, 2]
@@ -486,6 +486,6 @@ def test_models_saved_from_python_export_too(run, kind, named):
         np.testing.assert_array_equal(found, model.predict(given))
     for found in (score, pipeline.decision_function(frame)):
         np.testing.assert_allclose(found, model.decision_function(given), rtol=1e-9, atol=1e-9)
-    for p in (odds, [pipeline.predict_proba(frame), pipeline.stream_proba(frame)]):
+    for p in (odds, [pipeline.predict_proba(frame), pipeline.predict_stream_proba(frame)]):
         np.testing.assert_allclose(p[0], model.predict_proba(given), rtol=1e-7, atol=1e-12)
-        np.testing.assert_allclose(p[1], model.stream_proba(given), rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(p[1], model.predict_stream_proba(given), rtol=1e-7, atol=1e-12)

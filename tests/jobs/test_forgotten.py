@@ -1,4 +1,4 @@
-"""What is left of rows that were forgotten: no category, no column, no count."""
+"""What is left of rows that were unlearned: no category, no column, no count."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def assert_same(one, two, tolerance=1e-9):
     np.testing.assert_array_equal(a.held[at], b.held)
     assert a.encoding.kinds == b.encoding.kinds
     assert a.model.classes_.tolist() == b.model.classes_.tolist()
-    if b.model.features is None:
+    if b.model.feature_map is None:
         distance = np.linalg.norm(a.model.coef_[:, at] - b.model.coef_)
         assert distance <= tolerance * np.linalg.norm(b.model.coef_)
 
@@ -59,7 +59,7 @@ def assert_same(one, two, tolerance=1e-9):
     [[], ["--missing", "indicate"], ["--ridge", "gcv"], ["--weight", "w"], ["--hash", "town=5000"]],
     ids=str,
 )
-def test_a_category_that_only_forgotten_rows_had_is_gone_from_the_file(run, more):
+def test_a_category_that_only_unlearned_rows_had_is_gone_from_the_file(run, more):
     weight = {"w": np.resize([1.0, 2.5], 40)} if "--weight" in more else {}
     written("one.csv", ["Ulm", "Bonn"], seed=0, **weight)
     written("two.csv", ["Ulm", "Secretville"], seed=1, **weight)
@@ -67,47 +67,47 @@ def test_a_category_that_only_forgotten_rows_had_is_gone_from_the_file(run, more
     teach(run, MODEL, "one.csv", "two.csv", more=more)
     hashed = "--hash" in more
     assert (b"Secretville" in Path(MODEL).read_bytes()) != hashed
-    run("forget", MODEL, "two.csv")
+    run("unlearn", MODEL, "two.csv")
     assert b"Secretville" not in Path(MODEL).read_bytes()
     assert b"two.csv" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")
-    teach(run, MODEL, "two.csv")  # learned afresh, and forgotten again
+    teach(run, MODEL, "two.csv")  # learned afresh, and unlearned again
     teach(run, "both.st", "one.csv", "two.csv", more=more)
     assert_same(MODEL, "both.st")
-    run("forget", MODEL, "two.csv")
+    run("unlearn", MODEL, "two.csv")
     assert_same(MODEL, "one.st")
 
 
-def test_a_column_that_only_forgotten_rows_had_is_gone_from_the_file(run):
+def test_a_column_that_only_unlearned_rows_had_is_gone_from_the_file(run):
     written("one.csv", ["Ulm"], zero=0.0)
     written("two.csv", ["Ulm"], seed=1, zero=1.0, secret_number=3.0, secret_word="x")
     teach(run, "one.st", "one.csv")
-    teach(run, MODEL, "one.csv", "two.csv", more=["--new-columns"])
-    run("forget", MODEL, "two.csv")
+    teach(run, MODEL, "one.csv", "two.csv", more=["--allow-new-columns"])
+    run("unlearn", MODEL, "two.csv")
     assert b"secret" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")  # where a column is 0 in every row that is left, it stays
     run("predict", MODEL, "one.csv")
 
 
-def test_a_field_that_only_forgotten_rows_had_is_gone_from_the_file(run):
+def test_a_field_that_only_unlearned_rows_had_is_gone_from_the_file(run):
     written("one.jsonl", ["Ulm"])
     written("two.jsonl", ["Ulm"], seed=1, secret=1.5)
     teach(run, "one.st", "one.jsonl")
     teach(run, MODEL, "two.jsonl", "one.jsonl")
-    run("forget", MODEL, "two.jsonl")
+    run("unlearn", MODEL, "two.jsonl")
     assert b"secret" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")
 
 
 @pytest.mark.slow
-def test_an_indicator_that_only_forgotten_rows_had_is_gone(run):
+def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
     written("one.csv", ["Ulm"])
     written("two.csv", ["Ulm", None], seed=1)
     more = ["--missing", "indicate"]
     teach(run, "one.st", "one.csv", more=more)
     teach(run, MODEL, "one.csv", "two.csv", more=more)
     assert len(stored_model(MODEL).encoding.features) == 3
-    run("forget", MODEL, "two.csv")
+    run("unlearn", MODEL, "two.csv")
     assert_same(MODEL, "one.st")
 
 
@@ -120,17 +120,17 @@ def test_rows_without_weight_hold_their_categories(run, first):
     more = ["--weight", "w"]
     teach(run, MODEL, "one.csv", "two.csv", more=more)
     teach(run, "other.st", other, more=more)
-    run("forget", MODEL, first)
+    run("unlearn", MODEL, first)
     assert_same(MODEL, "other.st")
     assert (b"Mainz" in Path(MODEL).read_bytes()) == (other == "two.csv")
-    assert "nothing is left" in run("forget", MODEL, other).err
+    assert "nothing is left" in run("unlearn", MODEL, other).err
 
 
 @pytest.mark.slow
-def test_when_all_is_forgotten_no_name_is_left_and_learning_begins_afresh(run):
+def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
     written("one.csv", ["Ulm", "Secretville"], secret=1.0)
     teach(run, MODEL, "one.csv")
-    assert "nothing is left" in run("forget", MODEL, "one.csv").err
+    assert "nothing is left" in run("unlearn", MODEL, "one.csv").err
     assert b"ecret" not in Path(MODEL).read_bytes()
     assert json.loads(run("inspect", MODEL, "--json").out)["weights"] == {}
     assert "is empty" in run("predict", MODEL, "one.csv", code=2).err
@@ -147,12 +147,12 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     written("first.csv", towns, 300)
     written("one.csv", towns, 300, seed=1)
     written("two.csv", [*towns, "Secretville"], 100, seed=2)
-    teach(run, "first.st", "first.csv", more=["--features", features, "--ridge", "0.1"])
-    more = ["--features", "./first.st", "--no-calibrate"]  # verdicts would stay
+    teach(run, "first.st", "first.csv", more=["--feature-map", features, "--ridge", "0.1"])
+    more = ["--feature-map", "./first.st", "--no-calibrate"]  # verdicts would stay
     teach(run, "one.st", "one.csv", more=more)
     teach(run, MODEL, "one.csv", "two.csv", more=more)
     assert b"Secretville" in Path(MODEL).read_bytes()
-    run("forget", MODEL, "two.csv")
+    run("unlearn", MODEL, "two.csv")
     assert b"Secretville" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")
     for name in ("one.csv", "two.csv"):
@@ -161,7 +161,7 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
         np.testing.assert_allclose(tables[0][:, 1:], tables[1][:, 1:], rtol=1e-6, atol=1e-8)
     teach(run, MODEL, "two.csv")
     assert b"Secretville" in Path(MODEL).read_bytes()
-    run("forget", "first.st", "first.csv")  # its map stays, and the features that it scales
+    run("unlearn", "first.st", "first.csv")  # its map stays, and the features that it scales
     assert len(stored_model("first.st").encoding.features) == 4
 
 
@@ -190,10 +190,10 @@ def test_merged_models_know_who_holds_what(run):
     run("merge", "two.st", "one.st", "-o", MODEL)
     run("merge", "one.st", MODEL, "-o", "twice.st", "--allow-overlap")
     for model in (MODEL, "twice.st"):
-        run("forget", model, "two.csv")
+        run("unlearn", model, "two.csv")
         assert b"Secretville" not in Path(model).read_bytes()
     assert_same(MODEL, "one.st")
-    run("forget", "twice.st", "one.csv")
+    run("unlearn", "twice.st", "one.csv")
     assert BalancedRidgeClassifier.load("twice.st").n_features_in_ == 0
     assert optional_columns(stored_model(MODEL)) == frozenset()
 
@@ -202,20 +202,20 @@ def test_rows_without_any_feature_keep_one(run):
     Path("one.jsonl").write_text('{"secret": 1.5, "b": 2, "target": "y"}\n' * 3)
     Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
     teach(run, MODEL, "one.jsonl", "two.jsonl")
-    run("forget", MODEL, "one.jsonl")
+    run("unlearn", MODEL, "one.jsonl")
     left = stored_model(MODEL)
     assert len(left.encoding.features) == 1
     assert left.model.class_count_.tolist() == [1.0, 1.0]
     assert not left.model.coef_.any()
-    assert "nothing is left" in run("forget", MODEL, "two.jsonl").err
+    assert "nothing is left" in run("unlearn", MODEL, "two.jsonl").err
     assert b"secret" not in Path(MODEL).read_bytes()
 
 
 @pytest.mark.slow
-def test_several_files_are_forgotten_at_once(run):
+def test_several_files_are_unlearned_at_once(run):
     for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
         written(f"{k}.csv", ["Trier", town], seed=k)
     teach(run, MODEL, "0.csv", "1.csv", "2.csv")
     teach(run, "one.st", "1.csv")
-    run("forget", MODEL, "0.csv", "2.csv")
+    run("unlearn", MODEL, "0.csv", "2.csv")
     assert_same(MODEL, "one.st")

@@ -51,7 +51,7 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
     rows = table(1500, 1)
     X, truth = rows[["a", "b", "c"]].to_numpy(), (rows["target"] == "yes").to_numpy()
     p = stream_of(run, "m.st", "two.csv")
-    np.testing.assert_allclose(p, model.stream_proba(X)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(p, model.predict_stream_proba(X)[:, 1], rtol=1e-12)
 
     def loss(p):
         return -np.log(np.where(truth, p, 1 - p)).mean()
@@ -76,7 +76,7 @@ def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
 
 
 def learn_refused(run):
-    more = ["--label", "target", "-m", "auto.st", "--features", "auto", "--calibrate"]
+    more = ["--label", "target", "-m", "auto.st", "--feature-map", "auto", "--calibrate"]
     return run("learn", "one.csv", *more, code=2)
 
 
@@ -94,7 +94,7 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
     both, half = both.calibration, half.calibration
     np.testing.assert_array_equal(both.counts, one.counts + two.counts)
     np.testing.assert_array_equal(half.counts, one.counts)
-    run("forget", "both.st", "two.csv")
+    run("unlearn", "both.st", "two.csv")
     left = BalancedRidgeClassifier.load("both.st").state_.calibration
     np.testing.assert_array_equal(left.counts, both.counts)
 

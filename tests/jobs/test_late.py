@@ -162,7 +162,7 @@ BAD = {
     "events with another column": (
         ("day01.csv", lambda text: text.replace("hour", "minute")),
         "day01.csv lacks column 'hour', which the model has learned; to learn tables of both "
-        "kinds, with 0 where a column is absent, use --new-columns",
+        "kinds, with 0 where a column is absent, use --allow-new-columns",
     ),
     "events with labels": (
         ("day01.csv", lambda text: text.replace("hour", "fraud")),

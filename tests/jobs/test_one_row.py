@@ -1,4 +1,4 @@
-"""Some rows forgotten or relabeled, from files and pipes, and files checked without learning."""
+"""Some rows unlearned or relabeled, from files and pipes, and files checked without learning."""
 
 import os
 import shutil
@@ -45,14 +45,14 @@ def assert_alike(one, two):
 
 
 @pytest.mark.slow
-def test_rows_of_a_customer_are_forgotten_once_and_for_all(run, rows, tmp_path):
+def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
     write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
     run("learn", "t.csv", *LEARN, "--model", "m")
-    assert "43 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=3").err
+    assert "43 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=3").err
     assert_alike("m", "never")
     before = (tmp_path / "m").read_bytes()
-    assert "0 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=3").err
+    assert "0 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=3").err
     assert (tmp_path / "m").read_bytes() == before
     assert "nothing new" in run("learn", "t.csv", "--model", "m").err
     # A column that the remaining rows lack is still needed, and the rest goes as a whole.
@@ -60,12 +60,12 @@ def test_rows_of_a_customer_are_forgotten_once_and_for_all(run, rows, tmp_path):
     text = (tmp_path / "lacking.csv").read_text().replace("country", "land")
     (tmp_path / "lacking.csv").write_text(text)
     assert "lacks column 'country'" in run("predict", "m", "lacking.csv", code=2).err
-    assert "257 rows forgotten" in run("forget", "m", "t.csv").err
+    assert "257 rows unlearned" in run("unlearn", "m", "t.csv").err
     assert not stored_model("m").model.__sklearn_is_fitted__()
 
 
 @pytest.mark.slow
-def test_rows_from_a_pipe_are_forgotten(run, rows, tmp_path, monkeypatch):
+def test_rows_from_a_pipe_are_unlearned(run, rows, tmp_path, monkeypatch):
     """Also of a model that learned from a pipe; the same rows twice are noticed."""
 
     def pipe(lines):
@@ -83,18 +83,18 @@ def test_rows_from_a_pipe_are_forgotten(run, rows, tmp_path, monkeypatch):
         write(tmp_path / "others.csv", [line for line in rows if not line.startswith("3,")])
         run("learn", "others.csv", *LEARN, "--model", "never")
         pipe(mine)
-        assert "43 rows forgotten" in run("forget", "m", "-").err
+        assert "43 rows unlearned" in run("unlearn", "m", "-").err
         assert_alike("m", "never")
         before = (tmp_path / "m").read_bytes()
         pipe(mine)
-        assert "were forgotten before" in run("forget", "m", "-", code=2).err
+        assert "were unlearned before" in run("unlearn", "m", "-", code=2).err
         pipe(["3,1,5.0,Mars,0"])
-        assert "was never learned" in run("forget", "m", "-", code=2).err
+        assert "was never learned" in run("unlearn", "m", "-", code=2).err
         assert (tmp_path / "m").read_bytes() == before
         pipe(rows)
         run("learn", "-", *LEARN, "--model", "whole")
         pipe(rows)
-        assert "300 rows forgotten" in run("forget", "whole", "-").err
+        assert "300 rows unlearned" in run("unlearn", "whole", "-").err
         assert not stored_model("whole").records
     finally:
         os.dup2(saved, 0)
@@ -133,9 +133,9 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     assert_alike("m", "right")
     write(tmp_path / "others.csv", [line for line in right if not line.startswith("1,")])
     run("learn", "others.csv", *LEARN, "--model", "never")
-    assert "43 rows forgotten" in run("forget", "m", "t.csv", "--where", "customer=1").err
+    assert "43 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=1").err
     assert_alike("m", "never")
-    run("forget", "m", "t.csv")
+    run("unlearn", "m", "t.csv")
     assert not stored_model("m").model.__sklearn_is_fitted__()
 
 
@@ -168,7 +168,7 @@ def test_many_rows_get_the_labels_of_a_file(run, rows, tmp_path):
 
 @pytest.mark.slow
 def test_one_person_among_late_labels(run, tmp_path):
-    """Events that were learned are forgotten, and those that wait are dropped."""
+    """Events that were learned are unlearned, and those that wait are dropped."""
     write_days(tmp_path, 4, 100, 3)
     for day in range(4):
         run(*of_day(day))
@@ -176,8 +176,8 @@ def test_one_person_among_late_labels(run, tmp_path):
     with EventStore(pending_path("m")) as store:
         waited = len(store)
     days = [f"day{day:02d}.csv" for day in range(4)]
-    assert "contains labels" in run("forget", "m", "labels01.csv", code=2).err
-    told = run("forget", "m", "--where", "country=X", *days).err
+    assert "contains labels" in run("unlearn", "m", "labels01.csv", code=2).err
+    told = run("unlearn", "m", "--where", "country=X", *days).err
     texts = [(tmp_path / f"joined{day:02d}.csv").read_text() for day in range(1, 4)]
     joined = [line for text in texts for line in text.splitlines()[1:]]
     events = [line for name in days for line in (tmp_path / name).read_text().splitlines()[1:]]
@@ -192,7 +192,7 @@ def test_one_person_among_late_labels(run, tmp_path):
     with EventStore(pending_path("m")) as store:
         assert len(store) == waited - (sum(",X," in line for line in events) - mine)
     before = (tmp_path / "m").read_bytes()
-    run("forget", "m", "--where", "country=X", *days)
+    run("unlearn", "m", "--where", "country=X", *days)
     assert (tmp_path / "m").read_bytes() == before
     run("learn", "--labels", "labels03.csv", *OPTIONS)  # it goes on
 
@@ -201,11 +201,11 @@ def test_bad_conditions(run, rows):
     run("learn", "t.csv", *LEARN, "--model", "m")
     assert (
         "no column 'client', named by --where"
-        in run("forget", "m", "t.csv", "--where", "client=3", code=2).err
+        in run("unlearn", "m", "t.csv", "--where", "client=3", code=2).err
     )
-    assert "not COLUMN=VALUE" in run("forget", "m", "t.csv", "--where", "client", code=2).err
-    assert "name the files" in run("forget", "m", code=2).err
-    assert "no pending events" in run("forget", "m", "--where", "customer=3", code=2).err
+    assert "not COLUMN=VALUE" in run("unlearn", "m", "t.csv", "--where", "client", code=2).err
+    assert "name the files" in run("unlearn", "m", code=2).err
+    assert "no pending events" in run("unlearn", "m", "--where", "customer=3", code=2).err
 
 
 def test_rows_that_are_gone_are_ranges():

@@ -115,18 +115,20 @@ def test_costs_hint_at_calibration_once(run):
 # The order of rows
 
 
-@pytest.mark.parametrize("options", [{}, {"features": "rm2"}, {"pooling": 5.0}])
+@pytest.mark.parametrize("options", [{}, {"feature_map": "rm2"}, {"pooled_rows": 5.0}])
 def test_fit_does_not_depend_on_the_order_of_rows(options):
     frame = table(1500)
     order = np.argsort(frame["y"], kind="stable")
     X, y = frame[NAMES].to_numpy(), frame["y"].to_numpy()
-    if "features" in options:  # which the first rows fix
-        options["features"] = BalancedRidgeClassifier(**options).fit(X, y).features_
+    if "feature_map" in options:  # which the first rows fix
+        options["feature_map"] = BalancedRidgeClassifier(**options).fit(X, y).feature_map_
     model = BalancedRidgeClassifier(calibrate=True, **options).fit(X, y)
     by_label = BalancedRidgeClassifier(calibrate=True, **options).fit(X[order], y[order])
     assert_same_counts(by_label.state_.calibration, model.state_.calibration)
-    np.testing.assert_allclose(by_label.stream_proba(X), model.stream_proba(X), rtol=CURVE)
-    assert abs(by_label.stream_proba(X)[:, 1].mean() - y.mean()) < 0.02
+    np.testing.assert_allclose(
+        by_label.predict_stream_proba(X), model.predict_stream_proba(X), rtol=CURVE
+    )
+    assert abs(by_label.predict_stream_proba(X)[:, 1].mean() - y.mean()) < 0.02
 
 
 @pytest.mark.slow
@@ -141,7 +143,9 @@ def test_fit_on_a_frame_does_not_depend_on_the_order_of_rows():
         for rows in (frame, frame.iloc[order])
     )
     assert one.estimator_.state_.calibration.rows == len(frame)
-    np.testing.assert_allclose(two.stream_proba(frame), one.stream_proba(frame), rtol=CURVE)
+    np.testing.assert_allclose(
+        two.predict_stream_proba(frame), one.predict_stream_proba(frame), rtol=CURVE
+    )
 
 
 def test_few_different_rows_are_spread_over_all_folds():
@@ -150,7 +154,7 @@ def test_few_different_rows_are_spread_over_all_folds():
     x = rng.integers(0, 2, 2000)
     y = (rng.random(2000) < np.where(x == 1, 0.3, 0.05)).astype(int)
     model = BalancedRidgeClassifier(calibrate=True).fit(x[:, None], y)
-    p = model.stream_proba([[0], [1]])[:, 1]
+    p = model.predict_stream_proba([[0], [1]])[:, 1]
     np.testing.assert_allclose(p, [y[x == 0].mean(), y[x == 1].mean()], atol=0.01)
 
 
@@ -174,7 +178,7 @@ def test_sorted_rows_do_not_count_and_one_warning_is_given(rows, first):
     assert [str(one.message)[:17] for one in found] == ["labels are sorted"]
     calibration = model.state_.calibration
     assert calibration.rows < 20  # before the order could be tested
-    assert abs(model.stream_proba(X)[:, 1].mean() - y.mean()) < 0.1
+    assert abs(model.predict_stream_proba(X)[:, 1].mean() - y.mean()) < 0.1
 
 
 def test_the_shell_prints_a_note_about_sorted_rows(run):
@@ -302,7 +306,7 @@ def test_fit_does_not_depend_on_the_names_of_columns():
     rng = np.random.default_rng(0)
     y = (rng.random(400) < 0.2).astype(int)
     X = rng.standard_normal((400, 3)) + y[:, None]
-    plain = BalancedRidgeClassifier(calibrate=True).fit(X, y).stream_proba(X)
+    plain = BalancedRidgeClassifier(calibrate=True).fit(X, y).predict_stream_proba(X)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    named = BalancedRidgeClassifier(calibrate=True).fit(frame, y).stream_proba(frame)
+    named = BalancedRidgeClassifier(calibrate=True).fit(frame, y).predict_stream_proba(frame)
     np.testing.assert_array_equal(named, plain)

@@ -1,4 +1,4 @@
-"""Quadratic models by command line: kept in files, merged, forgotten, inspected, judged."""
+"""Quadratic models by command line: kept in files, merged, unlearned, inspected, judged."""
 
 import io
 import json
@@ -21,7 +21,7 @@ def table(rows, classes=3, seed=0):
     return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
 
 
-def learn(run, *files, model="m.st", more=("--pooling", "15")):
+def learn(run, *files, model="m.st", more=("--pooled-rows", "15")):
     return run("learn", *files, "--label", "target", "-m", model, *more)
 
 
@@ -37,38 +37,41 @@ def files(run):
 
 @pytest.mark.slow
 def test_the_options_reach_the_model_and_stay(run, files):
-    learn(run, "one.csv", more=["--pooling", "15", "--ridge", "gcv"])
+    learn(run, "one.csv", more=["--pooled-rows", "15", "--ridge", "gcv"])
     model = BalancedRidgeClassifier.load("m.st")
-    assert (model.pooling, model.ridge, model.multi_class) == (15.0, "gcv", "discriminant")
+    assert (model.pooled_rows, model.ridge, model.multi_class) == (15.0, "gcv", "lda")
     X, y = table(200)[["a", "b", "c"]].to_numpy(), table(200)["target"].to_numpy()
-    expected = BalancedRidgeClassifier(pooling=15, ridge="gcv").fit(X, y).decision_function(X)
+    expected = BalancedRidgeClassifier(pooled_rows=15, ridge="gcv").fit(X, y).decision_function(X)
     np.testing.assert_allclose(scores(run, "m.st"), expected, rtol=1e-9)
     before = Path("m.st").read_bytes()
     for option, value, told in (
-        ("--pooling", "3", "3.0, but m.st was learned with 15.0"),
-        ("--pooling", "none", "none, but m.st was learned with 15.0"),
-        ("--ridge", "shrinking", "shrinking, but m.st was learned with gcv"),
+        ("--pooled-rows", "3", "3.0, but m.st was learned with 15.0"),
+        ("--pooled-rows", "none", "none, but m.st was learned with 15.0"),
+        ("--ridge", "auto", "auto, but m.st was learned with gcv"),
         ("--multi-class", "ovr", "ovr, but m.st was learned with discriminant"),
     ):
         done = run("learn", "two.csv", "-m", "m.st", option, value, code=2)
         assert f"{option} is {told}" in done.err
     assert Path("m.st").read_bytes() == before
-    run("learn", "two.csv", "-m", "m.st", "--pooling", "15")
+    run("learn", "two.csv", "-m", "m.st", "--pooled-rows", "15")
 
 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--pooling", "-1"], "pooling=-1.0 must be a finite number that is not negative"),
-        (["--pooling", "inf"], "pooling=inf must be a finite number"),
-        (["--pooling", "nan"], "pooling=nan must be a finite number"),
-        (["--pooling", "many"], "'many' is neither a number of rows nor none"),
-        (["--pooling", "1", "--multi-class", "ovr"], "cannot be combined with --multi-class ovr"),
-        (["--pooling", "1", "--intercept", "none"], "cannot be combined with --intercept none"),
+        (["--pooled-rows", "-1"], "pooled_rows=-1.0 must be a finite number that is not negative"),
+        (["--pooled-rows", "inf"], "pooled_rows=inf must be a finite number"),
+        (["--pooled-rows", "nan"], "pooled_rows=nan must be a finite number"),
+        (["--pooled-rows", "many"], "'many' is neither a number of rows nor none"),
+        (
+            ["--pooled-rows", "1", "--multi-class", "ovr"],
+            "cannot be combined with --multi-class ovr",
+        ),
+        (["--pooled-rows", "1", "--intercept", "none"], "cannot be combined with --intercept none"),
         (["--multi-class", "all"], "'all' is not discriminant or ovr"),
-        (["--ridge", "small"], "'small' is neither a number nor shrinking or gcv"),
-        (["--pooling", "1", "--features", "auto"], "leave --pooling out"),
-        (["--multi-class", "ovr", "--features", "auto"], "leave --multi-class out"),
+        (["--ridge", "small"], "'small' is neither a number nor auto or gcv"),
+        (["--pooled-rows", "1", "--feature-map", "auto"], "leave --pooled-rows out"),
+        (["--multi-class", "ovr", "--feature-map", "auto"], "leave --multi-class out"),
     ],
 )
 def test_options_that_cannot_be_are_refused(run, files, more, says):
@@ -76,28 +79,28 @@ def test_options_that_cannot_be_are_refused(run, files, more, says):
     assert says in " ".join(done.err.split())
 
 
-@pytest.mark.parametrize("pooling", [-1.0, True, "many", float("inf"), float("nan")])
-def test_files_with_impossible_pooling_are_refused(pooling):
+@pytest.mark.parametrize("pooled_rows", [-1.0, True, "many", float("inf"), float("nan")])
+def test_files_with_impossible_pooling_are_refused(pooled_rows):
     X, y = table(50)[["a", "b", "c"]].to_numpy(), table(50)["target"].to_numpy()
-    contents = BalancedRidgeClassifier(pooling=2.0).fit(X, y).contents()
-    assert BalancedRidgeClassifier.from_contents(contents).pooling == 2.0
-    contents.options["pooling"] = pooling
-    with pytest.raises(ModelFileError, match="pooling"):
+    contents = BalancedRidgeClassifier(pooled_rows=2.0).fit(X, y).contents()
+    assert BalancedRidgeClassifier.from_contents(contents).pooled_rows == 2.0
+    contents.options["pooled_rows"] = pooled_rows
+    with pytest.raises(ModelFileError, match="pooled_rows"):
         BalancedRidgeClassifier.from_contents(contents)
 
 
 @pytest.mark.slow
-def test_merged_is_having_learned_both_and_forgotten_is_never_seen(run, files):
+def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
     learn(run, "one.csv", "two.csv", model="both.st")
     learn(run, "one.csv", model="one.st")
     learn(run, "two.csv", model="two.st")
     run("merge", "one.st", "two.st", "-o", "merged.st")
     np.testing.assert_allclose(scores(run, "merged.st"), scores(run, "both.st"), rtol=1e-9)
-    run("forget", "both.st", "two.csv")
+    run("unlearn", "both.st", "two.csv")
     np.testing.assert_allclose(scores(run, "both.st"), scores(run, "one.st"), rtol=1e-8)
-    learn(run, "two.csv", model="other.st", more=["--pooling", "3"])
+    learn(run, "two.csv", model="other.st", more=["--pooled-rows", "3"])
     done = run("merge", "one.st", "other.st", "-o", "x.st", code=2)
-    assert "pooling is 15.0 here and 3.0 there" in done.err
+    assert "pooled_rows is 15.0 here and 3.0 there" in done.err
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -107,15 +110,15 @@ def test_inspect_shows_means_and_spreads(run, classes):
     learn(run, "one.csv")
     found = json.loads(run("inspect", "m.st", "--json").out)
     assert found["weights"] is None
-    assert found["options"]["pooling"] == 15.0
+    assert found["options"]["pooled_rows"] == 15.0
     assert found["condition"] >= 1.0
     groups = rows.groupby("target")
     for name, one in found["densities"].items():
         np.testing.assert_allclose(one["mean"], groups[name].mean(), rtol=1e-12)
         np.testing.assert_allclose(one["deviation"], groups[name].std(ddof=0), rtol=1e-12)
     shown = run("inspect", "m.st", "-q").out
-    assert "pooling\t15" in shown
-    assert "multi_class\tdiscriminant" in shown
+    assert "pooled_rows\t15" in shown
+    assert "multi_class\tlda" in shown
     heads = [f"{what} of {k}" for k in range(classes) for what in ("mean", "spread")]
     assert "\t".join(["feature", *heads]) in shown
 
@@ -127,7 +130,7 @@ def test_quadratic_models_are_judged_and_raced(run, classes):
     learn(run, "one.csv")
     run("evaluate", "m.st", "one.csv", "--report", "e.html")
     assert "Largest weights" not in Path("e.html").read_text()
-    run("race", "one.csv", "--label", "target", "--pooling", "15", "--only", "PA",
+    run("race", "one.csv", "--label", "target", "--pooled-rows", "15", "--only", "PA",
         "--report", "r.html")  # fmt: skip
     run("race", "one.csv", "--label", "target", "--multi-class", "ovr", "--only", "PA")
 
@@ -165,21 +168,21 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
         pd.DataFrame(X.round(6), columns=list("abcdefgh")).assign(target=y).to_csv(
             name, index=False
         )
-    done = learn(run, "one.csv", model="auto.st", more=["--features", "auto", "--positive", "1"])
+    done = learn(run, "one.csv", model="auto.st", more=["--feature-map", "auto", "--positive", "1"])
     found = json.loads(run("inspect", "auto.st", "--json").out)
-    assert f"; best is pooling=10 with ridge {found['ridge']:g}" in done.err
-    assert found["shares"]["pooling=10"] == max(found["shares"].values())
-    assert found["candidates"]["pooling=10"][1] == found["ridge"]
+    assert f"; best is pooled_rows=10 with ridge {found['ridge']:g}" in done.err
+    assert found["shares"]["pooled_rows=10"] == max(found["shares"].values())
+    assert found["candidates"]["pooled_rows=10"][1] == found["ridge"]
     assert found["weights"] is None
     assert set(found["densities"]) == set("abcdefgh")
-    assert "pooling=10" in run("inspect", "auto.st").out
+    assert "pooled_rows=10" in run("inspect", "auto.st").out
     table = pd.read_csv("one.csv")
     X, y = table[list("abcdefgh")].to_numpy(), table["target"].to_numpy()
     expected = AutoClassifier().partial_fit(X, y).decision_function(X)  # the average of all
     np.testing.assert_allclose(scores(run, "auto.st").ravel(), expected, rtol=1e-9, atol=1e-12)
-    learn(run, "two.csv", model="exact.st", more=["--features", "auto.st"])
+    learn(run, "two.csv", model="exact.st", more=["--feature-map", "auto.st"])
     exact = BalancedRidgeClassifier.load("exact.st")
-    assert (exact.pooling, exact.ridge, exact.features) == (10.0, "shrinking", None)
+    assert (exact.pooled_rows, exact.ridge, exact.feature_map) == (10.0, "auto", None)
 
 
 @pytest.mark.slow
@@ -192,6 +195,6 @@ def test_a_sorted_file_is_warned_of_by_the_name_of_its_column(run):
     for name in ("shuffled", "sorted"):
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # the command prints them
-            done = learn(run, f"{name}.csv", model=f"{name}.st", more=["--features", "auto"])
+            done = learn(run, f"{name}.csv", model=f"{name}.st", more=["--feature-map", "auto"])
         found = done.err.count("warning: feature 'age': "), done.err.count("far from the first")
         assert found == ((1, 1) if name == "sorted" else (0, 0))

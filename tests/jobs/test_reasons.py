@@ -42,7 +42,7 @@ def read(run, *more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "more", [(), ("--pooling", "10"), ("--features", "rm2"), ("--features", "auto")]
+    "more", [(), ("--pooled-rows", "10"), ("--feature-map", "rm2"), ("--feature-map", "auto")]
 )
 @pytest.mark.parametrize("classes", [2, 3])
 def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
@@ -95,7 +95,7 @@ def test_a_column_of_the_name_of_a_reason_is_refused(run, learned):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("classes", "more"), [(2, ()), (3, ()), (2, ("--features", "auto"))])
+@pytest.mark.parametrize(("classes", "more"), [(2, ()), (3, ()), (2, ("--feature-map", "auto"))])
 def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes, more):
     pytest.importorskip("matplotlib")
     learned(classes, *more)

@@ -39,8 +39,8 @@ def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, en
     table = payments(LARGE)
     path = write(table, ending)
     run("learn", path, "--label", "target", "-m", "m.st", *options)
-    done = run("forget", "m.st", path, "--where", f"customer={LARGE}")
-    assert "10 rows forgotten" in done.err
+    done = run("unlearn", "m.st", path, "--where", f"customer={LARGE}")
+    assert "10 rows unlearned" in done.err
     left = write(table[table.customer != LARGE], ending)
     run("learn", left, "--label", "target", "-m", "left.st", *options)
     one, two = stored_model("m.st").model, stored_model("left.st").model
@@ -74,7 +74,7 @@ def test_all_conditions_must_hold_also_those_on_one_column(run):
     run("learn", path, "--label", "target", "-m", "m.st")
     before = stored_model("m.st").model.coef_
     two = ["--where", "customer=5", "--where", "customer=6"]
-    assert "0 rows forgotten" in run("forget", "m.st", path, *two).err
+    assert "0 rows unlearned" in run("unlearn", "m.st", path, *two).err
     np.testing.assert_array_equal(before, stored_model("m.st").model.coef_)
     same = ["--where", "customer=5", "--where", "customer=5.0"]
-    assert "10 rows forgotten" in run("forget", "m.st", path, *same).err
+    assert "10 rows unlearned" in run("unlearn", "m.st", path, *same).err

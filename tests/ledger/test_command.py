@@ -9,8 +9,8 @@ import pytest
 from counterpoise import Ledger
 
 LEARN = (
-    "payments-1.csv", "payments-2.csv", "-l", "y", "--new-columns", "--label", "fraud", "--time",
-    "at",
+    "payments-1.csv", "payments-2.csv", "-l", "y", "--allow-new-columns", "--label", "fraud",
+    "--time", "at",
 )  # fmt: skip
 
 
@@ -56,9 +56,9 @@ def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
         assert out["loss"] == wanted.loss.tolist()
         assert "ok\tage\t-0.9" in run("ledger", "compare", "y", *a, *b).out
 
-        ways = ["--train", "30,all", "--half-life", "none,7d", "--ridge", "shrinking,1"]
+        ways = ["--train", "30,all", "--half-life", "none,7d", "--ridge", "auto,1"]
         out = json.loads(run("ledger", "backtest", "y", *ways, "--json").out)
-        wanted = ledger.backtest(train=[30, None], half_life=[None, 7], ridge=["shrinking", 1.0])
+        wanted = ledger.backtest(train=[30, None], half_life=[None, 7], ridge=["auto", 1.0])
         assert [one["loss"] for one in out["settings"]] == wanted.total[:, 0].tolist()
         table = run("ledger", "backtest", "y", *ways).out.splitlines()
         assert table[1].split("\t")[0] == wanted.best.name
@@ -75,7 +75,7 @@ def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
 
 
 @pytest.mark.slow
-def test_old_buckets_are_merged_dropped_and_forgotten(year, run, tmp_path):
+def test_old_buckets_are_merged_dropped_and_unlearned(year, run, tmp_path):
     assert "left" in run("ledger", "rollup", "y", "--until", "2024-04-15").err
     assert run("ledger", "drop", "y", "--until", "2024-02-01").code == 0
     assert "72,264 rows unlearned" in run("ledger", "unlearn", "payments-2.csv", "-l", "y").err
@@ -131,11 +131,11 @@ def test_a_new_column_needs_the_option_that_learn_has(run, tmp_path):
     before = (tmp_path / "l").read_bytes()
     done = run("ledger", "learn", "b.csv", "-l", "l", code=2)
     assert "b.csv has column 'z', which earlier files do not have" in done.err
-    assert "--new-columns" in done.err
+    assert "--allow-new-columns" in done.err
     with Ledger.open(tmp_path / "l") as ledger:
         assert ledger.features == ["x"]
     assert len((tmp_path / "l").read_bytes()) == len(before)
-    done = run("ledger", "learn", "b.csv", "-l", "l", "--new-columns")
+    done = run("ledger", "learn", "b.csv", "-l", "l", "--allow-new-columns")
     assert "column 'z' is new, and 0 in all earlier rows" in done.err
     (tmp_path / "c.csv").write_text("at,x,y\n2024-01-05,5,0\n2024-01-06,6,1\n")
     done = run("ledger", "learn", "c.csv", "-l", "l", code=2)
@@ -200,7 +200,7 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
         (["model", "y", "-o", "m", "--where", "country"], 2, "is not COLUMN=VALUES"),
         (["model", "y", "-o", "m", "--since", "2026-01-01"], 2, "no rows are in the selection"),
         (["backtest", "y", "--train", "x"], 2, "neither a whole number nor all"),
-        (["backtest", "y", "--ridge", "x"], 2, "neither a number nor shrinking"),
+        (["backtest", "y", "--ridge", "x"], 2, "neither a number nor auto"),
         (["drift", "y", "--level", "7"], 2, "--level is 7.0, and must be between 0 and 0.5"),
         (["drift", "y", "--report", "no/p.html"], 2, "the folder of no/p.html does not exist"),
         (["rollup", "y", "--until", "2024-02-01", "--every", "decade"], 2, "is not one of minute"),

@@ -124,7 +124,9 @@ def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypa
 
         def meanwhile(*given, **options):
             monkeypatch.undo()
-            writer.learn(more, new_columns=True)  # with more features, between metadata and cells
+            writer.learn(
+                more, allow_new_columns=True
+            )  # with more features, between metadata and cells
             return read(*given, **options)
 
         monkeypatch.setattr(reader, "_stack", meanwhile)

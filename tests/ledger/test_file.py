@@ -220,7 +220,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
         ({"half_life": 0}, "which is no time to fade in"),
         ({"scale": "minmax"}, "needs extremes"),
-        ({"features": "poly2"}, "makes terms of rows, which a ledger does not keep"),
+        ({"feature_map": "poly2"}, "makes terms of rows, which a ledger does not keep"),
     ],
 )
 def test_a_selection_that_cannot_be_is_named(ledger, named, message):

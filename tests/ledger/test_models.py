@@ -19,7 +19,7 @@ def year(tmp_path_factory):
     path = tmp_path_factory.mktemp("year") / "l"
     with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
         for table in tables:
-            ledger.learn(table, new_columns=True)
+            ledger.learn(table, allow_new_columns=True)
         yield ledger, beside
 
 
@@ -121,7 +121,7 @@ def test_a_model_can_go_on_learning_and_forgetting(year):
     model = ledger.model()
     at = [beside.names.index(name) for name in model.names_]
     rows = beside.day == beside.day.max()
-    model.forget(beside.X[rows][:, at], beside.y[rows])
+    model.unlearn(beside.X[rows][:, at], beside.y[rows])
     same_weights(model, beside.names, beside.fresh(1.0 - rows), beside.X, 1e-9)
 
 
@@ -175,7 +175,7 @@ def test_what_is_dropped_was_never_learned(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_forgotten_was_never_learned(tmp_path):
+def test_what_is_unlearned_was_never_learned(tmp_path):
     tables, beside = a_year(days=40, rows=50)
     first, second = tables[0].slice(0, 900), tables[0].slice(900)
     with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:

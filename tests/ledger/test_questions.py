@@ -22,7 +22,7 @@ def year(tmp_path_factory):
     path = tmp_path_factory.mktemp("year") / "l"
     with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
         for table in tables:
-            ledger.learn(table, new_columns=True)
+            ledger.learn(table, allow_new_columns=True)
         ledger.summary()  # a query reads what was learned; tests of parts of one need it
         yield ledger, beside
 
@@ -56,7 +56,7 @@ def test_the_loss_is_that_of_the_rows(year):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"ridge": 0.3, "class_weight": None, "scale": None},
                                      {"fit_intercept": False}, {"penalize_intercept": False},
-                                     {"costs": {"fraud": 3.0}}])  # fmt: skip
+                                     {"class_factors": {"fraud": 3.0}}])  # fmt: skip
 def test_sets_solved_at_once_are_solved_like_one(year, options):
     ledger, beside = year
     series = ledger._series(None, None, None, None)
@@ -81,7 +81,7 @@ def test_sets_solved_at_once_are_solved_like_one(year, options):
 def test_a_backtest_is_that_of_the_rows(year):
     ledger, beside = year
     found = ledger.backtest(
-        train=[30, 90], test=7, half_life=[None, 20], ridge=["shrinking", 0.5],
+        train=[30, 90], test=7, half_life=[None, 20], ridge=["auto", 0.5],
         features={"all": ledger.features, "amounts": ["amount", "country"]}, since="2024-03-01",
     )  # fmt: skip
     assert len(found.settings) == 16
@@ -198,7 +198,7 @@ def test_both_tests_reject_as_often_as_they_say():
 def test_drift_finds_the_wave_the_release_and_the_new_country(tmp_path):
     with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
         for table in payments(rows=150):
-            ledger.learn(table, new_columns=True)
+            ledger.learn(table, allow_new_columns=True)
         found = ledger.drift()
     day = (found.start - BEGIN) // DAY
     moved = {}
@@ -278,8 +278,8 @@ def test_standard_errors_of_several_classes_are_of_the_coefficients_of_the_model
         ledger.learn({"at": at, "p": X[:, 0], "q": X[:, 1], "y": y})
         model = ledger.model(half_life=5, **options)
         found = ledger.uncertainty(model, X[:10])
-        with pytest.raises(ValueError, match="pooling makes scores quadratic"):
-            ledger.uncertainty(ledger.model(pooling=10.0))
+        with pytest.raises(ValueError, match="pooled_rows makes scores quadratic"):
+            ledger.uncertainty(ledger.model(pooled_rows=10.0))
     assert np.allclose(found.coef, model.coef_, rtol=1e-9)
     assert np.allclose(found.scores, model.decision_function(X[:10]), rtol=1e-9)
     weight, coef = 2.0 ** (-(day.max() - day) / 5.0), []

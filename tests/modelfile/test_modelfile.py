@@ -52,7 +52,11 @@ def test_save_then_load_is_the_identity(tmp_path_factory, sample, scale, fading)
     if not weight.any():
         return
     path = tmp_path_factory.getbasetemp() / f"m{os.getpid()}.safetensors"
-    options = {"scale": scale, "half_life": 7.0 if fading else None, "costs": {0: 2.0, 5: 3.0}}
+    options = {
+        "scale": scale,
+        "half_life": 7.0 if fading else None,
+        "class_factors": {0: 2.0, 5: 3.0},
+    }
     model = BalancedRidgeClassifier(**options)
     model.partial_fit(X, y, classes=[0, 1, 9], sample_weight=weight)
     model.save(path)
@@ -82,7 +86,7 @@ def test_scatters_stay_symmetric_bit_by_bit(sample, gone):
         gone = [i for i in gone if i < len(y)]
         if gone:
             with contextlib.suppress(ValueError):
-                model.forget(rows[gone[:1]], y[gone[:1]])
+                model.unlearn(rows[gone[:1]], y[gone[:1]])
         C = model.state_.moments.C
         np.testing.assert_array_equal(C, C.transpose(0, 2, 1))
 
@@ -129,7 +133,7 @@ def test_the_same_model_gives_the_same_bytes():
 
 
 def test_the_file_is_as_the_document_says():
-    data = to_bytes(small(costs={0: 2.0}).contents())
+    data = to_bytes(small(class_factors={0: 2.0}).contents())
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     assert list(header["__metadata__"]) == [KEY]
@@ -567,7 +571,7 @@ def test_whatever_is_left_can_be_loaded(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            model.forget(X[gone], y[gone], sample_weight=w[gone])
+            model.unlearn(X[gone], y[gone], sample_weight=w[gone])
         except ValueError:  # too few digits would be left: refused, as documented
             return
         assert_loaded_alike(model, X)
@@ -581,12 +585,12 @@ def test_odd_numbers_as_options_can_be_saved(tmp_path):
 
 
 @pytest.mark.slow
-def test_many_features_and_forgotten_models_can_be_loaded(tmp_path):
+def test_many_features_and_unlearned_models_can_be_loaded(tmp_path):
     X, y = stream(50, d=400)
     model = BalancedRidgeClassifier().fit(X, y)
     model.save(tmp_path / "m")
     assert BalancedRidgeClassifier.load(tmp_path / "m").n_features_in_ == 400
-    model.forget(X, y).save(tmp_path / "m")
+    model.unlearn(X, y).save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(again.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
 

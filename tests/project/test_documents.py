@@ -128,8 +128,9 @@ def test_probabilities_in_the_readme_are_those_that_were_measured():
         for link in ("exact link", "progressive")
     )
     assert (
-        f"On 16 two-class sets the log loss of `stream_proba` is {exact[0]} times a calibrated "
-        f"balanced ridge's (`CalibratedClassifierCV`), {exact[1]} times a calibrated LDA's and "
+        f"On 16 two-class sets the log loss of `predict_stream_proba` is {exact[0]} times a "
+        f"calibrated balanced ridge's (`CalibratedClassifierCV`), {exact[1]} times a calibrated "
+        "LDA's and "
         f"{exact[2]} times `LogisticRegression`'s; with `calibrate=True` {progressive[0]}, "
         f"{progressive[1]} and {progressive[2]} times"
     ) in sentences("README.md")

@@ -34,21 +34,20 @@ def test_options_are_named_in_cli_only(tmp_path):
 
 
 def test_private_names_stay_at_home(tmp_path):
-    (tmp_path / "exact").mkdir()
-    (tmp_path / "exact" / "_kernel.pyx").write_text("")
-    (tmp_path / "exact" / "a.py").write_text(
-        "from counterpoise.exact import _kernel\n"
+    (tmp_path / "a.py").write_text(
+        "from counterpoise.moments import _moments\n"
+        "from counterpoise.moments._moments import add\n"
         "class A:\n    _known = 1\n    def __init__(self, other):\n"
         "        self._x = other._x + other._known + self._inherited\n"
         "        other._replace(a=1).__class__\n"
     )
     (tmp_path / "b.py").write_text(
-        "from counterpoise.exact import _kernel\ndef f(a):\n    return a.model._x, a.__dict__\n"
+        "from counterpoise.moments import _kernel\ndef f(a):\n    return a.model._x, a.__dict__\n"
     )
     assert checked(tmp_path, "--underscores") == (
         1,
         [
-            "b.py:1: imports _kernel of counterpoise.exact, which is private",
+            "b.py:1: imports _kernel of counterpoise.moments, which is private",
             "b.py:3: uses a.model._x, which is private",
         ],
     )

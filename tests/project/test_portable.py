@@ -38,7 +38,7 @@ run("learn", "t.csv", "-m", "m")
 run("predict", "m", "t.csv", "-o", "p.csv")
 run("predict", "m", "t.csv", "-o", "p.parquet")
 run("evaluate", "m", "t.csv")
-run("forget", "m", "t.csv")
+run("unlearn", "m", "t.csv")
 """
 
 

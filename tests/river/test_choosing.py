@@ -10,10 +10,13 @@ from samples import stream
 from counterpoise import AutoClassifier as Arrays
 from counterpoise.river import AutoClassifier
 
-SOME = {"candidates": ("linear", "pooling=10", "hinges", "landmarks:20"), "ridges": (1.0, 0.1)}
+SOME = {"candidates": ("linear", "pooled_rows=10", "hinges", "landmarks:20"), "ridges": (1.0, 0.1)}
 
 
-PLAIN = {"candidates": ("linear", "pooling=10"), "ridges": (1.0, 0.1)}  # no warm-up: short tests
+PLAIN = {
+    "candidates": ("linear", "pooled_rows=10"),
+    "ridges": (1.0, 0.1),
+}  # no warm-up: short tests
 
 
 @pytest.mark.slow
@@ -52,7 +55,7 @@ def test_events_are_answered_as_rows_are(classes):
 @pytest.mark.slow
 def test_features_and_labels_may_come_late_and_bad_events_change_nothing():
     X, y = stream(300, d=3, classes=2, minority=0.3)
-    model = AutoClassifier(**SOME, costs={"yes": 2.0})
+    model = AutoClassifier(**SOME, class_factors={"yes": 2.0})
     assert model.predict_one({"a": 1.0}) is None
     assert model.predict_proba_one({"a": 1.0}) == {}
     for i, (x, k) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):

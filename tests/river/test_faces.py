@@ -27,7 +27,7 @@ def learned(xs, ys, **params):
 def assert_same(one, two, xs):
     """Both were learned in the same order: what they say differs by rounding alone."""
     for x in xs:
-        first, second = one.stream_proba_one(x), two.stream_proba_one(x)
+        first, second = one.predict_stream_proba_one(x), two.predict_stream_proba_one(x)
         assert first.keys() == second.keys()
         for label, p in first.items():
             assert p == pytest.approx(second[label], abs=1e-9)
@@ -36,7 +36,7 @@ def assert_same(one, two, xs):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
-    [{}, {"pooling": 10.0}, {"features": "rm2"}, {"half_life": 50.0}, {"calibrate": True}],
+    [{}, {"pooled_rows": 10.0}, {"feature_map": "rm2"}, {"half_life": 50.0}, {"calibrate": True}],
     ids=str,
 )
 @pytest.mark.parametrize("classes", [2, 3])
@@ -46,13 +46,17 @@ def test_a_file_holds_all_of_it(tmp_path, params, classes):
     model = learned(xs[:290], [labels[y] for y in ys[:290]], **params)
     model.save(tmp_path / "events.safetensors")
     loaded = BalancedRidgeClassifier.load(tmp_path / "events.safetensors")
-    assert [loaded.stream_proba_one(x) for x in xs] == [model.stream_proba_one(x) for x in xs]
+    assert [loaded.predict_stream_proba_one(x) for x in xs] == [
+        model.predict_stream_proba_one(x) for x in xs
+    ]
     if params.get("calibrate"):  # who judged is not in the file: verdicts to come differ a little
         return
     for one in (model, loaded):
         for x, y in zip(xs[290:], ys[290:], strict=True):
             one.learn_one({**x, "late": 1.0}, labels[y])
-    assert [loaded.stream_proba_one(x) for x in xs] == [model.stream_proba_one(x) for x in xs]
+    assert [loaded.predict_stream_proba_one(x) for x in xs] == [
+        model.predict_stream_proba_one(x) for x in xs
+    ]
     assert loaded.predict_one(xs[0]) in labels
 
 
@@ -88,7 +92,7 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
         BalancedRidgeClassifier.load(path)
 
 
-@pytest.mark.parametrize("params", [{}, {"pooling": 10.0}, {"half_life": 40.0}], ids=str)
+@pytest.mark.parametrize("params", [{}, {"pooled_rows": 10.0}, {"half_life": 40.0}], ids=str)
 def test_merged_is_one_after_the_other(params):
     xs, ys, _ = events(200, classes=3)
     ys = [("a", (1, 2), 7)[y] for y in ys]  # whatever can be hashed
@@ -110,12 +114,12 @@ def test_merged_is_one_after_the_other(params):
 def test_only_models_alike_are_merged():
     xs, ys, _ = events(60)
     one = learned(xs, ys)
-    with pytest.raises(ValueError, match=r"ridge is 'shrinking' here and 1\.0 there"):
+    with pytest.raises(ValueError, match=r"ridge is 'auto' here and 1\.0 there"):
         one.merge(learned(xs, ys, ridge=1.0))
     with pytest.raises(ValueError, match="features is None here and 'rm2' there"):
-        one.merge(learned(xs, ys, features="rm2"))
+        one.merge(learned(xs, ys, feature_map="rm2"))
     with pytest.raises(ValueError, match="256 events"):
-        learned(xs, ys, features="rm2").merge(learned(xs, ys, features="rm2"))
+        learned(xs, ys, feature_map="rm2").merge(learned(xs, ys, feature_map="rm2"))
     with pytest.raises(TypeError, match="can only merge"):
         one.merge(None)
 
@@ -125,9 +129,9 @@ def test_many_are_as_one_by_one(library):
     xs, ys, _ = events()
     model = learned(xs, ys)
     frame = library.DataFrame(xs)
-    found = model.stream_proba_many(frame)
+    found = model.predict_stream_proba_many(frame)
     assert type(found) is type(frame)
-    expected = [model.stream_proba_one(x) for x in xs]
+    expected = [model.predict_stream_proba_one(x) for x in xs]
     for label in (0, 1):
         column = found[label if library is pd else str(label)]
         np.testing.assert_allclose(column, [p[label] for p in expected], atol=1e-12)
@@ -157,11 +161,11 @@ def test_unlearning_many_is_all_or_nothing():
     "params",
     [
         {},
-        {"costs": {0: 3.0}},
+        {"class_factors": {0: 3.0}},
         {"class_weight": None},
         {"multi_class": "ovr"},
-        {"pooling": 10.0},
-        {"features": "rm2"},
+        {"pooled_rows": 10.0},
+        {"feature_map": "rm2"},
         {"ridge": "gcv"},
     ],
     ids=str,

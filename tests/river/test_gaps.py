@@ -124,7 +124,7 @@ def test_what_was_never_missing_is_the_mean_when_it_is():
 @pytest.mark.parametrize("features", ["rff:20", "rm2"])
 def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     events, labels = films(400, gone=0.2)
-    model = BalancedRidgeClassifier(absent="missing", features=features)
+    model = BalancedRidgeClassifier(absent="missing", feature_map=features)
     for x, y in zip(events, labels, strict=True):
         model.learn_one(x, y)
     fixed = model._state.fixed
@@ -144,7 +144,7 @@ def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
     events, labels = films(310, gone=0.2)
     events[50:] = [{**x, "late": float(i)} for i, x in enumerate(events[50:])]
     whole = [{"year": 2000.0, "rating": 1.0}, {"year": 2010.0, "rating": 0.0}] * 3
-    model = BalancedRidgeClassifier(absent="missing", features=features)
+    model = BalancedRidgeClassifier(absent="missing", feature_map=features)
     for x, y in zip(whole + events[:rows], [True, False] * 3 + labels[:rows], strict=True):
         model.learn_one(x, y)
     model.save(tmp_path / "m")
@@ -164,7 +164,7 @@ def test_a_file_keeps_what_is_missing(tmp_path, features, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"pooling": 20.0}, {"features": "rff:20"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"pooled_rows": 20.0}, {"feature_map": "rff:20"}], ids=str)
 def test_reasons_add_up_by_feature(options):
     events, labels = films(300, gone=0.2)
     events[40:] = [{**x, "late": float(i % 7)} for i, x in enumerate(events[40:])]

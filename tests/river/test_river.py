@@ -23,9 +23,9 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(class_weight=None, fit_intercept=False),
     BalancedRidgeClassifier(scale="minmax", penalize_intercept=False),
     BalancedRidgeClassifier(scale=None, half_life=50.0),
-    BalancedRidgeClassifier(costs={True: 3.0}),
-    BalancedRidgeClassifier(features="rm2", ridge=0.01),
-    BalancedRidgeClassifier(pooling=10.0),
+    BalancedRidgeClassifier(class_factors={True: 3.0}),
+    BalancedRidgeClassifier(feature_map="rm2", ridge=0.01),
+    BalancedRidgeClassifier(pooled_rows=10.0),
 ]
 CHECKS = [
     pytest.param(
@@ -58,10 +58,10 @@ OPTIONS = [
     {"scale": "minmax"},
     {"half_life": 40.0},
     {"class_weight": None, "scale": None},
-    {"costs": {0: 2.0}, "penalize_intercept": False},
+    {"class_factors": {0: 2.0}, "penalize_intercept": False},
     {"fit_intercept": False},
     {"multi_class": "ovr"},
-    {"pooling": 3.0},
+    {"pooled_rows": 3.0},
     {"ridge": "gcv"},
 ]
 
@@ -79,8 +79,8 @@ def test_events_one_by_one_give_the_scikit_learn_model(options, classes):
     assert [ours.predict_one(x) for x in xs] == theirs.predict(X).tolist()
     p = np.array([[ours.predict_proba_one(x)[k] for k in range(classes)] for x in xs])
     np.testing.assert_allclose(p, theirs.predict_proba(X), rtol=1e-8, atol=1e-12)
-    p = np.array([[ours.stream_proba_one(x)[k] for k in range(classes)] for x in xs])
-    np.testing.assert_allclose(p, theirs.stream_proba(X), rtol=1e-8, atol=1e-12)
+    p = np.array([[ours.predict_stream_proba_one(x)[k] for k in range(classes)] for x in xs])
+    np.testing.assert_allclose(p, theirs.predict_stream_proba(X), rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", OPTIONS[:-1], ids=str)
@@ -379,8 +379,8 @@ def test_complex_rows_are_refused():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):
     X, y, rows = events(400, 3, classes)
-    one = BalancedRidgeClassifier(features=name, ridge=0.1)
-    other = ScikitFace(features=name, ridge=0.1)
+    one = BalancedRidgeClassifier(feature_map=name, ridge=0.1)
+    other = ScikitFace(feature_map=name, ridge=0.1)
     for i, (x, label) in enumerate(zip(rows, y.tolist(), strict=True)):
         if i in (100, 255, 256, 300, 399):
             fitted = other.fit(X[:i], y[:i])
@@ -388,7 +388,7 @@ def test_with_a_map_it_is_the_model_of_the_other_face(name, classes):
             p = fitted.predict_proba(X[[i]])[0]
             assert_close([*one.predict_proba_one(x).values()], p, 1e-9)
         one.learn_one(x, label)
-    many = BalancedRidgeClassifier(features=name, ridge=0.1)
+    many = BalancedRidgeClassifier(feature_map=name, ridge=0.1)
     frame = pd.DataFrame(rows)
     for at in range(0, 400, 90):
         many.learn_many(frame[at : at + 90], pd.Series(y[at : at + 90]))
@@ -402,7 +402,7 @@ def test_late_features_of_a_map_were_zero_before(at):
     _, y, rows = events(400, 3)
     late = [{**row, "late": float(i % 5)} if i >= at else row for i, row in enumerate(rows)]
     zeros = [{"late": 0.0, **row} for row in late]
-    one, two = (BalancedRidgeClassifier(features="rm2", ridge=0.1) for _ in range(2))
+    one, two = (BalancedRidgeClassifier(feature_map="rm2", ridge=0.1) for _ in range(2))
     for first, second, label in zip(late, zeros, y.tolist(), strict=True):
         one.learn_one(first, label)
         two.learn_one(second, label)
@@ -417,7 +417,7 @@ def test_late_features_of_a_map_were_zero_before(at):
 @pytest.mark.slow
 def test_unlearning_through_a_map():
     _, y, rows = events(400, 3)
-    one, two = (BalancedRidgeClassifier(features="rm2", ridge=0.1) for _ in range(2))
+    one, two = (BalancedRidgeClassifier(feature_map="rm2", ridge=0.1) for _ in range(2))
     for x, label in zip(rows[:300], y[:300].tolist(), strict=True):
         one.learn_one(x, label)
         two.learn_one(x, label)
@@ -426,12 +426,12 @@ def test_unlearning_through_a_map():
     assert_close(
         [*one.predict_proba_one(rows[7]).values()], [*two.predict_proba_one(rows[7]).values()], 1e-9
     )
-    early = BalancedRidgeClassifier(features="rm2")
+    early = BalancedRidgeClassifier(feature_map="rm2")
     early.learn_one(rows[0], 0)
     with pytest.raises(ValueError, match="until the map is fixed"):
         early.unlearn_one(rows[0], 0)
     with pytest.raises(ValueError, match="is not known"):
-        BalancedRidgeClassifier(features="cubic")
+        BalancedRidgeClassifier(feature_map="cubic")
     again = pickle.loads(pickle.dumps(one))
     assert again.predict_proba_one(rows[7]) == one.predict_proba_one(rows[7])
     with pytest.raises(ValueError, match="NaN"):
@@ -441,12 +441,12 @@ def test_unlearning_through_a_map():
 
 @pytest.mark.slow
 def test_a_map_that_would_not_fit_is_refused_and_nameless_events_are_unlearned():
-    one = BalancedRidgeClassifier(features="poly2", memory_limit=1e7)
+    one = BalancedRidgeClassifier(feature_map="poly2", memory_limit=1e7)
     one.learn_one({"a": 1.0}, 1)
     with pytest.raises(ValueError, match="more than memory_limit"):
         one.learn_one({i: float(i) for i in range(200)}, 1)
     assert one.predict_one({"a": 1.0}) == 1
-    empty = BalancedRidgeClassifier(features="poly2")
+    empty = BalancedRidgeClassifier(feature_map="poly2")
     for i in range(300):
         empty.learn_one({}, i % 2)
     for i in range(300):

@@ -47,12 +47,12 @@ def test_events_that_lack_features_are_learned_and_scored_as_batches_are(calibra
         one.learn_one(event, label)
     many.learn_many(frame[:50], y[:50])
     many.learn_many(frame[50:], y[50:])
-    for method in ("predict_proba", "stream_proba"):
+    for method in ("predict_proba", "predict_stream_proba"):
         found = [getattr(one, f"{method}_one")(event) for event in single]
         expected = getattr(many, f"{method}_many")(frame)
         for label in expected.columns:
             # Calibration counts may differ by the constants that stand for a missing value.
-            tolerance = 1e-8 if not (calibrate and method == "stream_proba") else 0.05
+            tolerance = 1e-8 if not (calibrate and method == "predict_stream_proba") else 0.05
             np.testing.assert_allclose([p[label] for p in found], expected[label], atol=tolerance)
     assert [one.predict_one(event) for event in single[:20]] == [
         max(p, key=p.get) for p in map(one.predict_proba_one, single[:20])
@@ -77,6 +77,6 @@ def test_calibrated_events_fit_a_curve_at_boundaries_only(monkeypatch):
     fits = counted(monkeypatch, CalibrationCurve, "fitted")
     solved = counted(monkeypatch, State, "scoring_model")
     for event, label in zip(frame[list("abc")].to_dict("records"), y, strict=True):
-        model.stream_proba_one(event)
+        model.predict_stream_proba_one(event)
         model.learn_one(event, label)
     assert 5 < len(fits) <= len(solved) < 20  # of 300 events

@@ -139,7 +139,7 @@ def test_the_same_files_give_the_same_bits(spark, cancer, tmp_path):
 
 
 def test_options_are_those_of_the_classifier(cancer):
-    options = {"ridge": 1e-2, "costs": {1: 3.0}, "penalize_intercept": False}
+    options = {"ridge": 1e-2, "class_factors": {1: 3.0}, "penalize_intercept": False}
     assert same(
         fit(cancer, "y", **options).coef_, BalancedRidgeClassifier(**options).fit(X, Y).coef_
     )
@@ -360,7 +360,7 @@ def test_many_classes_have_many_scores(spark):
     assert np.allclose(np.stack(rows["score"]), alone.decision_function(X3), atol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{"pooling": 20.0}, {"multi_class": "ovr"}])
+@pytest.mark.parametrize("options", [{"pooled_rows": 20.0}, {"multi_class": "ovr"}])
 def test_quadratic_boundaries_and_one_vs_rest(spark, options, tmp_path):
     X3, y3 = load_iris(return_X_y=True)
     words = np.array(["a", "b", "c"])[y3]
@@ -689,9 +689,9 @@ def test_long_offsets_of_arrow(spark, payments):
 
 
 def test_costs_by_number_survive_a_pipeline(cancer):
-    stage = BalancedRidge(inputCols=NAMES, labelCol="y", options={"costs": {1: 5.0}})
+    stage = BalancedRidge(inputCols=NAMES, labelCol="y", options={"class_factors": {1: 5.0}})
     fitted = stage.fit(cancer)
-    assert same(fitted.model.coef_, fit(cancer, "y", NAMES, costs={1: 5.0}).coef_)
+    assert same(fitted.model.coef_, fit(cancer, "y", NAMES, class_factors={1: 5.0}).coef_)
     scored = fitted.transform(cancer)
     by_many = MulticlassClassificationEvaluator(labelCol="y", metricName="accuracy")
     assert by_many.evaluate(scored) > 0.9
@@ -784,7 +784,7 @@ def test_a_map_is_fixed_by_the_whole_frame_and_partitions_do_not_matter(spark, n
     alone = BalancedRidgeClassifier(features=one, ridge=0.1).fit(X[:, :4], Y)
     for parts in (1, 3, 20):
         model = fit(frame.repartition(parts), "label", feature_map=name, ridge=0.1)
-        np.testing.assert_allclose(model.features_.mean, one.mean, rtol=1e-12)
+        np.testing.assert_allclose(model.feature_map_.mean, one.mean, rtol=1e-12)
         np.testing.assert_allclose(
             model.decision_function(X[:, :4]), alone.decision_function(X[:, :4]), atol=1e-9
         )
@@ -804,7 +804,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     fitted = Pipeline(stages=stages).fit(frame)
     fitted.write().overwrite().save(str(tmp_path / "pipeline"))
     again = PipelineModel.load(str(tmp_path / "pipeline"))
-    assert again.stages[1].model.features_ == fitted.stages[1].model.features_
+    assert again.stages[1].model.feature_map_ == fitted.stages[1].model.feature_map_
     assert again.transform(frame).count() == len(Y)
     path = str(tmp_path / "m.safetensors")
     sink = ModelSink(path, "label", feature_map="rm2", ridge=0.1)
@@ -813,9 +813,9 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
         sink(half, number)
     model = stored_model(path).model
     first = halves[0].toPandas()[NAMES[:4]].to_numpy()
-    np.testing.assert_allclose(model.features_.mean, first.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(model.feature_map_.mean, first.mean(axis=0), rtol=1e-12)
     rows = pd.concat([half.toPandas() for half in halves])
-    alone = BalancedRidgeClassifier(features=model.features_, ridge=0.1)
+    alone = BalancedRidgeClassifier(features=model.feature_map_, ridge=0.1)
     alone.fit(rows[NAMES[:4]].to_numpy(), rows["label"].to_numpy())
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="other options"):
@@ -823,7 +823,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     with pytest.raises(ValueError, match="is not known"):
         fit(frame, "label", feature_map="cubic")
     with pytest.raises(ValueError, match="by its name"):
-        BalancedRidge(options={"features": model.features_})
+        BalancedRidge(options={"features": model.feature_map_})
 
 
 @pytest.mark.parametrize("name", ["fit", "ledger", "pipeline", "predict", "streaming"])
@@ -862,7 +862,7 @@ def test_a_ledger_is_the_one_of_a_single_machine(spark, tmp_path):
     early = early.set_column(early.schema.get_field_index("age"), "age", [ages])
     with Ledger.open(tmp_path / "single", **KEYS) as single:
         single.learn(early)
-        single.learn(late, new_columns=True)
+        single.learn(late, allow_new_columns=True)
         frames = [spark.createDataFrame(one.to_pandas()) for one in (early, late)]
         with ledger(frames[0].repartition(3), tmp_path / "l", **KEYS) as book:
             first = book.model().coef_

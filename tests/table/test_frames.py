@@ -119,7 +119,7 @@ def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
     assert shell["predicted"].tolist() == model.predict(frame).tolist()
     np.testing.assert_array_equal(shell["score"], model.decision_function(frame))
     np.testing.assert_array_equal(shell["balanced_yes"], model.predict_proba(frame)[:, 1])
-    np.testing.assert_array_equal(shell["stream_yes"], model.stream_proba(frame)[:, 1])
+    np.testing.assert_array_equal(shell["stream_yes"], model.predict_stream_proba(frame)[:, 1])
 
 
 @pytest.mark.slow
@@ -168,14 +168,14 @@ def test_truth_values_mean_the_same_however_they_are_spelled(run):
 
 
 @pytest.mark.slow
-def test_merged_and_forgotten():
+def test_merged_and_unlearned():
     one, two, other = (payments(seed=seed) for seed in range(3))
     two.loc[0, "country"] = "only here"
     both = made().fit(pd.concat([one, two]), "fraud").decision_function(other)
     merged = made().fit(one, "fraud").merge(made().fit(two, "fraud"))
     # Moments are added in another order: some roundings of scores of the size of 1.
     np.testing.assert_allclose(merged.decision_function(other), both, atol=1e-11)
-    merged.forget(two, "fraud")
+    merged.unlearn(two, "fraud")
     alone = made().fit(one, "fraud")
     np.testing.assert_allclose(
         merged.decision_function(other), alone.decision_function(other), atol=1e-11
@@ -183,8 +183,8 @@ def test_merged_and_forgotten():
     assert merged.get_feature_names_out().tolist() == alone.get_feature_names_out().tolist()
     swapped = one.assign(fraud=one["fraud"].map({"yes": "no", "no": "yes"}))
     assert made().fit(one, "fraud").merge(made().fit(swapped, "fraud")).class_count_.sum() == 1200
-    with pytest.raises(ValueError, match="depend on their order, so that it cannot forget"):
-        TableClassifier(AutoClassifier()).fit(one, "fraud").forget(one, "fraud")
+    with pytest.raises(ValueError, match="depend on their order, so that it cannot unlearn"):
+        TableClassifier(AutoClassifier()).fit(one, "fraud").unlearn(one, "fraud")
 
 
 @pytest.mark.slow
@@ -192,8 +192,8 @@ def test_merged_and_forgotten():
     "estimator",
     [
         None,
-        BalancedRidgeClassifier(pooling=20.0),
-        BalancedRidgeClassifier(features="rff:30"),
+        BalancedRidgeClassifier(pooled_rows=20.0),
+        BalancedRidgeClassifier(feature_map="rff:30"),
         AutoClassifier(candidates=("linear", "rm2")),
     ],
 )
@@ -217,9 +217,11 @@ def test_risks():
     frame = payments()
     plain = made(estimator=BalancedRidgeClassifier(calibrate=True)).fit(frame, "fraud")
     risky = made(estimator=CostSensitiveClassifier(costs={"yes": 20.0})).fit(frame, "fraud")
-    np.testing.assert_array_equal(risky.predict_proba(frame), plain.stream_proba(frame))
+    np.testing.assert_array_equal(risky.predict_proba(frame), plain.predict_stream_proba(frame))
     expected = np.where(
-        20 * plain.stream_proba(frame)[:, 1] > plain.stream_proba(frame)[:, 0], "yes", "no"
+        20 * plain.predict_stream_proba(frame)[:, 1] > plain.predict_stream_proba(frame)[:, 0],
+        "yes",
+        "no",
     )
     assert risky.predict(frame).tolist() == expected.tolist()
 
@@ -232,11 +234,11 @@ def test_risks():
         *(
             BalancedRidgeClassifier(**options)
             for options in (
-                {"pooling": 20.0},
-                {"features": "poly2"},
-                {"features": "interactions"},
-                {"features": "rff:30"},
-                {"features": "rm2+rff:30", "pooling": 20.0},
+                {"pooled_rows": 20.0},
+                {"feature_map": "poly2"},
+                {"feature_map": "interactions"},
+                {"feature_map": "rff:30"},
+                {"feature_map": "rm2+rff:30", "pooled_rows": 20.0},
             )
         ),
     ],
@@ -290,7 +292,7 @@ def test_inspect_shows_what_a_summary_does(run):
     assert "for yes\tstd. error\t95 % from\tto" in shown.out
     assert "mean\tstd. deviation\tmean of no\tmean of yes" in shown.out
     assert "normal within each class" in shown.out
-    run("learn", "t.csv", "--label", "fraud", "--pooling", "20", "-m", "q.st")
+    run("learn", "t.csv", "--label", "fraud", "--pooled-rows", "20", "-m", "q.st")
     told = json.loads(run("inspect", "q.st", "--json").out)
     assert told["errors"] is None
     assert "quadratic" in told["note"]
@@ -322,7 +324,7 @@ def test_late_columns_and_categories():
         model.partial_fit(two, "fraud")
     with pytest.raises(ValueError, match="same order"):
         model.predict(one[one.columns[::-1]])
-    late = made(new_columns=True).fit(one, "fraud").partial_fit(two, "fraud")
+    late = made(allow_new_columns=True).fit(one, "fraud").partial_fit(two, "fraud")
     assert "extra" in late.get_feature_names_out()
     reordered = one[one.columns[::-1]]
     assert late.predict(reordered).tolist() == late.predict(one).tolist()

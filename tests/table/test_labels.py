@@ -44,7 +44,7 @@ def test_booleans_are_unlearned_from_text_and_merged_with_it():
     text = FRAME.assign(y=np.where(TRUE, "true", "false"))
     model = TableClassifier().fit(text, "y")
     both = TableClassifier().fit(pd.concat([text, text]), "y")
-    both.forget(FRAME, "y")
+    both.unlearn(FRAME, "y")
     # Equal to rounding: rows were added and subtracted.
     np.testing.assert_allclose(both.estimator_.coef_, model.estimator_.coef_, rtol=1e-9)
     merged = model.merge(TableClassifier().fit(FRAME, "y"))

@@ -52,7 +52,7 @@ def test_an_iterable_is_read_in_the_thread_of_its_caller():
 
     model = TableClassifier().fit(watched(payments()), "y")
     model.partial_fit(watched(payments()), "y")
-    model.forget(watched(payments()), "y")
+    model.unlearn(watched(payments()), "y")
     model.predict_proba(watched(payments()))
     assert threads == {threading.get_ident()}
 
@@ -61,7 +61,7 @@ CALLS = {
     "decision_function": lambda model, rows: model.decision_function(rows),
     "predict": lambda model, rows: model.predict(rows),
     "predict_proba": lambda model, rows: model.predict_proba(rows),
-    "stream_proba": lambda model, rows: model.stream_proba(rows),
+    "predict_stream_proba": lambda model, rows: model.predict_stream_proba(rows),
     "transform": lambda model, rows: model.transform(rows),
     "explain": lambda model, rows: model.explain(rows).values,
 }

@@ -94,7 +94,6 @@ MODULES = {
     "merge": "model_files",
     "check": "model_files",
     "export": "model_files",
-    "forget": "unlearn",
     "relabel": "unlearn",
     "race": "benchmark",
 }  # of commands that share a module
@@ -106,7 +105,7 @@ COMMANDS = {
     "evaluate": "Compare the predictions of a model with the labels in files.",
     "inspect": "Show what is in a model file.",
     "merge": "Make one model of several.",
-    "forget": "Take the rows of files back, as if they had never been learned.",
+    "unlearn": "Take the rows of files back, as if they had never been learned.",
     "relabel": "Learn rows with another label than before.",
     "check": "List every problem of files without learning.",
     "export": "Export a model: JSON, ONNX or scikit-learn.",

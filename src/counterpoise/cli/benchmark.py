@@ -56,7 +56,7 @@ def race(
     ridge: Annotated[
         str | None,
         typer.Option(
-            help="Also race the exact model with this ridge: a number, gcv or shrinking.",
+            help="Also race the exact model with this ridge: a number, gcv or auto.",
             metavar="NUMBER|NAME",
         ),
     ] = None,
@@ -64,7 +64,7 @@ def race(
         str | None,
         typer.Option(help="Also race one with discriminant or ovr.", metavar="NAME"),
     ] = None,
-    pooling: Annotated[
+    pooled_rows: Annotated[
         str | None,
         typer.Option(
             help="Also race one with quadratic boundaries, of so many pooled rows.", metavar="ROWS"
@@ -74,7 +74,7 @@ def race(
         float | None,
         typer.Option(help="Also race one with this half-life, in rows of a class.", metavar="ROWS"),
     ] = None,
-    features: Annotated[
+    feature_map: Annotated[
         str | None,
         typer.Option(help="Also race one with this map of the features, or auto.", metavar="MAP"),
     ] = None,
@@ -87,8 +87,8 @@ def race(
 
     Recall, precision and what follows them are of the rarest class, or of --positive. Rows before
     labels of two classes have arrived are not counted. Rivals that would take long are left out.
-    With --ridge, --multi-class, --pooling, --half-life or --features the exact model runs once
-    more, with these options.
+    With --ridge, --multi-class, --pooled-rows, --half-life or --feature-map the exact model runs
+    once more, with these options.
 
     Example: counterpoise race payments.csv --label fraud --report race.html
 
@@ -122,7 +122,7 @@ def race(
     from counterpoise.evaluate.benchmark import race as run
     from counterpoise.tables.evaluate import read
 
-    own = _own(opt.boundaries(ridge, multi_class, pooling), half_life, features)
+    own = _own(opt.boundaries(ridge, multi_class, pooled_rows), half_life, feature_map)
     visiting = _external_models(guests or [])
     if demo:
         X, y, names = synthetic_payments()
@@ -244,25 +244,25 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def _own(bounds: dict[str, Any], half_life: float | None, features: str | None) -> Any:
+def _own(bounds: dict[str, Any], half_life: float | None, feature_map: str | None) -> Any:
     """The exact model with the options that somebody has named, or None."""
     options = dict(bounds)
     if half_life is not None:
         options["half_life"] = half_life
-    if features is not None:
-        options["features"] = opt.features(features)
-        if os.path.dirname(options["features"]):
-            raise opt.bad("--features", "race takes the name of a map, or auto")
+    if feature_map is not None:
+        options["feature_map"] = opt.feature_map(feature_map)
+        if os.path.dirname(options["feature_map"]):
+            raise opt.bad("--feature-map", "race takes the name of a map, or auto")
     if not options:
         return None
 
     from counterpoise import AutoClassifier, BalancedRidgeClassifier
 
-    if options.get("features") != "auto":
+    if options.get("feature_map") != "auto":
         return BalancedRidgeClassifier(**options)
     for name in bounds:
         option = f"--{name.replace('_', '-')}"
-        raise opt.bad(option, "cannot be combined with --features auto, which chooses by itself")
+        raise opt.bad(option, "cannot be combined with --feature-map auto, which chooses by itself")
     return AutoClassifier(half_life=half_life)
 
 

@@ -283,11 +283,11 @@ def learn(
     seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
     classes: opt.Classes = None,
-    new_class: Annotated[
+    allow_new_classes: Annotated[
         bool,
-        typer.Option("--new-class", help="Learn labels that an old model does not know."),
+        typer.Option("--allow-new-classes", help="Learn labels that an old model does not know."),
     ] = False,
-    new_columns: opt.NewColumns = False,
+    allow_new_columns: opt.NewColumns = False,
     allow_future: Annotated[
         bool,
         typer.Option("--allow-future", help="Learn times after now, by which --half-life decays."),
@@ -297,12 +297,12 @@ def learn(
     time_format: opt.TimeFormat = None,
     ridge: opt.Ridge = None,
     multi_class: opt.MultiClass = None,
-    pooling: opt.Pooling = None,
+    pooled_rows: opt.Pooling = None,
     class_weight: Annotated[
         Names | None,
         typer.Option(help="balanced, none, or weights by label.", metavar="LABEL=WEIGHT"),
     ] = None,
-    cost: Annotated[
+    class_factor: Annotated[
         Names | None,
         typer.Option(
             help="Factor on the balanced weight of a class; for prices see predict --cost-miss.",
@@ -337,7 +337,7 @@ def learn(
     memory_limit: Annotated[
         float | None, typer.Option(help="Bytes of memory that learning may take.", metavar="BYTES")
     ] = None,
-    features: opt.Features = None,
+    feature_map: opt.FeatureMap = None,
     checkpoint_every: Annotated[
         int, typer.Option(help="Rows between two saves.", metavar="N")
     ] = 1_000_000,
@@ -376,7 +376,7 @@ def learn(
 
     Labels that come later: counterpoise learn today.csv --labels labels.csv --id payment -m m.st
 
-    With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooling 30 -m s.st
+    With quadratic boundaries: counterpoise learn shuttle.csv --label state --pooled-rows 30 -m s.st
     """
     reading = opt.reading(format, delimiter, no_header)
     for name, value in (("checkpoint", checkpoint_every), ("metrics", metrics_every)):
@@ -388,14 +388,14 @@ def learn(
         label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
         classes, decimal, time_format, date, clock,
     )  # fmt: skip
-    parameters = opt.boundaries(ridge, multi_class, pooling)
-    if parameters.get("pooling") is not None and intercept == "none":
-        raise opt.bad("--pooling", "cannot be combined with --intercept none")
-    parameters |= _parameters(class_weight, cost, scale, intercept, half_life, memory_limit)
+    parameters = opt.boundaries(ridge, multi_class, pooled_rows)
+    if parameters.get("pooled_rows") is not None and intercept == "none":
+        raise opt.bad("--pooled-rows", "cannot be combined with --intercept none")
+    parameters |= _parameters(class_weight, class_factor, scale, intercept, half_life, memory_limit)
     if calibrate is not None:
         parameters["calibrate"] = calibrate
-    if features is not None:
-        parameters["features"] = opt.features(features)
+    if feature_map is not None:
+        parameters["feature_map"] = opt.feature_map(feature_map)
 
     is_delayed = require(files, labels, id, model)
     if expire is not None and not is_delayed:
@@ -419,8 +419,8 @@ def learn(
             given["options"],
             given["more"].get("chunk_rows"),
             given["more"].get("positive"),
-            new_class,
-            new_columns,
+            allow_new_classes,
+            allow_new_columns,
             allow_future,
         )
         settle(learner, store)
@@ -502,7 +502,7 @@ class _ProgressAndMetrics:
             )
         )
         self._rows = self._begun = learner.rows
-        self._forgotten = learner.forgotten
+        self._unlearned = learner.unlearned
 
     def __enter__(self) -> _ProgressAndMetrics:
         self.progress.__enter__()
@@ -516,7 +516,7 @@ class _ProgressAndMetrics:
         from counterpoise.tables.score_window import score
 
         if self.file is not None:
-            self.file.write(self._rows + self._forgotten)
+            self.file.write(self._rows + self._unlearned)
         model = self.learner.model
         if (self.file or self.progress.shown) and encoded.X.shape[0]:
             seen = Confusion()
@@ -535,7 +535,7 @@ class _ProgressAndMetrics:
 
     def before_save(self, last: bool) -> None:
         if self.file is not None:
-            ever = self._rows + self._forgotten
+            ever = self._rows + self._unlearned
             self.file.write(ever, last)
             self.learner.window = self.file.unsaid(ever)
         elif self._rows > self._begun:  # nobody has scored these rows
@@ -607,14 +607,14 @@ def _chosen(model: Any) -> str:
     from counterpoise.engine.parameters import name_of
 
     best = model.best_
-    name = name_of(best.features, best.pooling)
+    name = name_of(best.feature_map, best.pooled_rows)
     share = model.shares_.get(name, 1.0)
     return f"; best is {name} with ridge {best.ridge_:g}, {share:.0%} of the average"
 
 
 def _parameters(
     class_weight: Names | None,
-    cost: Names | None,
+    class_factor: Names | None,
     scale: str | None,
     intercept: str | None,
     half_life: Names | None,
@@ -630,8 +630,10 @@ def _parameters(
             if len(given) == 1 and given[0] in named
             else opt.by_name("--class-weight", given, float, "WEIGHT")
         )
-    if cost:
-        result["costs"] = opt.by_name("--cost", opt.names(cost), float, "FACTOR")
+    if class_factor:
+        result["class_factors"] = opt.by_name(
+            "--class-factor", opt.names(class_factor), float, "FACTOR"
+        )
     if scale is not None:
         if scale not in ("standard", "minmax", "none"):
             raise opt.bad("--scale", f"{scale!r} is not standard, minmax or none")

@@ -59,14 +59,14 @@ def model(
     ] = 0.0,
     ridge: opt.Ridge = None,
     multi_class: opt.MultiClass = None,
-    pooling: opt.Pooling = None,
+    pooled_rows: opt.Pooling = None,
 ) -> None:
     """Write the model of a selection, which predict, evaluate, inspect and export take.
 
     Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
     """
     chosen = _selection(since, until, where, without, half_life)
-    parameters = opt.boundaries(ridge, multi_class, pooling)
+    parameters = opt.boundaries(ridge, multi_class, pooled_rows)
     if by and "{}" not in output:
         raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
 
@@ -157,9 +157,7 @@ def backtest(
     ] = None,
     test: Annotated[int, typer.Option(help="Buckets of a test.", metavar="N")] = 1,
     half_life: HalfLife = None,
-    ridge: Annotated[
-        Names | None, typer.Option(help="Numbers, or shrinking.", metavar="NUMBER")
-    ] = None,
+    ridge: Annotated[Names | None, typer.Option(help="Numbers, or auto.", metavar="NUMBER")] = None,
     features: Annotated[
         Names | None,
         typer.Option(help="A subset of the columns: NAME=COLUMN,COLUMN.", metavar="NAME=COLUMNS"),
@@ -183,8 +181,8 @@ def backtest(
     lives = [None if one == "none" else one for one in opt.names(half_life)]
     settings["half_life"] = lives or None
     settings["ridge"] = [
-        one if one == "shrinking" else _float("--ridge", one) for one in opt.names(ridge)
-    ] or "shrinking"
+        one if one == "auto" else _float("--ridge", one) for one in opt.names(ridge)
+    ] or "auto"
     if features:
         pairs = [one.partition("=") for one in features]
         settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
@@ -334,7 +332,7 @@ def _float(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise opt.bad(option, f"{text!r} is neither a number nor shrinking") from None
+        raise opt.bad(option, f"{text!r} is neither a number nor auto") from None
 
 
 def _nan_to_none(value: Any) -> float | None:
@@ -411,7 +409,7 @@ def learn(
     seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
     classes: opt.Classes = None,
-    new_columns: opt.NewColumns = False,
+    allow_new_columns: opt.NewColumns = False,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
     wait: Annotated[
@@ -462,7 +460,7 @@ def learn(
             source = readers.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
             inputs.append((source, key or input_key(path, into)))
         new = book.learn_from(
-            inputs, lambda: bool(stopped), progress.chunk, allow_overlap, new_columns
+            inputs, lambda: bool(stopped), progress.chunk, allow_overlap, allow_new_columns
         )
         for source, key in inputs:
             if key in new:

@@ -27,7 +27,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings 
 
 OPTIONS = {
     "carry": "id",
-    "costs": "cost",
+    "class_factors": "class_factor",
     "fit_intercept": "intercept",
     "hashed": "hash",
     "penalize_intercept": "intercept",

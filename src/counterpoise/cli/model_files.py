@@ -24,10 +24,11 @@ def inspect(
     """Show classes, counts, options, the largest weights, and what was learned from where.
 
     Weights are for features of standard deviation 1. Two classes, or several with --multi-class
-    ovr, have standard errors and 95 % intervals of them, unless there is a map, --pooling or
+    ovr, have standard errors and 95 % intervals of them, unless there is a map, --pooled-rows or
     --half-life. They assume rows that are normal within each class. Mean and standard deviation
-    of these features over all rows follow, and the mean of each class. A model with --pooling has
-    no weights: mean and standard deviation of each class are shown instead, of the features in
+    of these features over all rows follow, and the mean of each class. A model with
+    --pooled-rows has no weights: mean and standard deviation of each class are shown instead, of
+    the features in
     which the classes differ most. The calibration error is how far the stream's probabilities
     of rows that were scored before they were learned were from what was observed, and how far they
     are as corrected. Of many inputs the first and the last are shown; --json has
@@ -43,7 +44,7 @@ def inspect(
     if as_json:
         show_json(found)
         return
-    what = "term" if found["options"]["features"] else "feature"
+    what = "term" if found["options"]["feature_map"] else "feature"
     facts: list[list[Any]] = [
         [f"{what}s", len(found["densities" if found["weights"] is None else "weights"])],
         ["ridge used", found["ridge"]],

@@ -86,7 +86,9 @@ Classes = Annotated[
 ]
 NewColumns = Annotated[
     bool,
-    typer.Option("--new-columns", help="Learn tables with more or fewer columns, 0 where absent."),
+    typer.Option(
+        "--allow-new-columns", help="Learn tables with more or fewer columns, 0 where absent."
+    ),
 ]
 Decimal = Annotated[
     str | None, typer.Option(help="Decimal sign of numbers in text: . or ,", metavar="CHAR")
@@ -99,7 +101,7 @@ IgnoreUnknown = Annotated[
     bool,
     typer.Option("--ignore-unknown", help="Leave out columns that the model does not know."),
 ]
-Features = Annotated[
+FeatureMap = Annotated[
     str | None,
     typer.Option(
         help="Map of the features: poly2, interactions, rm3, rff:400 and so on; auto to let the "
@@ -112,8 +114,8 @@ Features = Annotated[
 Ridge = Annotated[
     str | None,
     typer.Option(
-        help="Penalty: shrinking, worth three rows however many there are; gcv to choose it; or a "
-        "number. shrinking by default.",
+        help="Penalty: auto, worth three rows however many there are; gcv to choose it; or a "
+        "number. auto by default.",
         metavar="NUMBER|NAME",
     ),
 ]
@@ -135,12 +137,14 @@ Pooling = Annotated[
 ]
 
 
-def boundaries(ridge: str | None, multi_class: str | None, pooling: str | None) -> dict[str, Any]:
+def boundaries(
+    ridge: str | None, multi_class: str | None, pooled_rows: str | None
+) -> dict[str, Any]:
     """Parameters of the classifier that say how classes are told apart, of those given.
 
     Parameters
     ----------
-    ridge, multi_class, pooling : str, optional
+    ridge, multi_class, pooled_rows : str, optional
         As given.
 
     Returns
@@ -150,24 +154,26 @@ def boundaries(ridge: str | None, multi_class: str | None, pooling: str | None) 
     result: dict[str, Any] = {}
     if ridge is not None:
         try:
-            result["ridge"] = ridge if ridge in ("shrinking", "gcv") else float(ridge)
+            result["ridge"] = ridge if ridge in ("auto", "gcv") else float(ridge)
         except ValueError:
-            raise bad("--ridge", f"{ridge!r} is neither a number nor shrinking or gcv") from None
+            raise bad("--ridge", f"{ridge!r} is neither a number nor auto or gcv") from None
     if multi_class is not None:
-        if multi_class not in ("discriminant", "ovr"):
+        if multi_class not in ("lda", "ovr"):
             raise bad("--multi-class", f"{multi_class!r} is not discriminant or ovr")
         result["multi_class"] = multi_class
-    if pooling is not None:
+    if pooled_rows is not None:
         try:
-            result["pooling"] = None if pooling == "none" else float(pooling)
+            result["pooled_rows"] = None if pooled_rows == "none" else float(pooled_rows)
         except ValueError:
-            raise bad("--pooling", f"{pooling!r} is neither a number of rows nor none") from None
-        if result["pooling"] is not None and multi_class == "ovr":
-            raise bad("--pooling", "cannot be combined with --multi-class ovr")
+            raise bad(
+                "--pooled-rows", f"{pooled_rows!r} is neither a number of rows nor none"
+            ) from None
+        if result["pooled_rows"] is not None and multi_class == "ovr":
+            raise bad("--pooled-rows", "cannot be combined with --multi-class ovr")
     return result
 
 
-def features(text: str) -> str:
+def feature_map(text: str) -> str:
     """A map of the features, checked.
 
     Parameters
@@ -193,7 +199,7 @@ def features(text: str) -> str:
             return text
         if text.endswith(".safetensors") or os.path.isfile(text):
             return os.path.join(os.curdir, text)
-        raise bad("--features", str(error).removeprefix("features=")) from None
+        raise bad("--feature-map", str(error).removeprefix("feature_map=")) from None
 
 
 def bad(option: str, message: str) -> typer.BadParameter:

@@ -1,4 +1,4 @@
-"""counterpoise forget: as if files, or some of their rows, had never been learned."""
+"""counterpoise unlearn: as if files, or some of their rows, had never been learned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WhereOption = Annotated[
 ]
 
 
-def forget(
+def unlearn(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.SomeFiles = None,
     where: WhereOption = None,
@@ -37,14 +37,14 @@ def forget(
     with their labels. With --where only some rows are taken back, each one once, and pending events
     are erased too. Events with delayed labels need no file of labels.
 
-    Example: counterpoise forget fraud.safetensors february.csv
+    Example: counterpoise unlearn fraud.safetensors february.csv
 
-    One person: counterpoise forget fraud.safetensors --where customer=123 2026-*.csv
+    One person: counterpoise unlearn fraud.safetensors --where customer=123 2026-*.csv
     """
     reading = opt.reading(format, delimiter, no_header)
     meant = where_of(where)
     if not files and meant is None:
-        raise opt.bad("FILES", "name the files whose rows are to be forgotten")
+        raise opt.bad("FILES", "name the files whose rows are to be unlearned")
 
     import os
 
@@ -68,17 +68,17 @@ def forget(
             source, key, events = input_of(learner, store, path, reading)
             keys.append(key)
             if path == "-":
-                rows = job.forget_pipe(learner, source, meant, progress.chunk, change)
+                rows = job.unlearn_pipe(learner, source, meant, progress.chunk, change)
             elif events is not None:
-                rows = job.forget_events(learner, events, meant, progress.chunk, change)
+                rows = job.unlearn_events(learner, events, meant, progress.chunk, change)
                 if meant is None:
                     change.drop_input(key)
             elif meant is None:
-                rows = job.forget(learner, source, key, progress.chunk, change)
+                rows = job.unlearn(learner, source, key, progress.chunk, change)
             else:
-                rows = job.forget_where(learner, source, key, meant, progress.chunk, change)
-            told.append(f"{source.name}: {pluralize(rows, 'row')} forgotten")
-            done[source.name] = {"forgotten_rows": rows}
+                rows = job.unlearn_where(learner, source, key, meant, progress.chunk, change)
+            told.append(f"{source.name}: {pluralize(rows, 'row')} unlearned")
+            done[source.name] = {"unlearned_rows": rows}
         before = 0 if store is None else len(store)
         if store is not None:
             if meant is not None:
@@ -254,7 +254,7 @@ def relabel(
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
 ) -> None:
-    """Forget rows with their present label, and learn them with another.
+    """Unlearn rows with their present label, and learn them with another.
 
     The files are those that were learned, or those of the events if labels came later. Rows that
     have the right label stay as they are: the same command twice changes nothing more. A row can
@@ -297,9 +297,9 @@ def relabel(
         for path in readers.expanded(files or []):
             source, key, events = input_of(learner, store, path, reading)
             if events is not None:
-                taken = job.forget_events(learner, events, meant, progress.chunk, change, new)
+                taken = job.unlearn_events(learner, events, meant, progress.chunk, change, new)
             else:
-                taken = job.forget_where(learner, source, key, meant, progress.chunk, change, new)
+                taken = job.unlearn_where(learner, source, key, meant, progress.chunk, change, new)
             told.append(f"{source.name}: {pluralize(taken, 'row')} relabeled")
             done[source.name] = {"relabeled_rows": taken}
             total += taken

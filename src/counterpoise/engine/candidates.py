@@ -197,8 +197,8 @@ class Candidates:
     def looked(self, name: str, ridge: float) -> Options:
         """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
         nu = pooling_of(name)
-        own: float | str = ridge if nu is None else "shrinking"
-        return replace(self.options, ridge=own, pooling=nu)
+        own: float | str = ridge if nu is None else "auto"
+        return replace(self.options, ridge=own, pooled_rows=nu)
 
     def best(self, ridges: Vector) -> tuple[int, int]:
         """Candidate and ridge that are best; before anything was judged the linear one, if any.
@@ -240,8 +240,8 @@ class Candidates:
 
     def _tallied(self, judges: list[Judge | None]) -> CandidateRanking:
         """The verdict of the tally on these judges."""
-        G, _ = self.tally.g_means(self.rows, self.options.costs)
-        top = best(self.tally, self.rows, self.options.costs, self._quadratic)
+        G, _ = self.tally.g_means(self.rows, self.options.class_factors)
+        top = best(self.tally, self.rows, self.options.class_factors, self._quadratic)
         known = [one for one in judges if one is not None]
         mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
         return CandidateRanking(
@@ -436,7 +436,7 @@ class Candidates:
 
     def _refresh(self, ridges: Vector, drop: bool) -> None:
         """Bring the weights of the judges up to date, and drop who is surely worse."""
-        gone = candidates_to_drop(self.tally, self.rows, self.options.costs) if drop else []
+        gone = candidates_to_drop(self.tally, self.rows, self.options.class_factors) if drop else []
         if gone:
             self.dropped |= {self.names[i]: self.rows for i in gone}
             self.names = [name for i, name in enumerate(self.names) if i not in gone]
@@ -485,7 +485,7 @@ class Candidates:
 
 def check_same_candidates(one: Any, two: Any, mine: Candidates, theirs: Candidates) -> None:
     """Raise unless two models have the same parameters, features, candidates and fixed maps."""
-    for name in ("ridges", "kept_rows", "costs", "half_life"):
+    for name in ("ridges", "kept_rows", "class_factors", "half_life"):
         here, there = getattr(one, name), getattr(two, name)
         if not np.array_equal(here, there):
             raise ValueError(

@@ -101,10 +101,10 @@ def leave_one_out_scores(
     about = rows._replace(Z=rows.Z - moments.anchor)
     if isinstance(problem, list):
         return _squares(problem[0], ridges, about, classes.slots[rows.code])
-    if options.pooling is None:
+    if options.pooled_rows is None:
         return _linear(problem, ridges, about)
-    found = quadratic(problem, resolve_ridge(problem, options), options.pooling, classes.seen)
-    return _quadratic(problem, found, options.pooling, about)
+    found = quadratic(problem, resolve_ridge(problem, options), options.pooled_rows, classes.seen)
+    return _quadratic(problem, found, options.pooled_rows, about)
 
 
 def for_raw_rows(

@@ -19,7 +19,7 @@ from counterpoise.feature_maps.fitted import feature_map_name, parse_feature_map
 from counterpoise.solver.options import Options
 
 LINEAR = "linear"
-POOLING = "pooling="
+POOLING = "pooled_rows="
 
 
 def pooling_of(name: str) -> float | None:
@@ -32,8 +32,8 @@ def pooling_of(name: str) -> float | None:
         nu = -1.0
     if not 0.0 <= nu < float("inf"):
         raise ValueError(
-            f"candidates has {name!r}: pooling must be a finite number of rows that is not "
-            "negative, as in 'pooling=10'"
+            f"candidates has {name!r}: pooled_rows must be a finite number of rows that is not "
+            "negative, as in 'pooled_rows=10'"
         )
     return nu
 
@@ -43,15 +43,15 @@ def map_name(name: str) -> str:
     return LINEAR if name.startswith(POOLING) else name
 
 
-def name_of(features: Any, pooling: float | None) -> str:
-    """Name of a candidate, given its map, if any, fixed or not, and its pooling."""
-    if pooling is None:
-        the_map = getattr(features, "map", features)
-        return LINEAR if features is None else getattr(the_map, "text", str(the_map))
-    return POOLING + repr(float(pooling)).removesuffix(".0")
+def name_of(feature_map: Any, pooled_rows: float | None) -> str:
+    """Name of a candidate, given its map, if any, fixed or not, and its pooled_rows."""
+    if pooled_rows is None:
+        the_map = getattr(feature_map, "map", feature_map)
+        return LINEAR if feature_map is None else getattr(the_map, "text", str(the_map))
+    return POOLING + repr(float(pooled_rows)).removesuffix(".0")
 
 
-RIDGE_PARAMETERS = (*(field.name for field in fields(Options)), "memory_limit", "features")
+RIDGE_PARAMETERS = (*(field.name for field in fields(Options)), "memory_limit", "feature_map")
 
 
 def read_ridge_parameters(given: Any) -> tuple[Options, LearningConfig]:
@@ -59,8 +59,8 @@ def read_ridge_parameters(given: Any) -> tuple[Options, LearningConfig]:
     options = Options.of(given)
     options.check()
     validation.positive(given, "memory_limit")
-    the_map = parse_feature_map(given.features)
-    fixed = given.features if isinstance(given.features, FittedMap) else None
+    the_map = parse_feature_map(given.feature_map)
+    fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
     name = None if the_map is None else the_map.text
     return options, LearningConfig(options.half_life, given.scale == "minmax", name, fixed, the_map)
 
@@ -119,13 +119,13 @@ AUTO_PARAMETERS = (
     "ridges",
     "kept_rows",
     "drop",
-    "costs",
+    "class_factors",
     "half_life",
     "memory_limit",
 )
 MAX_CANDIDATES = 100  # candidates at most
 MOST_KEPT = 100_000  # rows of a class
-UNMAPPED_CANDIDATES = (LINEAR, "pooling=1000", "pooling=10")
+UNMAPPED_CANDIDATES = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
 LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8")
 CANDIDATES = (*UNMAPPED_CANDIDATES, "ranks", "hinges", "rm2", *LANDMARKS)
 CANDIDATES_WITHOUT_BUFFER = (*UNMAPPED_CANDIDATES, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
@@ -146,7 +146,7 @@ class Params(NamedTuple):
 
 def read_auto_parameters(given: Any) -> Params:
     """Read parameters that are attributes of an object; raise if one has no meaning."""
-    costs = None if given.costs is None else dict(given.costs)
+    class_factors = None if given.class_factors is None else dict(given.class_factors)
     validation.positive(given, "memory_limit")
     validation.check_bool(given, "drop")
     try:
@@ -175,7 +175,7 @@ def read_auto_parameters(given: Any) -> Params:
             f"half_life={given.half_life!r} must be a number of rows: a model that chooses fades "
             "all classes alike, by rows"
         )
-    options = Options(ridge=1.0, costs=costs, half_life=given.half_life)
+    options = Options(ridge=1.0, class_factors=class_factors, half_life=given.half_life)
     options.check()
     fixed = [one if isinstance(one, FittedMap) else None for one in candidates]
     plans = {
@@ -184,7 +184,7 @@ def read_auto_parameters(given: Any) -> Params:
         )
         for (one, _), before in zip(looks, fixed, strict=True)
     }
-    learning = (names, fixed), ridges.tolist(), int(kept), costs, given.half_life
+    learning = (names, fixed), ridges.tolist(), int(kept), class_factors, given.half_life
     return Params(candidates, names, plans, ridges, int(kept), options, learning)
 
 
@@ -194,7 +194,7 @@ def usual_candidates(kept_rows: Any) -> tuple[str, ...]:
 
 
 def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
-    """The map of a candidate, if it has one, and its pooling, if boundaries are quadratic."""
+    """The map of a candidate, if it has one, and its pooled_rows, if boundaries are quadratic."""
     if not isinstance(candidate, str):
         return parse_feature_map(candidate), None
     nu = pooling_of(candidate)

@@ -35,7 +35,7 @@ from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes, argmax_classes
 from counterpoise.moments.decay import common_half_life
-from counterpoise.solver.class_weights import Costs, by_label
+from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import QuadraticScores
 
@@ -197,14 +197,14 @@ class PrequentialCounts:
         hits[at] += other.hits
         return PrequentialCounts(labels, total, hits)
 
-    def g_means(self, rows: int, costs: Costs = None) -> tuple[Matrix, Matrix]:
+    def g_means(self, rows: int, class_factors: ClassFactors = None) -> tuple[Matrix, Matrix]:
         """G-mean of each candidate and ridge, and its standard error.
 
         Parameters
         ----------
         rows : int
             Rows so far, of which the last one counted the square root of that.
-        costs : dict, optional
+        class_factors : dict, optional
             Exponents of the recalls, by label.
 
         Returns
@@ -215,7 +215,7 @@ class PrequentialCounts:
         one = np.sqrt(max(rows, 1))  # half a hit and half a miss: 0 or 1 must not look certain
         n = (self.total[:, None, None] + one) / one
         recall = (self.hits / one + 0.5) / n
-        share = by_label(self.labels, costs)
+        share = by_label(self.labels, class_factors)
         share = (share / share.sum())[:, None, None]
         G = np.exp((share * np.log(recall)).sum(axis=0))
         error = G * np.sqrt((share**2 * (1.0 - recall) / (recall * n)).sum(axis=0))
@@ -262,7 +262,10 @@ def update_counts(
 
 
 def best(
-    tally: PrequentialCounts, rows: int, costs: Costs = None, quadratic: Sequence[int] = ()
+    tally: PrequentialCounts,
+    rows: int,
+    class_factors: ClassFactors = None,
+    quadratic: Sequence[int] = (),
 ) -> tuple[int, int]:
     """Candidate and ridge that are to answer.
 
@@ -272,7 +275,7 @@ def best(
         How they did, the simplest first.
     rows : int
         Rows so far.
-    costs : dict, optional
+    class_factors : dict, optional
         Exponents of the recalls, by label.
     quadratic : sequence of int
         Candidates with quadratic boundaries.
@@ -283,7 +286,7 @@ def best(
     ridge : int
         Its best, the first of equals.
     """
-    G, error = tally.g_means(rows, costs)
+    G, error = tally.g_means(rows, class_factors)
     ridge = G.argmax(axis=1)
     ridge[list(quadratic)] = 0  # the one that they have, whatever rounding says
     order = [*(i for i in range(len(G)) if i not in quadratic), *quadratic]
@@ -313,7 +316,9 @@ def next_refresh(rows: int) -> int:
     return rows + min(max(rows // 6, SLOW), FAST)
 
 
-def candidates_to_drop(tally: PrequentialCounts, rows: int, costs: Costs = None) -> list[int]:
+def candidates_to_drop(
+    tally: PrequentialCounts, rows: int, class_factors: ClassFactors = None
+) -> list[int]:
     """Candidates that are surely worse than the best.
 
     Parameters
@@ -322,7 +327,7 @@ def candidates_to_drop(tally: PrequentialCounts, rows: int, costs: Costs = None)
         How they did.
     rows : int
         Rows so far.
-    costs : dict, optional
+    class_factors : dict, optional
         Exponents of the recalls, by label.
 
     Returns
@@ -331,7 +336,7 @@ def candidates_to_drop(tally: PrequentialCounts, rows: int, costs: Costs = None)
     """
     if rows < MIN_ROWS_BEFORE_DROP or not len(tally.labels):
         return []
-    G, error = tally.g_means(rows, costs)
+    G, error = tally.g_means(rows, class_factors)
     top = np.unravel_index(int(G.argmax()), G.shape)
     of_each: Any = np.arange(len(G)), G.argmax(axis=1)
     behind = G[top] - G[of_each]
@@ -423,7 +428,7 @@ def rank_by_leave_one_out(
         Z = state.terms(X) if filled is None else state.inputs_filled(X)
         found = leave_one_out_scores(moments, classes, how, ridges, Sample(Z, code, one, weight))
         alone = one >= (1.0 - 1e-9) * moments.n[classes.slots][code]
-        G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.costs))
+        G.append(_g_means(found, code, np.where(alone, 0.0, weight), classes, how.class_factors))
         weights = found.weights if filled is None else for_raw_rows(found.weights, filled)
         judges.append(Judge(classes.labels, state.fixed, weights, found.rms))
     best = max(range(len(G)), key=lambda i: float(G[i].max()))
@@ -431,7 +436,11 @@ def rank_by_leave_one_out(
 
 
 def _g_means(
-    left: LeaveOneOutScores, code: NDArray[np.intp], weight: Vector, classes: Classes, costs: Costs
+    left: LeaveOneOutScores,
+    code: NDArray[np.intp],
+    weight: Vector,
+    classes: Classes,
+    class_factors: ClassFactors,
 ) -> Vector:
     """Return the G-mean by ridge. A row counts as found by Φ of its margin over NEAR times a unit.
 
@@ -451,7 +460,7 @@ def _g_means(
         sizes = [weighted_median(np.abs(margin[k]), weight[k]) for k in classes_of if k.any()]
         unit = np.median(sizes, axis=0) if sizes else unit
     found = special.ndtr(margin / (MARGIN_SCALE * np.where(unit > 0.0, unit, 1.0)))
-    share = by_label(classes.labels, costs)
+    share = by_label(classes.labels, class_factors)
     share = share / share.sum()
     log_G = np.zeros(len(left.rms))
     for k in np.unique(code).tolist():

@@ -364,7 +364,7 @@ class State:
         kept = None if fixed is None or rows.over(self.plan.map) else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
-    def forget(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
+    def unlearn(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
         """Without the rows of a chunk of moments, if enough digits are left.
 
         ``name_of`` is what to call a feature, or a term, given its position. Calibration counts

@@ -31,8 +31,8 @@ ASSUMPTIONS_NOTE = (
 def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -> str | None:
     """Why there are no standard errors; None if there are."""
     if not isinstance(scores.solution, LinearScores):
-        return "No standard errors: with pooling scores are quadratic."
-    if scores.classes.problems > 1 and options.multi_class == "discriminant":
+        return "No standard errors: with pooled_rows scores are quadratic."
+    if scores.classes.problems > 1 and options.multi_class == "lda":
         return "No standard errors: the weights of several classes are not those of least squares."
     if scores.fixed is not None:
         return "No standard errors: terms of a map are not normal, even where the features are."

@@ -48,7 +48,7 @@ from counterpoise.moments.classes import (
     ravel_binary,
     union,
 )
-from counterpoise.solver.class_weights import Costs
+from counterpoise.solver.class_weights import ClassFactors
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
@@ -67,16 +67,16 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     from them. From then on what each candidate has learned depends on no order: these are moments,
     which :meth:`merge` adds up. The weights of the average depend on those moments and on the rows
     that are kept, the last of each class. The best candidate alone is :attr:`best_`, an ordinary
-    model, which forgets too.
+    model, which unlearns too.
 
     Parameters
     ----------
     candidates : sequence of str, Map or FittedMap, optional
-        Maps of the features, the simplest first; "linear" is none, and "pooling=10" is none with
-        quadratic boundaries: the ``pooling`` of :class:`~counterpoise.BalancedRidgeClassifier`. By
-        default linear, pooling of 1000 and of 10, ranks, hinges, reduced polynomial of order 2, and
-        the latter with landmarks of three widths; where no rows are kept linear, the same pooling,
-        reduced polynomial, and the latter with random Fourier features.
+        Maps of the features, the simplest first; "linear" is none, and "pooled_rows=10" is none
+        with quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
+        reduced polynomial of order 2, and the latter with landmarks of three widths; where no rows
+        are kept linear, the same pooled_rows, reduced polynomial, and the latter with random
+        Fourier features.
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have the shrinking ridge.
@@ -87,7 +87,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     drop : bool, default=True
         Where no rows are kept, drop candidates that are surely worse; on a stream that changes they
         might come back.
-    costs : dict, optional
+    class_factors : dict, optional
         Factors on the weights of the classes, which are balanced, by label. They are also the
         exponents of the recalls in the G-mean that candidates are judged by.
     half_life : float, optional
@@ -140,7 +140,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         ridges: Sequence[float] = RIDGES,
         kept_rows: int = 128,
         drop: bool = True,
-        costs: Costs = None,
+        class_factors: ClassFactors = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
     ) -> None:
@@ -148,7 +148,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         self.ridges = ridges
         self.kept_rows = kept_rows
         self.drop = drop
-        self.costs = costs
+        self.class_factors = class_factors
         self.half_life = half_life
         self.memory_limit = memory_limit
 
@@ -357,7 +357,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         result._candidates = merge_candidates(mine, theirs, self.memory_limit, params.ridges)
         return result
 
-    def forget(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
+    def unlearn(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
         """Refuse: what the rows did to the weights of the average cannot be undone.
 
         Parameters
@@ -367,7 +367,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Their labels.
         """
-        raise _refusal("made to forget")
+        raise _refusal("made to unlearn")
 
     # Looking
 
@@ -419,7 +419,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """
         return self._probabilities(X, stream=False)
 
-    def stream_proba(self, X: ArrayLike) -> Matrix:
+    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies, by the same link.
 
         Parameters
@@ -480,7 +480,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         ridges, found = params.ridges.tolist(), {}
         for name, row in zip(verdict.names, verdict.G, strict=True):
             own = candidates.looked(name, 1.0)
-            if own.pooling is None:
+            if own.pooled_rows is None:
                 both = zip(ridges, row.tolist(), strict=True)
                 found[name] = {ridge: G for ridge, G in both if G >= 0.0}
             else:  # one ridge, which the rows so far decide
@@ -695,24 +695,24 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         if self.candidates is not None and not _several(self.candidates):
             raise ValueError(
                 f"candidates={self.candidates!r} must be one or more maps, such as "
-                "('linear', 'pooling=10', 'poly2')"
+                "('linear', 'pooled_rows=10', 'poly2')"
             )
         return read_auto_parameters(self)
 
     def _model(self, state: State, options: Options) -> BalancedRidgeClassifier:
         """A candidate as a classifier that shares what it has learned."""
-        features: str | Map | FittedMap | None = state.plan.given or state.plan.text
+        feature_map: str | Map | FittedMap | None = state.plan.given or state.plan.text
         for one, known in zip(self._params().given, self._params().names, strict=True):
             if known == state.plan.text and isinstance(one, Map):
-                features = one
+                feature_map = one
         return BalancedRidgeClassifier.with_state(
             state,
-            features=features,
-            costs=self.costs,
+            feature_map=feature_map,
+            class_factors=self.class_factors,
             half_life=self.half_life,
             memory_limit=self.memory_limit,
             ridge=options.ridge,
-            pooling=options.pooling,
+            pooled_rows=options.pooled_rows,
         )
 
     def _learn(
@@ -882,8 +882,8 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def _require_same_learning(self, params: Params) -> None:
         if self._learned_with != params.learning:
             raise ValueError(
-                "candidates, ridges, kept_rows, costs and half_life cannot change once rows were "
-                "learned; fit again, or use a clone"
+                "candidates, ridges, kept_rows, class_factors and half_life cannot change once "
+                "rows were learned; fit again, or use a clone"
             )
 
     def _require_fitted(self) -> None:
@@ -905,5 +905,5 @@ def _refusal(what: str) -> ValueError:
     return ValueError(
         f"a model that chooses cannot be {what}: the weights of its average depend on rows in "
         "their order. Take best_, an ordinary model, and let others begin with its map: "
-        "BalancedRidgeClassifier(features=chosen.best_.features_)"
+        "BalancedRidgeClassifier(feature_map=chosen.best_.feature_map_)"
     )

@@ -29,7 +29,7 @@ from counterpoise.moments.classes import Classes, declared, grouped, ravel_binar
 from counterpoise.moments.decay import HalfLife
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.attribution import explain
-from counterpoise.solver.class_weights import ClassWeight, Costs, affine
+from counterpoise.solver.class_weights import ClassFactors, ClassWeight, affine
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores
@@ -47,16 +47,16 @@ class Params(NamedTuple):
 class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes, exact at every moment of a stream.
 
-    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`forget` the weights are
+    After any sequence of :meth:`partial_fit`, :meth:`merge` and :meth:`unlearn` the weights are
     those that a batch solver, after a batch scaler, would find on the rows that remain, equal to
     rounding whatever the order and the chunks (some 1e-12, and more where features are nearly
     copies of each other); the same chunks in the same order give bit-identical weights.
 
     Parameters
     ----------
-    ridge : float, "shrinking" or "gcv", default="shrinking"
+    ridge : float, "auto" or "gcv", default="auto"
         The penalty b on the squared weights, in scaled units, where two classes have total weight
-        1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "shrinking" is worth three rows,
+        1 each; scikit-learn's ``alpha`` is ``ridge * n / 2``. "auto" is worth three rows,
         however many there are: ``alpha`` = 3 where classes are not balanced, and where they are
         3 times the mean of 1/n_k for two of them. "gcv" chooses it by generalised
         cross-validation, from the moments alone. Both count sample weights as numbers of rows.
@@ -65,7 +65,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         n/(2 n_k) means another ridge, not other weights). A dict gives each row the weight of
         its label, None gives 1: then this is ordinary ridge regression on ±1, or RLS. Labels
         missing from the dict weigh 1.
-    costs : dict, optional
+    class_factors : dict, optional
         Factors on the class weights by label. They multiply balance: with 5 a class counts five
         times as much as all rows of another together. For what a mistake costs, decide by
         :class:`~counterpoise.CostSensitiveClassifier` instead. Labels missing from it count 1;
@@ -79,32 +79,33 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         ``RidgeClassifier`` does.
     half_life : float, dict or str, optional
         A row fades to half its weight while its own class receives this much weight. The rare
-        class is not forgotten because the common one keeps coming. A dict has such numbers by
+        class is not unlearned because the common one keeps coming. A dict has such numbers by
         label; classes missing from it do not fade. A time such as "12h", "7d" or "2w" lets all
         rows fade by the clock: then a row weighs 2^(−age/half_life), its age counted from the
         latest time learned, whatever the order; ``t`` says when rows were.
-    multi_class : "discriminant" or "ovr", default="discriminant"
+    multi_class : "lda" or "ovr", default="lda"
         What three or more classes are told apart by: all at once, as normal classes that share
         their covariance are, or each against the rest, in which every other class has the same
         weight. With two classes both are the same.
-    pooling : float, optional
+    pooled_rows : float, optional
         Rows of pooled evidence for the covariance of each class. None lets all classes share one,
-        and boundaries are linear. A number gives each class its own, (n_k S_k + pooling W) /
-        (n_k + pooling), and boundaries are quadratic: the less so the larger it is.
+        and boundaries are linear. A number gives each class its own, (n_k S_k + pooled_rows W) /
+        (n_k + pooled_rows), and boundaries are quadratic: the less so the larger it is.
     calibrate : bool, default=False
-        Correct :meth:`stream_proba` by the outcomes of rows that were scored by a model without
-        them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and takes
+        Correct :meth:`predict_stream_proba` by the outcomes of rows that were scored by a model
+        without them. :meth:`fit` cross-fits with five folds, independent of the order of rows, and
+        takes
         the memory of seven models. :meth:`partial_fit`, and :meth:`fit` with a ``half_life``, score
-        each row before they learn it. Then :meth:`stream_proba` depends on the order of rows, but
-        not on chunks, and rows with sorted labels do not count. Nothing else depends on
+        each row before they learn it. Then :meth:`predict_stream_proba` depends on the order of
+        rows, but not on chunks, and rows with sorted labels do not count. Nothing else depends on
         ``calibrate``.
     memory_limit : float, default=2e9
         Bytes that learning may take: the moments of all classes, and as much again for a chunk.
-    features : str, Map or FittedMap, optional
+    feature_map : str, Map or FittedMap, optional
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400" or
         an object of :mod:`counterpoise.feature_maps`. Rows are standardised for it by the first 256
         of them; until then by all rows so far, which are kept. Then the map is fixed, and all
-        that is promised holds on its terms. A fixed map, such as ``features_`` of another model,
+        that is promised holds on its terms. A fixed map, such as ``feature_map_`` of another model,
         is taken as it is.
 
     Attributes
@@ -121,7 +122,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         Mean and standard deviation of each feature, or term, over all rows.
     moments_ : ClassMoments
         Count, mean and scatter of each class seen, read-only.
-    features_ : FittedMap or None
+    feature_map_ : FittedMap or None
         The map as it is fixed so far.
     clipped_ : float
         Weight of the rows that have a value 10 or more standard deviations from the mean of the
@@ -153,31 +154,31 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        ridge: float | str = "shrinking",
+        ridge: float | str = "auto",
         class_weight: ClassWeight = "balanced",
-        costs: Costs = None,
+        class_factors: ClassFactors = None,
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: HalfLife = None,
-        multi_class: str = "discriminant",
-        pooling: float | None = None,
+        multi_class: str = "lda",
+        pooled_rows: float | None = None,
         calibrate: bool = False,
         memory_limit: float = 2e9,
-        features: str | Map | FittedMap | None = None,
+        feature_map: str | Map | FittedMap | None = None,
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
-        self.costs = costs
+        self.class_factors = class_factors
         self.scale = scale
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
         self.multi_class = multi_class
-        self.pooling = pooling
+        self.pooled_rows = pooled_rows
         self.calibrate = calibrate
         self.memory_limit = memory_limit
-        self.features = features
+        self.feature_map = feature_map
 
     n_features_in_: int
     state_: State
@@ -246,7 +247,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             draft._learn(X, y, classes, sample_weight, t, least=0)
         return self
 
-    def forget(
+    def unlearn(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> BalancedRidgeClassifier:
         """Take rows back, as if they had never been learned.
@@ -274,7 +275,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             instead, and the model stays as it was.
         """
         self.require_forgettable()
-        self.forget_moments(self.gathered(X, y, sample_weight), self.terms())
+        self.unlearn_moments(self.gathered(X, y, sample_weight), self.terms())
         return self
 
     def merge(self, other: BalancedRidgeClassifier) -> BalancedRidgeClassifier:
@@ -299,7 +300,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             raise DataError(
                 "cannot merge models whose maps were fixed by different rows, or are not fixed yet "
                 f"(that takes {mine.plan.rows} rows)",
-                Suggestion("let both begin with the same fixed map, given by {}", "features"),
+                Suggestion("let both begin with the same fixed map, given by {}", "feature_map"),
             )
         validation.require_one_type(theirs.moments.labels, mine.moments.labels)
         state = mine.merged(theirs, self.memory_limit)
@@ -314,7 +315,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Raise unless two models were learned in the same way, of the same features."""
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
         for params in (mine, theirs):
-            params["features"] = feature_map_name(params["features"])
+            params["feature_map"] = feature_map_name(params["feature_map"])
         for name in mine:
             if mine[name] != theirs[name] and name not in ("memory_limit", "calibrate"):
                 raise ValueError(
@@ -441,8 +442,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             validation.without_feature_names(self).predict_proba([x])[0] if told is None else told
         )
 
-    def stream_proba_one(self, x: ArrayLike) -> Vector:
-        """Probabilities of one row under the stream's own frequencies, as :meth:`stream_proba`.
+    def predict_stream_proba_one(self, x: ArrayLike) -> Vector:
+        """Probabilities of one row, as :meth:`predict_stream_proba`.
 
         Parameters
         ----------
@@ -454,7 +455,11 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (c,)
         """
         told = self._told(np.asarray(x), True)
-        return validation.without_feature_names(self).stream_proba([x])[0] if told is None else told
+        return (
+            validation.without_feature_names(self).predict_stream_proba([x])[0]
+            if told is None
+            else told
+        )
 
     def _told(self, row: Any, stream: bool) -> Vector | None:
         """Probabilities of one row by the compiled link; None where that cannot tell."""
@@ -545,7 +550,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def stream_proba(self, X: ArrayLike) -> Matrix:
+    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the stream's own class frequencies.
 
         Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
@@ -570,8 +575,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
         The contributions add up to the score minus the score at the balanced centre, the mean of
         the class means, each weighted as the model weighs its class (all the same by default). A
-        linear model weighs the distance from the centre; with a map or with ``pooling`` they are
-        integrated gradients along the straight line from the centre, which add up as well.
+        linear model weighs the distance from the centre; with a map or with ``pooled_rows`` they
+        are integrated gradients along the straight line from the centre, which add up as well.
 
         Parameters
         ----------
@@ -614,8 +619,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Sum up what was found: standardised weights with 95 % intervals, means, class means.
 
         Standard errors are there for least squares: two classes, or ``multi_class="ovr"``, without
-        map, ``pooling`` or ``half_life``. They assume independent rows whose features are normal
-        within each class; ``note`` says so, or why there are none.
+        map, ``pooled_rows`` or ``half_life``. They assume independent rows whose features are
+        normal within each class; ``note`` says so, or why there are none.
 
         Returns
         -------
@@ -636,8 +641,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         self._require_fitted()
         names = [f"x{j}" for j in range(self.n_features_in_)]
         names = [str(name) for name in getattr(self, "feature_names_in_", names)]
-        if self.features_ is not None:
-            names = self.features_.names(names)
+        if self.feature_map_ is not None:
+            names = self.feature_map_.names(names)
         return summarize(self.state_, self.options_, names)
 
     @property
@@ -660,7 +665,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         return affine(self.state_.whole, "standard")[1]
 
     @property
-    def features_(self) -> FittedMap | None:
+    def feature_map_(self) -> FittedMap | None:
         """The map as it is fixed so far; None without one."""
         self._require_fitted()
         return self.state_.fixed
@@ -723,19 +728,19 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Raise if rows cannot be taken back."""
         if self.half_life is not None:
             raise ValueError(
-                "forget is not possible with half_life: how far a row has faded is not known"
+                "unlearn is not possible with half_life: how far a row has faded is not known"
             )
         if self.scale == "minmax":
             raise ValueError(
-                "forget is not possible with scale='minmax': a minimum cannot be taken back; "
+                "unlearn is not possible with scale='minmax': a minimum cannot be taken back; "
                 "use scale='standard'"
             )
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
-                "forget is not possible before the map is fixed, which takes "
+                "unlearn is not possible before the map is fixed, which takes "
                 f"{state.plan.rows} rows, {state.waiting} more than so far",
-                Suggestion("begin with a map that is fixed, given by {}", "features"),
+                Suggestion("begin with a map that is fixed, given by {}", "feature_map"),
             )
 
     def gathered(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Moments:
@@ -819,7 +824,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         with validation.transactional(self) as draft:
             draft.state_ = self.state_.cross_fitted(batches, names, options, self.memory_limit)
 
-    def forget_moments(self, chunk: Moments, names: Sequence[str]) -> None:
+    def unlearn_moments(self, chunk: Moments, names: Sequence[str]) -> None:
         """Take moments back, if enough digits are left, given what to call each term.
 
         Parameters
@@ -829,7 +834,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         names : sequence of str
             See :meth:`terms`.
         """
-        state = self.state_.forget(chunk, self._params().options, names.__getitem__)
+        state = self.state_.unlearn(chunk, self._params().options, names.__getitem__)
         with validation.transactional(self) as draft:
             draft.state_ = state
             if not state.begun:  # nothing is left, not even a name
@@ -954,7 +959,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         state, limit = learned.state, contents.options["memory_limit"]
         features = state.plan.given or state.plan.text
         result = cls.with_state(
-            state, **vars(learned.options), memory_limit=limit, features=features
+            state, **vars(learned.options), memory_limit=limit, feature_map=features
         )
         state.plan = result._params().plan  # the very same is found to be equal at once
         names = names_of(contents, state.inputs)
@@ -1059,7 +1064,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Rows with their weights, and times where these matter, without those of weight 0."""
         weight = validation.weights(sample_weight, X.shape[0])
         when = timestamps.times(t, X.shape[0]) if isinstance(self.half_life, str) else None
-        if self.features is not None:
+        if self.feature_map is not None:
             validation.require_bounded(self, X)
         elif sp.issparse(X) or self.half_life is not None or weight is not None:
             validation.require_finite(self, X)
@@ -1077,7 +1082,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Let a State of wider rows take the place of this one."""
         with validation.transactional(self) as draft:
             if state.plan.given is not None:
-                draft.features = state.plan.given
+                draft.feature_map = state.plan.given
             draft.state_, draft.n_features_in_ = state, inputs
 
     def _classes(self) -> Classes:
@@ -1104,7 +1109,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         solution = self._scores().solution
         if not isinstance(solution, LinearScores):
             raise AttributeError(
-                "with pooling scores are quadratic: they have no coef_ and no intercept_"
+                "with pooled_rows scores are quadratic: they have no coef_ and no intercept_"
             )
         return solution
 
@@ -1117,7 +1122,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                f"This {type(self).__name__} has learned nothing yet, or has forgotten it all; "
+                f"This {type(self).__name__} has learned nothing yet, or has unlearned it all; "
                 "call fit or partial_fit first"
             )
 

@@ -19,7 +19,7 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.explanation import Explanation
-from counterpoise.solver.class_weights import Costs, by_label
+from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.options import warn_absent_label
 
 MAX_LOG_ODDS = 700.0
@@ -45,7 +45,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     Parameters
     ----------
     estimator : estimator, optional
-        A classifier with ``stream_proba``, by default
+        A classifier with ``predict_stream_proba``, by default
         ``BalancedRidgeClassifier(calibrate=True)``. Of any other classifier ``predict_proba`` is
         taken, which is the risk if that was fitted without class weights.
     costs : dict, optional
@@ -56,8 +56,8 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     Attributes
     ----------
     estimator_ : estimator
-        The fitted classifier. Its methods ``partial_fit``, ``stream_proba``, ``explain``,
-        ``forget``, ``merge`` and ``save`` are methods of the CostSensitiveClassifier too.
+        The fitted classifier. Its methods ``partial_fit``, ``predict_stream_proba``, ``explain``,
+        ``unlearn``, ``merge`` and ``save`` are methods of the CostSensitiveClassifier too.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
 
@@ -73,7 +73,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     (0.03, 202)
     """
 
-    def __init__(self, estimator: Any = None, *, costs: Costs = None) -> None:
+    def __init__(self, estimator: Any = None, *, costs: ClassFactors = None) -> None:
         self.estimator = estimator
         self.costs = costs
 
@@ -146,15 +146,19 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         check_is_fitted(self)
         inner = self.estimator_
         steps = getattr(inner, "steps", None)
-        if steps and hasattr(steps[-1][1], "stream_proba"):  # a pipeline has no such method
+        if steps and hasattr(steps[-1][1], "predict_stream_proba"):  # a pipeline has no such method
             X = inner[:-1].transform(X) if len(steps) > 1 else X
             inner = steps[-1][1]
-        tell = inner.stream_proba if hasattr(inner, "stream_proba") else inner.predict_proba
+        tell = (
+            inner.predict_stream_proba
+            if hasattr(inner, "predict_stream_proba")
+            else inner.predict_proba
+        )
         p: Matrix = tell(X)
         return p
 
-    @available_if(_inner_has("stream_proba"))  # type: ignore[untyped-decorator]
-    def stream_proba(self, X: ArrayLike) -> Matrix:
+    @available_if(_inner_has("predict_stream_proba"))  # type: ignore[untyped-decorator]
+    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
         """Probabilities under the observed class frequencies, as :meth:`predict_proba`.
 
         Parameters
@@ -234,8 +238,8 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         reasons: Explanation = self.estimator_.explain(X)
         return reasons
 
-    @available_if(_inner_has("forget"))  # type: ignore[untyped-decorator]
-    def forget(
+    @available_if(_inner_has("unlearn"))  # type: ignore[untyped-decorator]
+    def unlearn(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> CostSensitiveClassifier:
         """Unlearn rows.
@@ -254,7 +258,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         self
         """
         check_is_fitted(self)
-        self.estimator_.forget(X, y, sample_weight)
+        self.estimator_.unlearn(X, y, sample_weight)
         return self
 
     @available_if(_inner_has("merge"))  # type: ignore[untyped-decorator]
@@ -297,7 +301,9 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         self.estimator_.save(path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, costs: Costs = None) -> CostSensitiveClassifier:
+    def load(
+        cls, path: str | os.PathLike[str], *, costs: ClassFactors = None
+    ) -> CostSensitiveClassifier:
         """Load a model file of a BalancedRidgeClassifier, such as :meth:`save` has written.
 
         Parameters

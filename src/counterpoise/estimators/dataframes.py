@@ -109,7 +109,7 @@ def labels_in(X: Any, label: str) -> list[Any]:
 def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
     """The frame, if its columns are those that were learned; raise in scikit-learn's words."""
     if not hasattr(model, "feature_names_in_"):
-        if not model.__dict__.get("_by_places") or model.new_columns:
+        if not model.__dict__.get("_by_places") or model.allow_new_columns:
             return X  # the model knows columns by name, and none of their order
         warnings.warn(
             f"X has feature names, but {type(model).__name__} was fitted without feature names",
@@ -120,7 +120,7 @@ def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
         table = pa.concat_tables(list(tables(X)))
         return table.rename_columns([f"x{j}" for j in range(len(mine))])
     before = model.feature_names_in_.tolist()
-    if model.new_columns or mine == before:
+    if model.allow_new_columns or mine == before:
         return X
     seen = [name for name in before if name in mine]
     unseen, gone = sorted(set(mine) - set(before)), sorted(set(before) - set(mine))
@@ -131,7 +131,7 @@ def _same_columns(model: Any, X: Any, mine: list[str], label: str) -> Any:
         text += "Feature names seen at fit time, yet now missing:\n" + _listed(gone)
     if not unseen and not gone and len(seen) == len(mine):
         text += "Feature names must be in the same order as they were in fit.\n"
-    raise ValueError(text + "With new_columns=True they need not.\n")
+    raise ValueError(text + "With allow_new_columns=True they need not.\n")
 
 
 def _listed(names: list[str]) -> str:

@@ -153,9 +153,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         The only labels that there may be, as text; none for any.
     positive : str, optional
         The class that alerts are about, as text, for the command line.
-    new_class : bool, default=False
+    allow_new_classes : bool, default=False
         Whether a model of more than 1,000 rows may learn a label that it does not know.
-    new_columns : bool, default=False
+    allow_new_columns : bool, default=False
         Whether frames may have columns that were not learned, or lack some that were. Either is
         then 0 where it is absent, and columns come in any order.
     decimal : {".", ","}, default="."
@@ -211,8 +211,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         clock: str | None = None,
         classes: Sequence[str] = (),
         positive: str | None = None,
-        new_class: bool = False,
-        new_columns: bool = False,
+        allow_new_classes: bool = False,
+        allow_new_columns: bool = False,
         decimal: str = ".",
         time_format: str | None = None,
         chunk_rows: int = CHUNK_ROWS,
@@ -232,8 +232,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.clock = clock
         self.classes = classes
         self.positive = positive
-        self.new_class = new_class
-        self.new_columns = new_columns
+        self.allow_new_classes = allow_new_classes
+        self.allow_new_columns = allow_new_columns
         self.decimal = decimal
         self.time_format = time_format
         self.chunk_rows = chunk_rows
@@ -296,7 +296,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                 draft._declare(classes)
         return self
 
-    def forget(
+    def unlearn(
         self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> TableClassifier:
         """Take rows back, as if they had never been learned.
@@ -322,7 +322,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         with validation.transactional(self) as draft:
             draft.learner_ = copy.deepcopy(self.learner_)
             source, weight = draft._source(X, y, sample_weight, least=0)
-            draft.learner_.forget_frame(source, weight)
+            draft.learner_.unlearn_frame(source, weight)
         return self
 
     def merge(self, other: TableClassifier) -> TableClassifier:
@@ -390,7 +390,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         now = self._snapshot()
         if isinstance(now.estimator, CostSensitiveClassifier):
             labels = now.classes_
-            p = now.stream_proba(X) * by_label(labels, now.estimator.costs)
+            p = now.predict_stream_proba(X) * by_label(labels, now.estimator.costs)
             best: Labels = labels[np.argmax(p, axis=1)]
             return best
         f, scores = now._scored(X)
@@ -399,7 +399,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities under the weights of training: its argmax is always :meth:`predict`.
 
-        With a :class:`~counterpoise.CostSensitiveClassifier` those of :meth:`stream_proba`.
+        With a :class:`~counterpoise.CostSensitiveClassifier` those of :meth:`predict_stream_proba`.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def stream_proba(self, X: Any) -> Matrix:
+    def predict_stream_proba(self, X: Any) -> Matrix:
         """Probabilities under the stream's own class frequencies.
 
         Parameters
@@ -517,8 +517,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         now = self._snapshot()
         model, names = now.estimator_, now.get_feature_names_out().tolist()
         best = model.chosen() if isinstance(model, AutoClassifier) else model
-        if best.features_ is not None:
-            names = best.features_.names(names)
+        if best.feature_map_ is not None:
+            names = best.feature_map_.names(names)
         return summarize(best.state_, best.options_, names)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -634,7 +634,11 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return result
 
     def _guards(self) -> Guards:
-        allowed = self.new_class, self.new_columns, True  # times in the future only warn
+        allowed = (
+            self.allow_new_classes,
+            self.allow_new_columns,
+            True,
+        )  # times in the future only warn
         return Guards(NAME, self.positive, *allowed)
 
     def _learn(
@@ -725,7 +729,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"{name} is {getattr(now, name)!r}, but the model was learned with "
                 f"{getattr(before, name)!r}; fit again, or use a clone"
             )
-        self.learner_.allow(self.new_class, self.new_columns)
+        self.learner_.allow(self.allow_new_classes, self.allow_new_columns)
 
     def _declare(self, classes: ArrayLike) -> None:
         """Let classes appear before they are seen."""
@@ -749,7 +753,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         frame = frame_of(self, X, columns.label, reset=False, least=1)
         source, parts = FrameSource(frame.data), []
         optional, usual = optional_columns(learner.stored()), self._plainest().mean
-        apart = None if self.new_columns else tuple(self.__dict__.get("_beside", ()))
+        apart = None if self.allow_new_columns else tuple(self.__dict__.get("_beside", ()))
         for chunk in source.chunks(
             max(self.chunk_rows, 1), ReadPosition(), columns.read(encoding.kinds), lambda name: True
         ):
@@ -787,6 +791,6 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
-                "This TableClassifier has learned nothing yet, or has forgotten it all; call fit "
+                "This TableClassifier has learned nothing yet, or has unlearned it all; call fit "
                 "or partial_fit first"
             )

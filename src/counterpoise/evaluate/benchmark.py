@@ -513,13 +513,13 @@ def _exact(
     took = time.perf_counter() - start
     fitted = model.best_ if isinstance(model, AutoClassifier) else model
     terms = None
-    if fitted.features_ is not None:
-        terms = fitted.features_.names(list(names or map(str, range(X.shape[1]))))
+    if fitted.feature_map_ is not None:
+        terms = fitted.feature_map_.names(list(names or map(str, range(X.shape[1]))))
     weights = None
     if isinstance(fitted.scores_.solution, LinearScores):
         weights = fitted.coef_ * spread(fitted.state_.moments)
     ranks = clip_infinite(f)
-    if f.ndim == 2 and fitted.multi_class == "discriminant":
+    if f.ndim == 2 and fitted.multi_class == "lda":
         ranks = one_vs_rest_log_odds(f)
     result = targets.result(name, f, took, weights, terms, ranks)
     reasons = replace(

@@ -34,7 +34,7 @@ from counterpoise.tables.records import Stored, optional_columns
 class Exported(Pipeline):
     """A pipeline that knows both probabilities."""
 
-    def stream_proba(self, X: Any) -> Matrix:
+    def predict_stream_proba(self, X: Any) -> Matrix:
         """Probabilities under the stream's own frequencies.
 
         Parameters
@@ -46,7 +46,7 @@ class Exported(Pipeline):
         -------
         ndarray of shape (n, c)
         """
-        p: Matrix = self[-1].stream_proba(self[:-1].transform(X))
+        p: Matrix = self[-1].predict_stream_proba(self[:-1].transform(X))
         return p
 
 
@@ -125,7 +125,7 @@ class Scorer(ClassifierMixin, BaseEstimator):
         """
         return self.scores.probabilities(self._of(X), stream=False)
 
-    def stream_proba(self, X: Any) -> Matrix:
+    def predict_stream_proba(self, X: Any) -> Matrix:
         """Probabilities under the stream's own frequencies.
 
         Parameters
@@ -232,7 +232,7 @@ def fitted(stored: Stored) -> Pipeline:
     Returns
     -------
     Pipeline
-        With ``predict``, ``decision_function``, ``predict_proba`` and ``stream_proba``.
+        With ``predict``, ``decision_function``, ``predict_proba`` and ``predict_stream_proba``.
     """
     try:
         import pandas as pd

@@ -1,6 +1,6 @@
 """Feature maps for nonlinear boundaries: polynomials, products, hinges, kernels.
 
-All are scikit-learn transformers for a pipeline. A classifier takes them as ``features=...`` and
+All are scikit-learn transformers for a pipeline. A classifier takes them as ``feature_map=...`` and
 combines them with a scaling that uses no later rows.
 """
 

@@ -3,7 +3,7 @@
 """Products and distances of rows and terms: what they are of one row does not depend on the others.
 
 BLAS adds up in an order that depends on how many rows there are. Rows that are learned together and
-forgotten one by one would then not be the same rows, by a bit.
+unlearned one by one would then not be the same rows, by a bit.
 """
 
 import numpy as np

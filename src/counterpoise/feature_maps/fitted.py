@@ -49,8 +49,9 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
             or again.text != given.text
         ):
             raise ValueError(
-                f"features={given!r} has no name for a model file: orders have at most 3 digits, "
-                "seeds at most 18, and only maps of counterpoise.feature_maps have names; use "
+                f"feature_map={given!r} has no name for a model file: orders have at most 3 "
+                "digits, seeds at most 18, and only maps of counterpoise.feature_maps have names; "
+                "use "
                 "it as a "
                 "step of a pipeline instead"
             )
@@ -58,7 +59,7 @@ def map_of(given: Any, kinds: Kinds = KINDS) -> Map:
     found = _named(given, kinds) if isinstance(given, str) else None
     if found is None:
         raise ValueError(
-            f"features={given!r} is not known; use poly2 (or another order), interactions, rm3, "
+            f"feature_map={given!r} is not known; use poly2 (or another order), interactions, rm3, "
             "hinges, ranks, landmarks:256, rff:400, rff:400,width=0.5, several joined by a plus, "
             "or a map of counterpoise.feature_maps"
         )
@@ -376,14 +377,14 @@ def fit_map(
     return one if drawn is one.drawn else replace(one, drawn=drawn)
 
 
-def parse_feature_map(features: Any) -> Map | None:
-    """The map of ``features``: None for none; raise if it has no meaning."""
-    if features is None:
+def parse_feature_map(feature_map: Any) -> Map | None:
+    """The map of ``feature_map``: None for none; raise if it has no meaning."""
+    if feature_map is None:
         return None
-    return features.map if isinstance(features, FittedMap) else map_of(features)
+    return feature_map.map if isinstance(feature_map, FittedMap) else map_of(feature_map)
 
 
-def feature_map_name(features: Any) -> str | None:
-    """What ``features`` is called in a file; None for none."""
-    found = parse_feature_map(features)
+def feature_map_name(feature_map: Any) -> str | None:
+    """What ``feature_map`` is called in a file; None for none."""
+    found = parse_feature_map(feature_map)
     return None if found is None else found.text

@@ -4,7 +4,7 @@
 
 The landmarks x_i are the first rows of each class in turn, so that a rare class has as many of them
 as a frequent one, as long as it has rows. What they span is Nyström's approximation of the Gaussian
-kernel. They are rows of the stream, and they stay in the model: nothing that is forgotten is
+kernel. They are rows of the stream, and they stay in the model: nothing that is unlearned is
 removed from them. Whoever may not keep rows takes random Fourier features.
 """
 

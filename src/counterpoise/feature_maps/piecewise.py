@@ -64,7 +64,9 @@ class Hinges(Map):
 
     def turns(self, way: Matrix, drawn: Matrix) -> float:
         """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
-        raise ValueError(f"{self.text} has no reasons with pooling; explain it without pooling")
+        raise ValueError(
+            f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
+        )
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
         """The features come first."""
@@ -150,7 +152,9 @@ class Ranks(Map):
 
     def turns(self, way: Matrix, drawn: Matrix) -> float:
         """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
-        raise ValueError(f"{self.text} has no reasons with pooling; explain it without pooling")
+        raise ValueError(
+            f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
+        )
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
         """The features themselves are not among the ranks."""

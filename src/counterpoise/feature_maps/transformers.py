@@ -224,7 +224,7 @@ class Ranks(Transformer, piecewise.Ranks):
 class Landmarks(Transformer, kernel_maps.Landmarks):
     """How near a row is to rows that were seen first: exp(−‖x − x_i‖²/(2 l σ²)).
 
-    The landmarks are rows of each class in turn, and stay in the model: ``forget`` does not remove
+    The landmarks are rows of each class in turn, and stay in the model: ``unlearn`` does not remove
     them. Whoever may not store rows takes :class:`RandomFourier`.
 
     Parameters

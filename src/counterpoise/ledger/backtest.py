@@ -35,7 +35,7 @@ class BacktestSetting:
     Examples
     --------
     >>> from counterpoise.ledger.backtest import BacktestSetting
-    >>> BacktestSetting(train=30, half_life=7.0, ridge="shrinking", features="all").name
+    >>> BacktestSetting(train=30, half_life=7.0, ridge="auto", features="all").name
     'last 30, half-life 7d'
     """
 
@@ -50,7 +50,7 @@ class BacktestSetting:
         said = ["all before" if self.train is None else f"last {self.train}"]
         if self.half_life is not None:
             said.append(f"half-life {self.half_life:g}d")
-        if self.ridge != "shrinking":
+        if self.ridge != "auto":
             said.append(f"ridge {self.ridge:g}")
         if self.features != "all":
             said.append(self.features)

@@ -183,9 +183,9 @@ def _add(part: ClassCells, flags: Flags, at: Counts, n: Vector, mean: Matrix, tr
 class SolverOptions:
     """How moments are solved; see :class:`~counterpoise.BalancedRidgeClassifier`."""
 
-    ridge: float | str = "shrinking"
+    ridge: float | str = "auto"
     class_weight: Any = field(default="balanced", hash=False)
-    costs: Any = field(default=None, hash=False)
+    class_factors: Any = field(default=None, hash=False)
     scale: str | None = "standard"
     fit_intercept: bool = True
     penalize_intercept: bool = True
@@ -198,11 +198,11 @@ class SolverOptions:
                 Suggestion("compare numbers instead"),
             )
         number = isinstance(self.ridge, (int, float)) and not isinstance(self.ridge, bool)
-        if self.ridge != "shrinking" and not (number and 0 < float(self.ridge) < np.inf):
+        if self.ridge != "auto" and not (number and 0 < float(self.ridge) < np.inf):
             raise DataError(
                 (
                     OptionValue("ridge"),
-                    f" is {self.ridge!r}, and must be a positive number or shrinking",
+                    f" is {self.ridge!r}, and must be a positive number or auto",
                 )
             )
         if self.scale not in ("standard", None):
@@ -243,7 +243,7 @@ def _solved(series: Series, rule: SolverOptions, y: Matrix) -> tuple[NDArray[np.
     """Coefficients and offsets of the sets of one block."""
     n, mean, S = series.n, series.mean, series.covariances()
     m, s = _affine(series, rule.scale)
-    factor = by_label(series.labels, rule.costs)
+    factor = by_label(series.labels, rule.class_factors)
     coef = np.zeros((len(n), len(y), series.width))
     offset = np.full((len(n), len(y)), -1.0 if len(y) > 1 else np.nan)
     a = np.stack([_totals(series, rule, factor, target) for target in y])
@@ -275,7 +275,7 @@ def _totals(series: Series, rule: SolverOptions, factor: Vector, y: Vector) -> M
 
 def _ridge(a: Any, n: Matrix, fit: Flags, rule: SolverOptions) -> Vector:
     """The ridge of every set: one for all of its problems."""
-    if rule.ridge != "shrinking":
+    if rule.ridge != "auto":
         return np.full(len(n), float(rule.ridge))
     total = np.maximum(a.sum(axis=2), np.finfo(float).tiny)
     b = np.where(fit, RIDGE_PRIOR_ROWS * (a * a / np.maximum(n, 1.0)).sum(axis=2) / total, 0.0)

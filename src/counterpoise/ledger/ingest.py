@@ -503,14 +503,14 @@ def learn(
     stop: Callable[[], bool] = lambda: False,
     watch: Watch = lambda source, rows: None,
     allow_overlap: bool = False,
-    new_columns: bool = False,
+    allow_new_columns: bool = False,
 ) -> tuple[dict[str, int], list[Message]]:
     """Learn what is new in several inputs; return the new rows of each, and what to report.
 
     ``every`` so many rows everything is written. After an error what was written before stays.
     """
     new: dict[str, int] = {}
-    guards = Guards(file.path, new_columns=new_columns)
+    guards = Guards(file.path, allow_new_columns=allow_new_columns)
     present = {key: source for source, key in inputs}
     for source, key in inputs:
         if stop():

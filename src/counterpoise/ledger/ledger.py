@@ -76,10 +76,10 @@ COLUMNS = (
     "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
     "decimal", "time_format",
 )  # fmt: skip
-RULE = ("ridge", "class_weight", "costs", "scale", "fit_intercept", "penalize_intercept")
+RULE = ("ridge", "class_weight", "class_factors", "scale", "fit_intercept", "penalize_intercept")
 REFUSED = {
     "half_life": "counts rows; name the half-life of the selection, in days",
-    "features": "makes terms of rows, which a ledger does not keep",
+    "feature_map": "makes terms of rows, which a ledger does not keep",
     "calibrate": "judges rows before they are learned, which a ledger does not keep",
 }
 
@@ -233,7 +233,7 @@ class Ledger:
         data: Any,
         name: str | None = None,
         allow_overlap: bool = False,
-        new_columns: bool = False,
+        allow_new_columns: bool = False,
     ) -> int:
         """Learn rows that were not learned yet.
 
@@ -250,7 +250,7 @@ class Ledger:
             rows at its end; one without is known by all of its rows.
         allow_overlap : bool, default=False
             Learn an input that begins like another one.
-        new_columns : bool, default=False
+        allow_new_columns : bool, default=False
             Learn a table with more or fewer columns than earlier ones, 0 where absent.
 
         Returns
@@ -259,7 +259,9 @@ class Ledger:
             The number of new rows.
         """
         found = ingest.opened(data, name, self.path, self._book.encoding.columns.wanted)
-        new = self.learn_from(found, allow_overlap=allow_overlap, new_columns=new_columns)
+        new = self.learn_from(
+            found, allow_overlap=allow_overlap, allow_new_columns=allow_new_columns
+        )
         return sum(new.values())
 
     def learn_from(
@@ -268,7 +270,7 @@ class Ledger:
         stop: Callable[[], bool] = lambda: False,
         watch: ingest.Watch = lambda source, rows: None,
         allow_overlap: bool = False,
-        new_columns: bool = False,
+        allow_new_columns: bool = False,
     ) -> dict[str, int]:
         """Learn what is new in inputs, each with its name in the records.
 
@@ -280,7 +282,7 @@ class Ledger:
             Asked whether to end; what is whole by then is kept.
         watch : callable
             Told of the rows of each chunk.
-        allow_overlap, new_columns : bool, default=False
+        allow_overlap, allow_new_columns : bool, default=False
             As of :meth:`learn`.
 
         Returns
@@ -292,7 +294,7 @@ class Ledger:
         every = np.inf if frames else ingest.EVERY
         with self._alone():
             new, self.notes = ingest.learn(
-                self._file, self._book, found, every, stop, watch, allow_overlap, new_columns
+                self._file, self._book, found, every, stop, watch, allow_overlap, allow_new_columns
             )
         return new
 
@@ -698,7 +700,7 @@ class Ledger:
             Arguments of :meth:`model` that select rows, such as ``{"until": "2024-06-01"}``. Rows
             do not fade here.
         **options : object
-            Parameters of the models: ``ridge``, ``class_weight``, ``costs``, ``scale``,
+            Parameters of the models: ``ridge``, ``class_weight``, ``class_factors``, ``scale``,
             ``fit_intercept`` and ``penalize_intercept``.
 
         Returns
@@ -733,7 +735,7 @@ class Ledger:
         train: int | Sequence[int | None] | None = 30,
         test: int = 1,
         half_life: Any = None,
-        ridge: Any = "shrinking",
+        ridge: Any = "auto",
         features: Mapping[str, Sequence[str]] | None = None,
         since: Any = None,
         until: Any = None,
@@ -754,7 +756,7 @@ class Ledger:
             Buckets of a test; the next one begins after it.
         half_life : float, str, None, or list of these, optional
             In which rows fade, as of :meth:`model`.
-        ridge : float, "shrinking", or list of these, default="shrinking"
+        ridge : float, "auto", or list of these, default="auto"
             The ridge.
         features : dict of str to list of str, optional
             Subsets of the features by name; a column stands for all features made of it.
@@ -827,9 +829,9 @@ class Ledger:
         chosen = getattr(model, "selection_", None)
         if not isinstance(chosen, Selection):
             raise DataError("the model does not come from a ledger", Suggestion("use Ledger.model"))
-        if model.pooling is not None:
+        if model.pooled_rows is not None:
             raise DataError(
-                (OptionValue("pooling"), " makes scores quadratic: they have no coefficients"),
+                (OptionValue("pooled_rows"), " makes scores quadratic: they have no coefficients"),
                 Suggestion("leave it out"),
             )
         names = {name: j for j, name in enumerate(self._names)}

@@ -237,7 +237,7 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
         state = State(plan, moments, declared, calibration=calibration, progressive=progressive)
         return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
     fixed, warmup = map_from(
-        mapped, contents.facts["map"], contents.options["features"], moments, plan.half_life
+        mapped, contents.facts["map"], contents.options["feature_map"], moments, plan.half_life
     )
     state = State(
         plan, moments, declared, fixed, warmup, calibration=calibration, progressive=progressive

@@ -166,7 +166,7 @@ def unpack_moments(contents: Contents, extremes: bool, half_life: HalfLife) -> M
             setattr(moments, name, arrays[name])
     if "marks" in arrays:
         moments.marks = _whole(arrays["marks"])
-    else:  # nothing can be forgotten
+    else:  # nothing can be unlearned
         moments.lightest[:] = np.minimum(moments.n, 1.0)
         moments.marks[moments.n > 0] = UNTRACKED_MARK
     for j, row in enumerate(_triangle(d)):
@@ -335,13 +335,13 @@ def with_map(
         arrays |= {f"warmup {name}": array for name, array in rows.items()}
         if warmup.t is not None:
             arrays["warmup t"] = warmup.t
-    text = feature_map_name(contents.options["features"])
+    text = feature_map_name(contents.options["feature_map"])
     first = 0 if fixed is None else fixed.first
     about: dict[str, Any] = {"first": first, "given": given}
     if clipped:
         about["clipped"] = clipped
     facts = {**contents.facts, "map": about}
-    options = {**contents.options, "features": text}
+    options = {**contents.options, "feature_map": text}
     return replace(contents, options=options, arrays=arrays, facts=facts)
 
 

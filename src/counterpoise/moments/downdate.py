@@ -61,7 +61,7 @@ def check_class_fully_removed(
     if marks[:, 0].any() or not marks.any() or _same_moments(before, k, gone, j):
         return
     raise UnknownRowsError(
-        f"cannot forget the last rows of class {kept.labels.tolist()[k]!r}: what was forgotten of "
+        f"cannot unlearn the last rows of class {kept.labels.tolist()[k]!r}: what was unlearned of "
         "it is not what was learned"
     )
 
@@ -90,7 +90,7 @@ def check_value_counts(kept: Moments, k: int, was: Vector, away: Vector, value: 
     for wrong, words in ((left < -slack, f"is not {value}"), (left > n + slack, f"is {value}")):
         if wrong.any():
             raise UnknownRowsError(
-                f"{words} in more of the rows to be forgotten of class {label!r} than were ever "
+                f"{words} in more of the rows to be unlearned of class {label!r} than were ever "
                 "learned",
                 int(wrong.argmax()),
             )
@@ -151,7 +151,7 @@ def downdate(before: Moments, kept: Moments, gone: Moments) -> None:
                 kept.C[k] = before.C[k]
             continue
         if k is None or kept.n[k] == 0.0:
-            raise PrecisionError(f"cannot forget rows of class {label!r}: none was ever seen")
+            raise PrecisionError(f"cannot unlearn rows of class {label!r}: none was ever seen")
         _remove_class(before, kept, k, label, gone, j, gone.mean[j] + shift)
     _move_anchor(kept)
     _anchor_constants(kept)
@@ -172,7 +172,7 @@ def _remove_class(
     n, rest = _difference(n_a, n_b, float(kept.rest[k] - gone.rest[j]))
     if n < -RESIDUAL_RTOL * n_a:
         raise PrecisionError(
-            f"cannot forget a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
+            f"cannot unlearn a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
         )
     kept.marks[k] -= gone.marks[j]
     if _is_empty(kept, k, n, n_a):
@@ -207,8 +207,8 @@ def _remove_class(
     _zero_constant_features(kept, k, C_jj < 0.0)
     if len(C_jj) <= MAX_FEATURES_TO_FACTORIZE and is_indefinite(kept, k):
         raise UnknownRowsError(
-            f"cannot forget these rows of class {label!r}: no rows have the scatter that would be "
-            "left, so that they, or some that were forgotten before, were never learned"
+            f"cannot unlearn these rows of class {label!r}: no rows have the scatter that would be "
+            "left, so that they, or some that were unlearned before, were never learned"
         )
 
 
@@ -434,5 +434,5 @@ def precision_error(what: str) -> str:
     return (
         f"forgetting this would leave {what} with less than three correct digits: it varied or "
         "weighed so much more than what remains, or was never learned; fit a new model on the rows "
-        "that remain. Nothing was forgotten"
+        "that remain. Nothing was unlearned"
     )

@@ -297,7 +297,7 @@ class Moments:
         """
         self._require_alike(other)
         if self.low.size:
-            raise PrecisionError("extremes cannot be forgotten")
+            raise PrecisionError("extremes cannot be unlearned")
         result = object.__new__(Moments)
         for name in Moments.__slots__:
             if name != "C":

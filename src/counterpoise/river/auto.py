@@ -14,7 +14,7 @@ from counterpoise.arrays import Vector
 from counterpoise.engine.parameters import RIDGES
 from counterpoise.estimators.auto import AutoClassifier as Arrays
 from counterpoise.river.events import bad_weight, event_of, require_label
-from counterpoise.solver.class_weights import Costs
+from counterpoise.solver.class_weights import ClassFactors
 from counterpoise.validation import MAX_SAMPLE_WEIGHT
 
 
@@ -34,7 +34,7 @@ class AutoClassifier(base.Classifier):
         Ridges to choose from.
     kept_rows
         Events of each class that are kept, to judge candidates by; at least 1.
-    costs
+    class_factors
         Factors on the weights of the classes by label.
     half_life
         A row fades to half its weight while its own class receives this much weight.
@@ -58,25 +58,29 @@ class AutoClassifier(base.Classifier):
         candidates: Sequence[str] | None = None,
         ridges: Sequence[float] = RIDGES,
         kept_rows: int = 128,
-        costs: Costs = None,
+        class_factors: ClassFactors = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
     ) -> None:
         self.candidates = candidates
         self.ridges = ridges
         self.kept_rows = kept_rows
-        self.costs = costs
+        self.class_factors = class_factors
         self.half_life = half_life
         self.memory_limit = memory_limit
         # Labels are numbers inside, those that have a cost first.
-        self._codes: dict[Any, int] = {label: k for k, label in enumerate(costs or {})}
+        self._codes: dict[Any, int] = {label: k for k, label in enumerate(class_factors or {})}
         self._labels: list[Any] = list(self._codes)
-        by_code = None if costs is None else {self._codes[label]: costs[label] for label in costs}
+        by_code = (
+            None
+            if class_factors is None
+            else {self._codes[label]: class_factors[label] for label in class_factors}
+        )
         self._model = Arrays(
             candidates=candidates,
             ridges=ridges,
             kept_rows=kept_rows,
-            costs=by_code,
+            class_factors=by_code,
             half_life=half_life,
             memory_limit=memory_limit,
         )

@@ -39,7 +39,7 @@ from counterpoise.river.events import (
     require_same_options,
     without,
 )
-from counterpoise.solver.class_weights import ClassWeight, Costs
+from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 from counterpoise.solver.imputation import MeanImputation, OpenFill
 from counterpoise.solver.options import Options, has_label_weights
 from counterpoise.solver.scores import Scores
@@ -58,11 +58,11 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     Parameters
     ----------
     ridge
-        Penalty on the squared weights; "shrinking", which is worth three rows, however many there
+        Penalty on the squared weights; "auto", which is worth three rows, however many there
         are; or "gcv" to choose it by generalised cross-validation.
     class_weight
         "balanced", a weight for each label, or None.
-    costs
+    class_factors
         Factors on the class weights by label.
     scale
         "standard", "minmax" or None: scaling by everything seen so far.
@@ -75,16 +75,16 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         or a dict by label. A time such as "7d" lets all events fade by the clock, by the time `t`
         of each.
     multi_class
-        "discriminant" tells three or more classes apart all at once, "ovr" each against the rest.
-    pooling
+        "lda" tells three or more classes apart all at once, "ovr" each against the rest.
+    pooled_rows
         Rows of pooled evidence for the covariance of each class: a number makes boundaries
         quadratic, None leaves them linear.
     calibrate
         Judge each event before it is learned, by the model of the past, and correct
-        `stream_proba_one` by what came of it.
+        `predict_stream_proba_one` by what came of it.
     memory_limit
         Bytes that the moments of all classes may take.
-    features
+    feature_map
         A map of the features, for what is not linear: "poly2", "interactions", "rm3", "rff:400", or
         an object of `counterpoise.feature_maps`. Features are standardised for it by the first 256
         events; until then by all so far, which are kept.
@@ -104,43 +104,43 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     def __init__(
         self,
-        ridge: float | str = "shrinking",
+        ridge: float | str = "auto",
         class_weight: ClassWeight = "balanced",
-        costs: Costs = None,
+        class_factors: ClassFactors = None,
         scale: str | None = "standard",
         fit_intercept: bool = True,
         penalize_intercept: bool = True,
         half_life: HalfLife = None,
-        multi_class: str = "discriminant",
-        pooling: float | None = None,
+        multi_class: str = "lda",
+        pooled_rows: float | None = None,
         calibrate: bool = False,
         memory_limit: float = 2e9,
-        features: str | Map | FittedMap | None = None,
+        feature_map: str | Map | FittedMap | None = None,
         absent: str = "zero",
     ) -> None:
         self.ridge = ridge
         self.class_weight = class_weight
-        self.costs = costs
+        self.class_factors = class_factors
         self.scale = scale
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.half_life = half_life
         self.multi_class = multi_class
-        self.pooling = pooling
+        self.pooled_rows = pooled_rows
         self.calibrate = calibrate
         self.memory_limit = memory_limit
-        self.features = features
+        self.feature_map = feature_map
         self.absent = absent
         validation.one_of(self, "absent", ("zero", "missing"))
         self._options = Options.of(self)
         self._options.check()
         self._named = has_label_weights(self._options)
         validation.positive(self, "memory_limit")
-        the_map = parse_feature_map(features)
-        if isinstance(features, FittedMap):
+        the_map = parse_feature_map(feature_map)
+        if isinstance(feature_map, FittedMap):
             raise ValueError(
-                "features is a fixed map, which knows features by their places; events name them, "
-                "so give the map itself"
+                "feature_map is a fixed map, which knows features by their places; events name "
+                "them, so give the map itself"
             )
         text = None if the_map is None else the_map.text
         plan = LearningConfig(self._options.half_life, scale == "minmax", text, None, the_map)
@@ -377,7 +377,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         return self._probabilities(x, stream=False)
 
-    def stream_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+    def predict_stream_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
         """Probability of each label under the stream's own frequencies, faded with half_life.
 
         Parameters
@@ -425,7 +425,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         return self._probabilities_many(X, stream=False)
 
-    def stream_proba_many(self, X: Any) -> Any:
+    def predict_stream_proba_many(self, X: Any) -> Any:
         """Probability of each label for each row, under the stream's own frequencies.
 
         Parameters

@@ -141,7 +141,7 @@ def require_possible(state: State, options: Options) -> None:
     if options.half_life is not None:
         raise ValueError(
             "unlearning is not possible with half_life: how far an event has faded is not known; "
-            "use river.utils.Rolling without half_life to forget what is old"
+            "use river.utils.Rolling without half_life to unlearn what is old"
         )
     if options.scale == "minmax":
         raise ValueError(
@@ -174,7 +174,7 @@ def without(state: State, batch: Batch, options: Options, limit: float) -> State
     names = [repr(name) for name in state.names or ("nothing",)]
     if state.fixed is not None:
         names = state.fixed.names(names)
-    left = state.forget(chunk, options, lambda j: f"feature {names[j]}")
+    left = state.unlearn(chunk, options, lambda j: f"feature {names[j]}")
     if not left.begun:
         return State.empty(state.plan, 1, [])  # nothing is left, not even a name
     if left.fixed is None and left.names and left.fill is None:
@@ -240,7 +240,7 @@ def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
             "has no names of features, which events need; let it learn from data frames"
         )
     params = {**arrays.get_params(deep=False), "absent": absent}
-    if isinstance(params["features"], FittedMap):
+    if isinstance(params["feature_map"], FittedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
     state = _relabelled(arrays.state_, lambda labels: objects_of(labels.tolist()))
     return params, replace(state, names=names.tolist())

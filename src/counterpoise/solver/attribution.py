@@ -46,7 +46,7 @@ def centre_of(moments: Moments, options: Options) -> Vector:
     """The balanced centre, relative to the anchor: of the features, or of the terms of a map."""
     seen = moments.n > 0
     labels, N = moments.labels[seen], moments.N[seen]
-    a = class_prior_weights(labels, N, options.class_weight, options.costs)
+    a = class_prior_weights(labels, N, options.class_weight, options.class_factors)
     centre: Vector = a @ moments.mean[seen] / a.sum()
     return centre
 
@@ -138,7 +138,7 @@ def _panels(fixed: FittedMap, way: Matrix) -> tuple[Vector, Vector]:
     panels = int(np.ceil(turn / MAX_RADIANS_PER_PANEL))
     if panels > MOST_PANELS:
         raise ValueError(
-            f"the waves of {fixed.map.text} turn too often for reasons with pooling; "
+            f"the waves of {fixed.map.text} turn too often for reasons with pooled_rows; "
             "take a larger width"
         )
     t, weight = nodes(degree + 2 * NODES)

@@ -21,7 +21,7 @@ from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.moments.moments import EPS, Moments
 
 ClassWeight = str | Mapping[Any, float] | None
-Costs = Mapping[Any, float] | None
+ClassFactors = Mapping[Any, float] | None
 
 
 def targets(c: int) -> Matrix:
@@ -51,7 +51,7 @@ def targets(c: int) -> Matrix:
 
 
 def class_total_weights(
-    labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, costs: Costs
+    labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Matrix:
     """Total weight a_k of each class (columns) in each problem (rows).
 
@@ -66,7 +66,7 @@ def class_total_weights(
     class_weight : "balanced", dict or None
         Weight 1 in all for each side of a problem, shared evenly by its classes; a weight for each
         row by its label; or 1 for each row.
-    costs : dict or None
+    class_factors : dict or None
         Factors on these weights, by label; 1 for a label that is not in it.
 
     Returns
@@ -79,7 +79,7 @@ def class_total_weights(
     >>> class_total_weights(labels, counts, targets(2), "balanced", {1: 2.0}).tolist()
     [[1.0, 2.0]]
     """
-    factor = by_label(labels, costs)
+    factor = by_label(labels, class_factors)
     if class_weight != "balanced":
         return np.broadcast_to(by_label(labels, class_weight) * factor * N, y.shape)
     sides = [np.count_nonzero(side, axis=1) for side in (y > 0, y < 0)]
@@ -90,7 +90,7 @@ def class_total_weights(
 def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
     """How much each class has to say about what all of them share: their covariance.
 
-    Costs, and weights by label, say what classes are worth and not what they look like.
+    Factors, and weights by label, say what classes are worth and not what they look like.
 
     Parameters
     ----------
@@ -111,7 +111,9 @@ def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
     return np.full(len(N), 2.0 / len(N)) if class_weight == "balanced" else N.copy()
 
 
-def priors(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -> Vector:
+def priors(
+    labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
+) -> Vector:
     """Logarithm of what each class is worth, over the mean of all.
 
     Parameters
@@ -122,22 +124,22 @@ def priors(labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs) -
         Their true counts.
     class_weight : "balanced", dict or None
         As of :func:`totals`.
-    costs : dict or None
+    class_factors : dict or None
         Factors on these weights, by label; 1 for a label that is not in it.
 
     Returns
     -------
     ndarray of shape (c,)
     """
-    a = class_prior_weights(labels, N, class_weight, costs)
+    a = class_prior_weights(labels, N, class_weight, class_factors)
     logarithm: Vector = np.log(a / a.mean())
     return logarithm
 
 
 def class_prior_weights(
-    labels: Labels, N: Vector, class_weight: ClassWeight, costs: Costs
+    labels: Labels, N: Vector, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Vector:
-    """What each class is worth to the model: equal shares, or its rows, times weights and costs.
+    """What each class is worth to the model: equal shares, or its rows, times weights and factors.
 
     Parameters
     ----------
@@ -147,14 +149,14 @@ def class_prior_weights(
         Their true counts.
     class_weight : "balanced", dict or None
         As of :func:`totals`, which for two classes gives the same up to a factor.
-    costs : dict or None
+    class_factors : dict or None
         Factors on these weights, by label; 1 for a label that is not in it.
 
     Returns
     -------
     ndarray of shape (c,)
     """
-    a = covariance_weights(N, class_weight) * by_label(labels, costs)
+    a = covariance_weights(N, class_weight) * by_label(labels, class_factors)
     if class_weight != "balanced":
         a = a * by_label(labels, class_weight)
     return a

@@ -137,7 +137,7 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     pool = replace(PooledClasses.of(moments, classes, options), intercept="free")
     rows = float(moments.n[slot].sum())
     if isinstance(solution, QuadraticScores):
-        h = _own_leverage(pool, solution, float(options.pooling or 0.0))
+        h = _own_leverage(pool, solution, float(options.pooled_rows or 0.0))
         slopes = [_quadratic_slope(h, pi, len(pool.s)) for pi in (evenly, stream)]
         return Link.of(slopes, np.log(stream) - pool.prior, stream, classes.seen, rows)
     apart = solution if classes.problems == 1 else solution.only(classes.seen)

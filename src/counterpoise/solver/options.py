@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise import validation
 from counterpoise.moments import decay
 from counterpoise.moments.moments import Moments
-from counterpoise.solver.class_weights import ClassWeight, Costs
+from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 
 
 @dataclass(frozen=True)
@@ -21,51 +21,51 @@ class Options:
 
     Attributes
     ----------
-    ridge, class_weight, costs, scale, fit_intercept, penalize_intercept, half_life, multi_class, \
-pooling, calibrate
+    ridge, class_weight, class_factors, scale, fit_intercept, penalize_intercept, half_life, \
+multi_class, pooled_rows, calibrate
         See :class:`~counterpoise.BalancedRidgeClassifier`.
     """
 
-    ridge: float | str = "shrinking"
+    ridge: float | str = "auto"
     class_weight: ClassWeight = "balanced"
-    costs: Costs = None
+    class_factors: ClassFactors = None
     scale: str | None = "standard"
     fit_intercept: bool = True
     penalize_intercept: bool = True
     half_life: decay.HalfLife = None
-    multi_class: str = "discriminant"
-    pooling: float | None = None
+    multi_class: str = "lda"
+    pooled_rows: float | None = None
     calibrate: bool = False
 
     @classmethod
     def of(cls, estimator: Any) -> Options:
         """Options of an estimator that has them as attributes; dicts are copied."""
         values: dict[str, Any] = {f.name: getattr(estimator, f.name) for f in fields(cls)}
-        for name in ("class_weight", "costs", "half_life"):
+        for name in ("class_weight", "class_factors", "half_life"):
             if isinstance(values[name], Mapping):
                 values[name] = dict(values[name])
         return cls(**values)
 
     def check(self) -> None:
         """Raise if an option has no meaning."""
-        if self.ridge not in ("shrinking", "gcv"):
-            validation.not_negative(self, "ridge", "or 'shrinking' or 'gcv'")
+        if self.ridge not in ("auto", "gcv"):
+            validation.not_negative(self, "ridge", "or 'auto' or 'gcv'")
         if self.class_weight != "balanced":
             validation.check_label_dict(self, "class_weight", "'balanced'")
-        validation.check_label_dict(self, "costs")
+        validation.check_label_dict(self, "class_factors")
         validation.one_of(self, "scale", ("standard", "minmax", None))
         validation.check_bool(self, "fit_intercept")
         validation.check_bool(self, "penalize_intercept")
         _check_half_life(self)
-        validation.one_of(self, "multi_class", ("discriminant", "ovr"))
+        validation.one_of(self, "multi_class", ("lda", "ovr"))
         validation.check_bool(self, "calibrate")
-        if self.pooling is None:
+        if self.pooled_rows is None:
             return
-        validation.not_negative(self, "pooling", "or None")
+        validation.not_negative(self, "pooled_rows", "or None")
         if not self.fit_intercept or self.multi_class == "ovr":
             raise ValueError(
-                "pooling compares densities of the classes, which need fit_intercept=True and "
-                "multi_class='discriminant'"
+                "pooled_rows compares densities of the classes, which need fit_intercept=True and "
+                "multi_class='lda'"
             )
 
     @property
@@ -96,13 +96,17 @@ MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurre
 
 def has_label_weights(options: Options) -> bool:
     """Whether labels were given a weight at all."""
-    return bool(options.costs) or _by_label(options.class_weight) or _by_label(options.half_life)
+    return (
+        bool(options.class_factors)
+        or _by_label(options.class_weight)
+        or _by_label(options.half_life)
+    )
 
 
 def warn_unseen_labels(moments: Moments, options: Options, stacklevel: int = 3) -> bool:
     """Warn of labels that never occurred, if there are rows enough; returns whether there are."""
     rows, seen = float(moments.N.sum()), moments.labels[moments.N > 0].tolist()
-    for option in ("costs", "class_weight", "half_life"):
+    for option in ("class_factors", "class_weight", "half_life"):
         warn_absent_label(option, getattr(options, option), seen, rows, stacklevel + 1)
     return rows >= MIN_ROWS_BEFORE_WARNING
 

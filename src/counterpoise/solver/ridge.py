@@ -385,7 +385,7 @@ class RidgePath:
 
 
 def _n_varying_features(system: System) -> int:
-    """Number of features that vary: others, such as those of rows forgotten, must not count."""
+    """Number of features that vary: others, such as those of rows unlearned, must not count."""
     K_jj = np.diagonal(system.K())
     return max(int((K_jj > 1e-30 * K_jj.max(initial=0.0)).sum()), 1)
 
@@ -484,7 +484,7 @@ class PooledClasses:
         slots, a = classes.slots[classes.seen], np.zeros(len(moments.n))
         labels, N = moments.labels[slots], moments.N[slots]
         a[slots] = covariance_weights(N, options.class_weight)
-        prior = priors(labels, N, options.class_weight, options.costs)
+        prior = priors(labels, N, options.class_weight, options.class_factors)
         m, s = affine(moments, options.scale)
         return cls(moments, m, s, a, slots, prior, options.intercept)
 

@@ -55,9 +55,9 @@ class PrecisionWarning(UserWarning):
     >>> model = BalancedRidgeClassifier().fit(X, y)
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always", PrecisionWarning)
-    ...     model = model.forget(X[4:], y[4:])
+    ...     model = model.unlearn(X[4:], y[4:])
     >>> print(told[0].message)
-    feature 0 keeps about 6 correct digits: what was forgotten varied or weighed so much more ...
+    feature 0 keeps about 6 correct digits: what was unlearned varied or weighed so much more ...
     """
 
 
@@ -103,8 +103,8 @@ def solve_scores(moments: Moments, classes: Classes, options: Options) -> Scores
         found = solve(problem, ridge)
         many = classes.problems > 1
         solution: Solution = found.placed(classes.seen, -1.0) if many else found
-    elif options.pooling is not None:
-        solution = quadratic(problem, ridge, options.pooling, classes.seen)
+    elif options.pooled_rows is not None:
+        solution = quadratic(problem, ridge, options.pooled_rows, classes.seen)
     else:
         solution = linear(problem, ridge).placed(classes.seen, -np.inf)
     return Scores(classes, solution)
@@ -131,10 +131,10 @@ def _solved(
             yield (K := one.K()), np.diagonal(K).copy()
         return
     size = np.diagonal(problem.against_rest().K())
-    if options.pooling is None:
+    if options.pooled_rows is None:
         yield problem.K(), size
         return
-    for K in scatters(problem, options.pooling):
+    for K in scatters(problem, options.pooled_rows):
         yield K, size
 
 
@@ -183,7 +183,7 @@ def lost(moments: Moments, options: Options) -> Vector:
     problem = build_problem(moments, Classes.as_arrived(moments), options)
     ridge = None
     # Errors are those of all classes together, and of a covariance of its own one may have all.
-    share = len(moments.n) if options.pooling is not None else 1
+    share = len(moments.n) if options.pooled_rows is not None else 1
     for K, size in _solved(problem, options):
         own = np.diagonal(K)
         relative = np.divide(error * size, own, out=error.copy(), where=own > EPS * size)
@@ -218,7 +218,7 @@ def without(
         raise ValueError(precision_error(feature))
     if worst > WARN_RELATIVE_ERROR:
         warnings.warn(
-            f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was forgotten "
+            f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was unlearned "
             "varied or weighed so much more than what remains",
             PrecisionWarning,
             stacklevel=3,
@@ -230,15 +230,13 @@ def build_problem(
     moments: Moments, classes: Classes, options: Options
 ) -> list[System] | PooledClasses:
     """What is solved: a problem for two classes or one for each, or all classes at once."""
-    if options.pooling is not None or (
-        classes.problems > 1 and options.multi_class == "discriminant"
-    ):
+    if options.pooled_rows is not None or (classes.problems > 1 and options.multi_class == "lda"):
         return PooledClasses.of(moments, classes, options)
     seen = classes.seen
     slot, by_slot = classes.slots[seen], np.zeros(len(moments.n))
     labels, N = moments.labels[slot], moments.N[slot]
     m, s = affine(moments, options.scale)
-    weights = options.class_weight, options.costs
+    weights = options.class_weight, options.class_factors
     y = targets(len(seen))[:, seen]
     if len(y) > 1:
         y = y[seen]
@@ -255,7 +253,7 @@ def resolve_ridge(problem: list[System] | PooledClasses, options: Options) -> fl
     systems = [problem.against_rest()] if isinstance(problem, PooledClasses) else problem
     if options.ridge == "gcv":
         return choose_ridge(systems)
-    if options.ridge != "shrinking":
+    if options.ridge != "auto":
         return float(options.ridge)
     # Of several problems that differ in their weights the mean: one ridge for all.
     return float(np.mean([decaying_ridge(one.a, one.moments.n) for one in systems]))

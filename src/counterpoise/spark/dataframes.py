@@ -22,7 +22,7 @@ from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion, format_as_arguments
 from counterpoise.readers.chunk import Chunk, ReadPosition
 
-ARGUMENTS = {"keep": "features", "features": "feature_map"}  # what settings are called here
+ARGUMENTS = {"keep": "features"}  # what settings are called here
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
 
 

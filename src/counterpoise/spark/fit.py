@@ -129,7 +129,7 @@ def fit(
         label, features, weight, drop, numeric, categorical, time, hashed, missing, date
     )
     columns = replace(columns, clock=clock)
-    template = BalancedRidgeClassifier(**options, features=feature_map)
+    template = BalancedRidgeClassifier(**options, feature_map=feature_map)
     template.check()
     require_clock(template, columns)
     plan = planned(df, columns)
@@ -159,10 +159,10 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     dict
         The same, if there is no map or it is fixed already.
     """
-    wanted = options["features"]
+    wanted = options["feature_map"]
     if wanted is None or isinstance(wanted, FittedMap):
         return options
-    plain = {**options, "features": None, "scale": "standard", "half_life": None}
+    plain = {**options, "feature_map": None, "scale": "standard", "half_life": None}
     model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
@@ -171,7 +171,7 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     found = make_fitted_map(wanted, moments.anchor + m, s)
     if fill is not None:
         found = found.blanked(fill.at, fill.by, fill.present)
-    return {**options, "features": found}
+    return {**options, "feature_map": found}
 
 
 def with_feature_names(

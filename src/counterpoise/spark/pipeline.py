@@ -116,7 +116,7 @@ class BalancedRidge(
 
     def _fit(self, dataset: DataFrame) -> Any:
         chosen = self.isDefined("inputCols") and self.getInputCols()
-        plain = {"features": None, **json.loads(self.getOrDefault("options"))}
+        plain = {"feature_map": None, **json.loads(self.getOrDefault("options"))}
         options = options_of(plain, BalancedRidgeClassifier().get_params(deep=False))
         model = fit(
             dataset,
@@ -124,7 +124,7 @@ class BalancedRidge(
             chosen or [self.getFeaturesCol()],
             weight=self.getWeightCol() if self.isDefined("weightCol") else None,
             missing=self.getOrDefault("missing"),
-            feature_map=options.pop("features"),
+            feature_map=options.pop("feature_map"),
             **options,
         )
         result = BalancedRidgeModel(model)

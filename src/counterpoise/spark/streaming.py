@@ -107,7 +107,7 @@ class ModelSink:
             date,
         )  # fmt: skip
         self.columns = replace(columns, clock=clock)
-        template = BalancedRidgeClassifier(**options, features=feature_map)
+        template = BalancedRidgeClassifier(**options, feature_map=feature_map)
         template.check()
         require_clock(template, self.columns)
         self.options = template.get_params(deep=False)
@@ -192,7 +192,7 @@ class ModelSink:
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
             wide.fill_in(MeanImputation.of(*encoding.fill))
-            options = {**self.options, "features": wide.features_}
+            options = {**self.options, "feature_map": wide.feature_map_}
             if wide.calibrate:
                 model, dropped = learned_progressively(plan, encoding, options, wide)
             else:
@@ -242,7 +242,7 @@ def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that matter to what was learned."""
     free = ("memory_limit", "calibrate")
     settled = {name: value for name, value in options.items() if name not in free}
-    return {**settled, "features": feature_map_name(settled.get("features"))}
+    return {**settled, "feature_map": feature_map_name(settled.get("feature_map"))}
 
 
 def _asked(columns: Columns) -> dict[str, Any]:

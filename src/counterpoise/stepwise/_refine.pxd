@@ -41,7 +41,7 @@ cdef class Refined:
     cdef double a, t, kappa
 
     cdef void learned(self, Py_ssize_t k, bint first) noexcept
-    cdef void forget(self) noexcept
+    cdef void unlearn(self) noexcept
     cdef int weights(self, Py_ssize_t q, double* coef, double* offset) noexcept
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept
     cdef void lay_out(self, Py_ssize_t q) noexcept

@@ -83,7 +83,7 @@ cdef class Refined:
             self.slot = k
             memcpy(&self.row[0], self.scorer.s.delta, self.d * sizeof(double))
 
-    cdef void forget(self) noexcept:
+    cdef void unlearn(self) noexcept:
         """Something else has happened to the moments: no inverse is of use."""
         memset(&self.constant[0], 0, self.systems * sizeof(double))
         self.held = self.calm = 0

@@ -71,7 +71,7 @@ cdef class Events:
         self.learn_only = learn_only
         self.linked = None
         # Quadratic scores have no weights to keep, and each problem needs an inverse of its own.
-        wide = scorer.s.d >= WIDE and scorer.recipe.pooling < 0.0
+        wide = scorer.s.d >= WIDE and scorer.recipe.pooled_rows < 0.0
         wide = wide and not learn_only and (scorer.recipe.together or scorer.problems <= FEW)
         self.refined = Refined(scorer) if wide else None
 
@@ -79,7 +79,7 @@ cdef class Events:
         """Hear that somebody else has changed the moments."""
         self.old = self.unlinked = True
         if self.refined is not None:
-            self.refined.forget()
+            self.refined.unlearn()
 
     cdef bint fill(self, dict row) except -1:
         """Copy a dict into the row; returns whether every feature has a column."""
@@ -149,7 +149,7 @@ cdef class Events:
             fade(moments, exp2((when[0] - t) / life))
             when[0] = t
             if self.refined is not None:
-                self.refined.forget()
+                self.refined.unlearn()
         self.take(x, k, omega * exp2((t - when[0]) / life))
 
     def all_seen(self):
@@ -196,7 +196,7 @@ cdef class Events:
         cdef double sign, total = 0.0, centre
         cdef StepSolver s = self.scorer
         self.fill(row)
-        if s.recipe.pooling >= 0.0 or self.score(&self.x[0]):
+        if s.recipe.pooled_rows >= 0.0 or self.score(&self.x[0]):
             return None
         if at < 0:
             at = self.winner(&self.x[0])
@@ -247,7 +247,7 @@ cdef class Events:
 
     cdef told(self, const double* x, bint stream):
         cdef Py_ssize_t k
-        if self.scorer.recipe.pooling >= 0.0 or self.scorer.c > FEW or self.score(x):
+        if self.scorer.recipe.pooled_rows >= 0.0 or self.scorer.c > FEW or self.score(x):
             return None
         if self.linked is None:
             from counterpoise.solver.link import nodes
@@ -268,7 +268,7 @@ cdef class Events:
         cdef double* anchor = self.scorer.s.anchor
         if self.learn_only:
             return 1
-        if self.scorer.recipe.pooling >= 0.0:  # quadratic scores have no weights to keep
+        if self.scorer.recipe.pooled_rows >= 0.0:  # quadratic scores have no weights to keep
             return self.scorer.score(x, &self.f[0])
         if self.old and self.solve():
             return 1

@@ -5,7 +5,7 @@ from counterpoise.moments._moments cimport MomentsView
 
 
 cdef class SolverSpec:
-    cdef public double b, rows, pooling
+    cdef public double b, rows, pooled_rows
     cdef public bint fading             # whether rows of a class fade those before them
     cdef public double[::1] gamma, rate # of each slot: what a row leaves of its past, and log of it
     cdef public double[::1] factor      # of each slot: its cost or class weight

@@ -14,7 +14,7 @@ class SolverSpec:
         scale: str | None,
         intercept: str,
         together: bool,
-        pooling: float,
+        pooled_rows: float,
     ) -> None: ...
 
 class StepSolver:

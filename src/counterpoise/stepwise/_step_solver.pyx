@@ -37,17 +37,17 @@ cdef double EPS = 2.220446049250313e-16
 cdef class SolverSpec:
     """What is solved: the options of the classifier, by number.
 
-    ``rows`` is what a shrinking ridge is worth, 0 if b is a number; ``pooling`` is negative where
+    ``rows`` is what a shrinking ridge is worth, 0 if b is a number; ``pooled_rows`` is negative where
     there is none.
     """
 
     def __init__(
-        self, b, rows, lives, factor, order, balanced, scale, intercept, together, pooling
+        self, b, rows, lives, factor, order, balanced, scale, intercept, together, pooled_rows
     ):
         self.b = b
         self.rows = rows
         self.together = together
-        self.pooling = pooling
+        self.pooled_rows = pooled_rows
         self.fading = lives is not None
         self.gamma = 2.0 ** (-1.0 / lives) if self.fading else 0.0 * factor + 1.0
         self.rate = -0.6931471805599453 / lives if self.fading else 0.0 * factor
@@ -83,7 +83,7 @@ cdef class StepSolver:
         U = np.zeros(d * self.width + 8)  # rows begin where lines of the cache do
         U = U[-(U.ctypes.data // 8) % 8 :][: d * self.width]
         self.U = U.reshape(d, self.width)
-        cdef Py_ssize_t pooled = d if self.recipe.pooling > 0.0 else 1
+        cdef Py_ssize_t pooled = d if self.recipe.pooled_rows > 0.0 else 1
         self.pooled = np.zeros((pooled, pooled))
         self.a = np.zeros((self.problems, self.c))
         self.s.c = self.c
@@ -187,7 +187,7 @@ cdef class StepSolver:
         cdef Py_ssize_t q, j
         self.weigh()
         self.scale()
-        if self.recipe.pooling >= 0.0:
+        if self.recipe.pooled_rows >= 0.0:
             return self.densities(x, f)
         if self.recipe.together:
             return self.discriminate(x, f)
@@ -414,7 +414,7 @@ cdef class StepSolver:
     cdef int densities(self, const double* x, double* f) noexcept nogil:
         """Quadratic scores of x; returns whether a covariance was singular."""
         cdef Py_ssize_t d = self.s.d, i, j, k, q, width = self.width
-        cdef double total = self.total(), nu = self.recipe.pooling, square, half, share, score
+        cdef double total = self.total(), nu = self.recipe.pooled_rows, square, half, share, score
         cdef double other = -INFINITY
         cdef double* row
         if nu > 0.0:

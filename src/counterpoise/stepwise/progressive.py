@@ -206,11 +206,11 @@ def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSp
     labels = moments.labels.tolist()
     order = np.array([labels.index(label) for label in classes.tolist()])
     balanced = options.class_weight == "balanced"
-    factor = by_label(moments.labels, options.costs)
+    factor = by_label(moments.labels, options.class_factors)
     if not balanced:
         factor = factor * by_label(moments.labels, options.class_weight)
-    shrinks = options.ridge == "shrinking"
-    linear = options.pooling is None
+    shrinks = options.ridge == "auto"
+    linear = options.pooled_rows is None
     return SolverSpec(
         0.0 if isinstance(options.ridge, str) else float(options.ridge),
         RIDGE_PRIOR_ROWS if shrinks else 0.0,
@@ -220,8 +220,8 @@ def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSp
         balanced,
         options.scale,
         options.intercept,
-        not linear or (len(order) > 2 and options.multi_class == "discriminant"),
-        -1.0 if options.pooling is None else float(options.pooling),
+        not linear or (len(order) > 2 and options.multi_class == "lda"),
+        -1.0 if options.pooled_rows is None else float(options.pooled_rows),
     )
 
 
@@ -229,7 +229,7 @@ def _block(options: Options, moments: Moments, X: Matrix) -> int:
     """Steps of a block; 0 where blocks are not possible or do not pay."""
     if X.shape[1] < MIN_FEATURES_FOR_BLOCKS or len(moments.n) != 2:
         return 0
-    if options.ridge == 0 or options.pooling is not None:
+    if options.ridge == 0 or options.pooled_rows is not None:
         return 0
     return next(steps for below, steps in BLOCK if below is None or X.shape[1] < below)
 
@@ -255,9 +255,9 @@ def _in_blocks(options: Options, moments: Moments, X: Matrix, at: int, delay: in
     if options.scale is not None:
         return True
     origin = moments.anchor + moments.mean[0]
-    weights = options.class_weight, options.costs
+    weights = options.class_weight, options.class_factors
     a = class_total_weights(moments.labels, moments.N, targets(2), *weights)[0]
-    ridge = decaying_ridge(a, moments.n) if options.ridge == "shrinking" else float(options.ridge)
+    ridge = decaying_ridge(a, moments.n) if options.ridge == "auto" else float(options.ridge)
     return float(ridge * (origin @ origin)) < MAX_ORIGIN_DISTANCE
 
 

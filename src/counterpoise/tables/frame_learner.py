@@ -65,9 +65,12 @@ class FrameLearner(Learner):
         result.take_up(stored)
         return result
 
-    def allow(self, new_class: bool, new_columns: bool) -> None:
+    def allow(self, allow_new_classes: bool, allow_new_columns: bool) -> None:
         """Say what may be new in the frames to come."""
-        self._guards.new_class, self._guards.new_columns = new_class, new_columns
+        self._guards.allow_new_classes, self._guards.allow_new_columns = (
+            allow_new_classes,
+            allow_new_columns,
+        )
 
     def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame, with weights (n,) beside it, and return their number."""
@@ -136,7 +139,7 @@ class FrameLearner(Learner):
         for rows in self._encoded(source, weight):
             yield self.model.batch_of(rows.X, rows.y, rows.weight)
 
-    def forget_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+    def unlearn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Take the rows of a frame back, and return their number."""
         encoding, at = self.encoding, 0
         kinds = encoding.columns.read(encoding.kinds)
@@ -152,11 +155,11 @@ class FrameLearner(Learner):
 
         strange = DataError(
             f"{source.name} has values or labels that were never learned",
-            Suggestion("forget rows as they were learned"),
+            Suggestion("unlearn rows as they were learned"),
         )
         with one_thread():
             subtract_encoded(self, encoded(), 1, strange)
-        self.forgotten += at
+        self.unlearned += at
         record = self.records.get(FRAMES)
         if record is not None:
             left = max(record.mark.rows - at, 0)

@@ -30,9 +30,9 @@ class Guards:
         The model file.
     positive : str, optional
         The class that alerts are about, as it is written.
-    new_class : bool
+    allow_new_classes : bool
         Whether a model that is no longer young may learn a label that it does not know.
-    new_columns : bool
+    allow_new_columns : bool
         Whether tables may have columns that were not learned, or lack some that were.
     allow_future : bool
         Whether rows may have times after now, where they decay by the clock.
@@ -44,8 +44,8 @@ class Guards:
 
     path: str
     positive: str | None = None
-    new_class: bool = False
-    new_columns: bool = False
+    allow_new_classes: bool = False
+    allow_new_columns: bool = False
     allow_future: bool = False
     notes: dict[Any, Message] = field(default_factory=dict)
     blank: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Guards:
     def named(self, options: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the classes that options name, by option."""
         named = {} if self.positive is None else {"positive": [self.positive]}
-        for name in ("costs", "class_weight"):
+        for name in ("class_factors", "class_weight"):
             if isinstance(options.get(name), Mapping):
                 named[name] = [str(label) for label in options[name]]
         return named
@@ -105,13 +105,13 @@ class Guards:
         new = [label for label in labels if label not in known]
         if len(known) < 2 or not new or declared:
             return
-        if settled >= MIN_ROWS_TO_FREEZE_CLASSES and not self.new_class:
+        if settled >= MIN_ROWS_TO_FREEZE_CLASSES and not self.allow_new_classes:
             raise chunk.error(
                 _first(encoded, new),
                 f"label {str(new[0])!r} is new: {self.path} has learned {settled:,} rows of "
                 f"{', '.join(map(str, known[:6]))}{' and more' * (len(known) > 6)}",
                 Suggestion("correct it"),
-                Suggestion("learn new classes", "new_class", True),
+                Suggestion("learn new classes", "allow_new_classes", True),
             )
         if settled:
             for label in new:
@@ -158,7 +158,7 @@ class Guards:
 
     def require_whole(self, chunk: Chunk, lacking: list[str]) -> None:
         """Raise if a table lacks columns that were learned, unless it may."""
-        if lacking and not (self.new_columns or chunk.is_checked):
+        if lacking and not (self.allow_new_columns or chunk.is_checked):
             self._refuse(chunk, lacking[0], "lacks", "which the model has learned")
 
     def notice_columns(
@@ -186,7 +186,7 @@ class Guards:
                     Message(f"{chunk.source}: new fields, 0 in all earlier rows: {listed}"),
                 )
             return
-        if new and not (self.new_columns or chunk.is_checked):
+        if new and not (self.allow_new_columns or chunk.is_checked):
             self._refuse(chunk, new[0], "has", "which earlier files do not have")
         for names, text in (
             (new, "new, and 0 in all earlier rows"),
@@ -199,7 +199,7 @@ class Guards:
 
     def _refuse(self, chunk: Chunk, name: str, verb: str, what: str) -> None:
         both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
-        remedies = [Suggestion(both, "new_columns", True)]
+        remedies = [Suggestion(both, "allow_new_columns", True)]
         if verb == "has":
             remedies.append(Suggestion("leave the column out", "drop", [name]))
         raise DataError(f"{chunk.source} {verb} column {name!r}, {what}", *remedies)

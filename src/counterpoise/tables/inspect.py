@@ -60,9 +60,9 @@ def weighed(stored: Stored) -> tuple[list[str], Matrix | None, str | None]:
         solution = model.state_.imputed(model.options_).solution
         assert isinstance(solution, LinearScores)
         weights = solution.coef * spread(model.state_.whole)
-    if model.features_ is None:
+    if model.feature_map_ is None:
         return names, weights, None
-    return unique(model.features_.names(names)), weights, model.features_.map.text
+    return unique(model.feature_map_.names(names)), weights, model.feature_map_.map.text
 
 
 def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
@@ -82,7 +82,9 @@ def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
 
 
 def _named(model: Model) -> str | None:
-    return feature_map_name(model.features) if isinstance(model, BalancedRidgeClassifier) else None
+    return (
+        feature_map_name(model.feature_map) if isinstance(model, BalancedRidgeClassifier) else None
+    )
 
 
 def _condition(model: BalancedRidgeClassifier) -> float:
@@ -104,7 +106,7 @@ def _clipped(model: Model) -> dict[str, float]:
     """Weight of the rows that each map has clipped, by its name."""
     if isinstance(model, AutoClassifier):
         return model.clipped_
-    return {} if model.features_ is None else {model.features_.map.text: model.clipped_}
+    return {} if model.feature_map_ is None else {model.feature_map_.map.text: model.clipped_}
 
 
 def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def described(stored: Stored) -> dict[str, Any]:
         options["candidates"] = [name_of(one, None) for one in options["candidates"]]
     return {
         "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
-        "options": {**options, "features": mapped or _named(model)},
+        "options": {**options, "feature_map": mapped or _named(model)},
         "candidates": judged,
         "shares": shares,
         "dropped": dropped,

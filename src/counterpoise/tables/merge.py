@@ -75,7 +75,7 @@ def merged(
         settled,
         recent,
         held=_held(one, two, features),
-        forgotten=one.forgotten + two.forgotten,
+        unlearned=one.unlearned + two.unlearned,
         apart=UnfiledRows(one.apart.rows + two.apart.rows, one.apart.hashes + two.apart.hashes),
     )
 
@@ -87,7 +87,7 @@ def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoClassifier:
         raise DataError(
             f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
             "rows",
-            Suggestion("learn the second with {}", "features", f"auto:{names[0]}"),
+            Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
         )
     return one.merge(two)
 
@@ -161,7 +161,7 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
                             f"warning: {output} does not contain the {store.learned_ids:,} ids of "
                             f"{store.path}, so that it does not recognize these rows",
                             Suggestion(
-                                f"learn, relabel and forget them in {path}, and merge again"
+                                f"learn, relabel and unlearn them in {path}, and merge again"
                             ),
                         )
                     )
@@ -182,7 +182,7 @@ def _placed(stored: Stored, encoding: ColumnEncoder) -> Model:
     elif mine != fill:
         raise DataError(
             "models that choose can be merged only if missing values stand for the same numbers",
-            Suggestion("let both begin with the maps of one file", "features", "auto:FILE"),
+            Suggestion("let both begin with the maps of one file", "feature_map", "auto:FILE"),
         )
     result.fill_in(fill)
     return result
@@ -246,7 +246,7 @@ def _united(
                 )
             if (records[key].gone, records[key].relabeled) != (record.gone, record.relabeled):
                 raise DataError(
-                    f"{names[0]} and {names[1]} have forgotten or relabeled different rows of "
+                    f"{names[0]} and {names[1]} have unlearned or relabeled different rows of "
                     f"{key}; do the same in both first"
                 )
             times = records[key].times + record.times

@@ -57,17 +57,17 @@ from counterpoise.tables.score_window import push_scores, scored
 
 NEW_FILE_REMEDY = Suggestion("learn into a new file")
 AUTO = "auto"
-MAPS = {"features", "candidates"}  # options that may hold maps which are fixed
+MAPS = {"feature_map", "candidates"}  # options that may hold maps which are fixed
 
 
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
-    """Return a model that has learned nothing yet; ``features="auto"`` makes one that chooses."""
-    if options.get("features") != AUTO:
+    """Return a model that has learned nothing yet; ``feature_map="auto"`` averages."""
+    if options.get("feature_map") != AUTO:
         return BalancedRidgeClassifier(**options)
     _require_open(options)
     if columns.clock is not None:
         raise DataError("a model that chooses fades by rows", Suggestion("leave {} out", "clock"))
-    return AutoClassifier(**{k: v for k, v in options.items() if k != "features"})
+    return AutoClassifier(**{k: v for k, v in options.items() if k != "feature_map"})
 
 
 def source_of(options: dict[str, Any]) -> str | None:
@@ -75,14 +75,14 @@ def source_of(options: dict[str, Any]) -> str | None:
 
     It is named by ``features``, which then says only whether the model chooses, or is gone.
     """
-    given = options.get("features")
+    given = options.get("feature_map")
     if not isinstance(given, str) or not os.path.dirname(given):
         return None
     path = given.removeprefix(f"{AUTO}:")
     if path == given:
-        del options["features"]
+        del options["feature_map"]
     else:
-        options["features"] = AUTO
+        options["feature_map"] = AUTO
     return path
 
 
@@ -161,7 +161,7 @@ def resume(
         columns = {**columns, "drop": wanted.drop}
     options = _named(typed(options, stored.encoding.labels))
     params = _named(stored.model.get_params(deep=False))
-    if params["features"] == AUTO:
+    if params["feature_map"] == AUTO:
         _require_open(options)
     # Apart: a model that chooses has an option of its own called drop.
     for now, then in (
@@ -179,7 +179,7 @@ def resume(
                     (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
                 )
     if source is not None:
-        _require_same_map(stored.model, path, source, options.get("features") == AUTO)
+        _require_same_map(stored.model, path, source, options.get("feature_map") == AUTO)
     encoding = replace(stored.encoding, columns=wanted)
     return replace(stored, encoding=encoding), wanted != before
 
@@ -187,7 +187,7 @@ def resume(
 def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
     """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
     result = dict(options)
-    for name in ("class_weight", "costs", "half_life"):
+    for name in ("class_weight", "class_factors", "half_life"):
         value = result.get(name)
         if isinstance(value, Mapping) and labels == "int":
             try:
@@ -215,17 +215,17 @@ def shown(value: Any) -> str:
 def _reuse_map_from(path: str, options: dict[str, Any]) -> ColumnEncoder:
     """Let options begin with what another model file has fixed, and return its encoding."""
     stored = require_learned(stored_model(path), path)
-    if options.get("features") == AUTO:
+    if options.get("feature_map") == AUTO:
         options["candidates"] = _maps(stored.model, path)
         return stored.encoding
     model = model_for_prediction(stored)
-    for name in ("ridge", "multi_class", "pooling"):
+    for name in ("ridge", "multi_class", "pooled_rows"):
         options.setdefault(name, getattr(model, name))
-    if stored.model is model and model.features_ is None:
+    if stored.model is model and model.feature_map_ is None:
         raise DataError(f"{path} has no map of the features to begin with; leave it out")
     if model.state_.warmup is not None:
         raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
-    options["features"] = model.features_
+    options["feature_map"] = model.feature_map_
     return stored.encoding
 
 
@@ -234,7 +234,7 @@ def _maps(model: Model, path: str) -> tuple[Any, ...]:
     if not isinstance(model, AutoClassifier):
         raise DataError(
             f"{path} does not choose, so it has no maps to choose among",
-            Suggestion("take its own map, if it has one: {}", "features", path),
+            Suggestion("take its own map, if it has one: {}", "feature_map", path),
         )
     if not model.candidates_.calm:
         raise DataError(f"the maps of {path} are not fixed yet; let it learn more rows")
@@ -268,12 +268,12 @@ def _require_same_map(model: Model, path: str, source: str, chooses: bool) -> No
     if isinstance(model, AutoClassifier):
         mine, theirs = model.maps_, _maps(stored.model, source) if chooses else ()
     else:
-        mine, theirs = (model.features,), (model_for_prediction(stored).features_,)
+        mine, theirs = (model.feature_map,), (model_for_prediction(stored).feature_map_,)
     if [*map(_begins, mine)] == [*map(_begins, theirs)]:
         return
     raise DataError(
         f"{path} did not begin with the map that {source} has now",
-        Suggestion("leave {} out", "features"),
+        Suggestion("leave {} out", "feature_map"),
         NEW_FILE_REMEDY,
     )
 
@@ -308,20 +308,20 @@ def _changed(stored: Stored, columns: Mapping[str, Any], path: str) -> Columns:
 
 def _require_open(options: Mapping[str, Any]) -> None:
     """Raise if an option decides what a model that chooses decides by itself."""
-    costs = (" balances the classes, with ", OptionValue("costs"), " if you like")
+    factors = (" balances the classes, with ", OptionValue("class_factors"), " if you like")
     given = set(options)
     for name, what in (
         ("ridge", (" chooses the ridge",)),
         ("multi_class", (" tells all classes apart at once",)),
-        ("pooling", (" chooses the boundaries",)),
+        ("pooled_rows", (" chooses the boundaries",)),
         ("scale", (" scales by itself",)),
-        ("class_weight", costs),
+        ("class_weight", factors),
         ("fit_intercept", (" has a constant",)),
         ("calibrate", (" does not calibrate",)),
     ):
         if name in given:
             raise DataError(
-                (OptionValue("features", AUTO), *what), Suggestion("leave {} out", name)
+                (OptionValue("feature_map", AUTO), *what), Suggestion("leave {} out", name)
             )
 
 
@@ -329,9 +329,9 @@ def _named(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with the map by its name, to be compared."""
     result = dict(options)
     if "candidates" in result:
-        result["features"] = AUTO
-    elif result.get("features") not in (None, AUTO):
-        result["features"] = feature_map_name(result["features"])
+        result["feature_map"] = AUTO
+    elif result.get("feature_map") not in (None, AUTO):
+        result["feature_map"] = feature_map_name(result["feature_map"])
     return result
 
 
@@ -359,9 +359,9 @@ class Learner:
         Rows learned at a time.
     positive : str, optional
         The class that alerts are about, as it is written.
-    new_class : bool, default=False
+    allow_new_classes : bool, default=False
         Whether a model that is no longer young may learn a label that it does not know.
-    new_columns : bool, default=False
+    allow_new_columns : bool, default=False
         Whether tables may have columns that were not learned, or lack some that were.
     allow_future : bool, default=False
         Whether rows that decay by the clock may have times after now.
@@ -385,8 +385,8 @@ class Learner:
         What a metrics file does not say yet; it is saved with the model.
     held : ndarray of shape (d,), optional
         Learned rows that have a value for each feature; None if somebody has not counted.
-    forgotten : int
-        Rows that were read and forgotten since.
+    unlearned : int
+        Rows that were read and unlearned since.
     apart : Apart
         Rows that were learned or taken back apart from the inputs.
     outlying : Outlying
@@ -404,11 +404,11 @@ class Learner:
         options: Mapping[str, Any],
         chunk_rows: int | None = None,
         positive: str | None = None,
-        new_class: bool = False,
-        new_columns: bool = False,
+        allow_new_classes: bool = False,
+        allow_new_columns: bool = False,
         allow_future: bool = False,
     ) -> None:
-        guards = Guards(path, positive, new_class, new_columns, allow_future)
+        guards = Guards(path, positive, allow_new_classes, allow_new_columns, allow_future)
         self._begin(path, options, guards)
         borrowed = source_of(self._options)
         if os.path.exists(path):
@@ -430,7 +430,7 @@ class Learner:
         self.settled = 0
         self.recent: Matrix | None = None
         self.held: Counts | None = np.zeros(0, dtype=np.int64)
-        self.forgotten, self.apart = 0, UnfiledRows()
+        self.unlearned, self.apart = 0, UnfiledRows()
         self.outlying = OutlierCounter()
         self.formerly: dict[str, str] = {}
         self._classes: list[Any] = []
@@ -450,8 +450,8 @@ class Learner:
 
     @property
     def ever(self) -> int:
-        """Rows that were ever read, those forgotten included: a number that never falls."""
-        return self.rows + self.forgotten
+        """Rows that were ever read, those unlearned included: a number that never falls."""
+        return self.rows + self.unlearned
 
     def key(self, path: str, stdin_name: str | None = None) -> str:
         """Return the name of an input in the records: its path relative to the model's folder."""
@@ -654,7 +654,7 @@ class Learner:
             self.recent,
             self.window,
             self._all_held(),
-            self.forgotten,
+            self.unlearned,
             self.apart,
         )
 
@@ -662,7 +662,7 @@ class Learner:
         """Go on where a file left off."""
         self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
         self.chunk_rows, self.window = stored.chunk_rows, stored.window
-        self.held, self.forgotten, self.apart = stored.held, stored.forgotten, stored.apart
+        self.held, self.unlearned, self.apart = stored.held, stored.unlearned, stored.apart
         self.positive, self.settled = stored.positive, stored.settled
         self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
 

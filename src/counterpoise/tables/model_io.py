@@ -69,7 +69,7 @@ def contents_of(stored: Stored) -> Contents:
         "order": list(stored.records),
         "positive": stored.positive,
         "settled": stored.settled,
-        "forgotten": stored.forgotten,
+        "unlearned": stored.unlearned,
     }
     if stored.apart != UnfiledRows():
         stream["apart"] = {"rows": stored.apart.rows, "hashes": list(stored.apart.hashes)}
@@ -163,7 +163,7 @@ def _stream(
 ) -> StoredModel[M]:
     """The part of a file that is about the stream, checked."""
     stream: dict[str, Any] = contents.stream or {}
-    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "forgotten"}
+    wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
     check_file(set(stream) - {"window", "apart"} == wanted, "an unexpected stream")
     chunk_rows = stream["chunk_rows"]
     check_file(type(chunk_rows) is int and 0 < chunk_rows <= 10**7, "an invalid chunk size")
@@ -222,9 +222,9 @@ def _stream(
     rows = sum(record.mark.rows for record in records.values())
     settled, positive = stream["settled"], stream["positive"]
     check_file(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
-    forgotten = stream["forgotten"]
+    unlearned = stream["unlearned"]
     check_file(
-        type(forgotten) is int and 0 <= forgotten < 2**63, "an invalid number of forgotten rows"
+        type(unlearned) is int and 0 <= unlearned < 2**63, "an invalid number of unlearned rows"
     )
     apart = _apart(stream["apart"]) if "apart" in stream else UnfiledRows()
     held = _held(contents.lists.get("held"), len(features), records, apart)
@@ -235,11 +235,11 @@ def _stream(
     recent = _recent(contents.lists.get("recent"), len(labels))
     window = None
     if "window" in stream:
-        window = _window(stream["window"], rows + forgotten)
+        window = _window(stream["window"], rows + unlearned)
         types = {type(label) for count in window.counts for label in count[:2]}
         check_file(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
     return StoredModel(
-        model, encoding, records, chunk_rows, positive, settled, recent, window, held, forgotten,
+        model, encoding, records, chunk_rows, positive, settled, recent, window, held, unlearned,
         apart,
     )  # fmt: skip
 

@@ -180,8 +180,8 @@ class StoredModel(Generic[M]):
         What a metrics file does not say yet.
     held : ndarray of shape (d,), optional
         Learned rows that have a value for each feature; None if somebody has not counted.
-    forgotten : int
-        Rows that were read and forgotten since.
+    unlearned : int
+        Rows that were read and unlearned since.
     apart : Apart
         Rows that were learned or taken back apart from the inputs.
     """
@@ -195,7 +195,7 @@ class StoredModel(Generic[M]):
     recent: Matrix | None = None
     window: Window | None = None
     held: Counts | None = None
-    forgotten: int = 0
+    unlearned: int = 0
     apart: UnfiledRows = UnfiledRows()
 
 
@@ -237,7 +237,7 @@ def input_key(path: str, model: str) -> str:
 
 
 def require_learned(stored: Stored, path: str) -> Stored:
-    """Return what is stored, or raise if it has learned nothing, or has forgotten it all."""
+    """Return what is stored, or raise if it has learned nothing, or has unlearned it all."""
     if not stored.model.__sklearn_is_fitted__():
         raise empty_model_error(path)
     return stored
@@ -245,15 +245,15 @@ def require_learned(stored: Stored, path: str) -> Stored:
 
 def empty_model_error(path: str) -> DataError:
     """Return the error that nothing is left in a file."""
-    return DataError(f"{path} is empty: everything that it had learned was forgotten")
+    return DataError(f"{path} is empty: everything that it had learned was unlearned")
 
 
 def cannot_unlearn_error(path: str) -> DataError:
-    """Return the error that a model which chooses cannot forget."""
+    """Return the error that a model which chooses cannot unlearn."""
     return DataError(
         f"{path} holds a model that chooses by itself: the rows that it keeps, and by which it "
-        "chooses, depend on their order, so that it cannot forget",
-        Suggestion("learn one that begins with its choice: {}", "features", path),
+        "chooses, depend on their order, so that it cannot unlearn",
+        Suggestion("learn one that begins with its choice: {}", "feature_map", path),
     )
 
 

@@ -115,7 +115,7 @@ def _every(model: Model) -> int:
     if not isinstance(model, BalancedRidgeClassifier):
         return 8
     d: int = len(model.state_.moments.anchor)
-    return 1 + d // (100 if model.ridge == "gcv" or model.pooling is not None else 1000)
+    return 1 + d // (100 if model.ridge == "gcv" or model.pooled_rows is not None else 1000)
 
 
 def push_scores(
@@ -164,7 +164,7 @@ class MetricsFile:
     every : int
         Rows between two lines, rounded up to whole chunks.
     rows : int
-        Rows ever learned, those forgotten since included, so that the lines stay in order.
+        Rows ever learned, those unlearned since included, so that the lines stay in order.
     window : Window, optional
         What the model file knows that the lines do not say yet. With it, lines come out as they
         would have if nobody had disturbed the run.

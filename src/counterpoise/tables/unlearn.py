@@ -163,7 +163,7 @@ class StoreChange:
             learner.set_store_mark(replace(learner.store_mark, hash=digest))
 
 
-def forget(learner: Learner, source: Source, key: str, watch: Watch, change: StoreChange) -> int:
+def unlearn(learner: Learner, source: Source, key: str, watch: Watch, change: StoreChange) -> int:
     """Subtract the rows of an input, as if they had never been learned, and return their number.
 
     The input must still begin as it did. The learner is changed only if all goes well, and not
@@ -177,13 +177,13 @@ def forget(learner: Learner, source: Source, key: str, watch: Watch, change: Sto
     _subtract(learner, model, taken, record.times)
     change.of_file(taken)
     del learner.records[key]
-    learner.forgotten += record.mark.rows
+    learner.unlearned += record.mark.rows
     _settle(learner, known)
     learner.finish()
     return record.mark.rows - records.count(record.gone)
 
 
-def forget_where(
+def unlearn_where(
     learner: Learner,
     source: Source,
     key: str,
@@ -212,7 +212,7 @@ def forget_where(
     return len(taken.places)
 
 
-def forget_events(
+def unlearn_events(
     learner: Learner,
     source: LearnedEvents,
     where: RowFilter | None,
@@ -237,7 +237,7 @@ def forget_events(
     return len(taken.places)
 
 
-def forget_pipe(
+def unlearn_pipe(
     learner: Learner, source: Source, where: RowFilter | None, watch: Watch, change: StoreChange
 ) -> int:
     """Subtract rows that come from a pipe, with their labels, and return their number.
@@ -249,7 +249,7 @@ def forget_pipe(
     taken = reread_rows(learner, source, None, where, watch, id=change.id)
     digest = f"{taken.mark.hash} {'' if where is None else sorted(where.values.items())}".strip()
     if digest in learner.apart.hashes:
-        raise DataError(f"{source.name}: these rows were forgotten before; nothing was changed")
+        raise DataError(f"{source.name}: these rows were unlearned before; nothing was changed")
     if taken.problem is not None:
         raise taken.problem
     if taken.moments is None:
@@ -268,7 +268,7 @@ def forget_pipe(
     _subtract(learner, model, taken, 1)
     change.of_file(taken)
     if whole:
-        learner.forgotten += learner.records.pop(whole[0]).mark.rows
+        learner.unlearned += learner.records.pop(whole[0]).mark.rows
     else:
         rows, hashes = learner.apart.rows - len(taken.places), learner.apart.hashes
         learner.apart = UnfiledRows(rows, (*hashes, digest))
@@ -354,7 +354,7 @@ def reread_rows(
                 f"{source.name}, row {chunk.first + int(meant.argmax())} or one after it: it has "
                 "a category or a column that was never learned; give rows as they were learned"
             )
-            continue  # to its end: the same rows may have been forgotten before
+            continue  # to its end: the same rows may have been unlearned before
         if labels:
             at = np.flatnonzero(meant)[encoded.kept]
             y = _present(encoded.y, places[at], record)
@@ -434,9 +434,9 @@ def _exchange(
 def _recorded(learner: Learner, source: Source, key: str) -> Record:
     """What was learned from an input, or raise if nothing was, or it cannot be read again."""
     if key.startswith("-"):
-        raise DataError("standard input cannot be read twice; forget needs a file")
+        raise DataError("standard input cannot be read twice; unlearn needs a file")
     if os.path.exists(source.path) and not is_regular_file(source.path):
-        raise DataError(f"{source.name} cannot be read twice; forget needs a file")
+        raise DataError(f"{source.name} cannot be read twice; unlearn needs a file")
     if learner.model is None or not learner.identify(source, key):
         known = ", ".join(learner.records) or "nothing"
         raise DataError(
@@ -452,7 +452,7 @@ def _subtract(
     """Take rows back from the moments and the counts."""
     if taken.moments is not None:
         names = [feature.name for feature in learner.encoding.features]
-        model.forget_moments(repeated(taken.moments, times), model.terms(names))
+        model.unlearn_moments(repeated(taken.moments, times), model.terms(names))
     if learner.held is not None:
         learner.held = learner.held - times * taken.held
 
