@@ -65,7 +65,7 @@ wheels: $(VENV)/tools
 # What must run where there is neither POSIX nor Spark.
 portable: $(VENV)/tools
 	$(PY) -m pip install -q --no-build-isolation $(if $(filter Windows_NT,$(OS)),-Csetup-args=--vsenv) ".[cli,plots,river]" hypothesis pandas polars psutil pytest
-	$(PY) -m pytest -q -m "not slow" tests/exact tests/classifier tests/features tests/online tests/river
+	$(PY) -m pytest -q -m "not slow" tests/moments tests/solver tests/stepwise tests/engine tests/estimators tests/feature_maps tests/online tests/river
 
 # The oldest versions that we promise to work with, in an environment of their own; river wants newer ones.
 lowest:
@@ -74,7 +74,7 @@ lowest:
 	build/lowest/bin/python tools/lowest.py > build/lowest/constraints.txt
 	build/lowest/bin/python -m pip install -q -c build/lowest/constraints.txt ".[cli,plots]" hypothesis pandas polars psutil pytest
 	build/lowest/bin/python -m pytest -q -m "not slow" \
-		$$(grep -rLE "river|onnx" tests/exact tests/classifier tests/jobs --include "test_*.py")
+		$$(grep -rLE "river|onnx" tests/moments tests/solver tests/stepwise tests/engine tests/estimators tests/tables --include "test_*.py")
 
 bench: $(VENV)/installed-bench
 	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) chooser.py && $(PY) ledger.py

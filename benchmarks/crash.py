@@ -26,7 +26,7 @@ TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 from pipelines import CHUNK, FORMATS, ROWS  # noqa: E402
 
-DYING = (TESTS / "jobs" / "test_crash.py").read_text().split('"""')[3]
+DYING = (TESTS / "tables" / "test_crash.py").read_text().split('"""')[3]
 
 
 def write_rows(path, rows):
