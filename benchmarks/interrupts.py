@@ -13,7 +13,7 @@ import report
 
 TESTS = Path(__file__).parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
-sys.path.insert(0, str(TESTS / "classifier"))
+sys.path.insert(0, str(TESTS / "estimators"))
 from test_interrupts import CALLS, strike  # noqa: E402
 
 
