@@ -16,7 +16,7 @@ PLAIN = ["--label", "fraud", "--drop", "payment", "--model", "joined"]
 DYING = """
 import os, sys
 where, when, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
-from counterpoise import atomic
+from counterpoise import atomic_write
 from counterpoise.tables.event_store import EventStore
 owner = os if where in ("replace", "fsync") else EventStore
 real = getattr(owner, where)

@@ -297,7 +297,7 @@ def test_labels_that_are_numbers_have_costs_by_number(run):
         "t.csv", index=False
     )
     learned(run, "--class-factor", "1=2")
-    assert BalancedRidgeClassifier.load(MODEL).costs == {1: 2.0}
+    assert BalancedRidgeClassifier.load(MODEL).class_factors == {1: 2.0}
     os.unlink(MODEL)
     assert (
         "names the class 'yes', but the classes are 0, 1"

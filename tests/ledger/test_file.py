@@ -98,9 +98,9 @@ def test_a_ledger_that_exists_knows_its_settings(tmp_path, ledger, table):
 DYING = """
 import os, signal, sys
 from counterpoise import Ledger
-from counterpoise.ledger import filler, filling
+from counterpoise.ledger import ingest
 from counterpoise.ledger.storage import File
-filler.BATCH_ROWS, filling.EVERY = 1, 8192
+ingest.BATCH_ROWS, ingest.EVERY = 1, 8192
 name, count, what = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 before = getattr(File, name)
 def dying(self, *given):

@@ -22,6 +22,6 @@ counterpoise.BalancedRidgeClassifier().fit([[0.0], [1.0]], [0, 1])
 def test_tables_without_pyarrow_name_the_extra():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        f"{name} needs pyarrow: pip install 'counterpoise[cli]'"
+        f"{name} requires pyarrow: pip install 'counterpoise[cli]'"
         for name in ("TableClassifier", "Ledger")
     ]

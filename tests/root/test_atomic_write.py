@@ -152,8 +152,8 @@ def test_an_error_about_another_file_stays_as_it_is(tmp_path):
 
 KILLED = """
 import os, sys
-from counterpoise.atomic_write import writing
-with writing("m") as file:
+from counterpoise.atomic_write import atomic_write
+with atomic_write("m") as file:
     file.write(b"half")
     file.flush()
     print("writing", flush=True)

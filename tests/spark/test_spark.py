@@ -281,7 +281,7 @@ def test_gaps_are_filled_by_the_mean_of_the_whole_frame(spark, name, tmp_path):
     Z = one.transform(rows)[:, at]  # filled by the mean of all
     np.testing.assert_allclose(found.transform(rows), Z, rtol=1e-12)
     features = None if name is None else make_fitted_map(name, Z.mean(axis=0), Z.std(axis=0))
-    fresh = BalancedRidgeClassifier(features=features).fit(Z, table.fraud)
+    fresh = BalancedRidgeClassifier(feature_map=features).fit(Z, table.fraud)
     # Seconds since 1970 are 1e9 away from zero, and with a map terms are nearly collinear.
     np.testing.assert_allclose(
         found.decision_function(rows),
@@ -781,7 +781,7 @@ def test_a_map_is_fixed_by_the_whole_frame_and_partitions_do_not_matter(spark, n
     frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
     spread = X[:, :4].std(axis=0)
     one = make_fitted_map(name, X[:, :4].mean(axis=0), spread)
-    alone = BalancedRidgeClassifier(features=one, ridge=0.1).fit(X[:, :4], Y)
+    alone = BalancedRidgeClassifier(feature_map=one, ridge=0.1).fit(X[:, :4], Y)
     for parts in (1, 3, 20):
         model = fit(frame.repartition(parts), "label", feature_map=name, ridge=0.1)
         np.testing.assert_allclose(model.feature_map_.mean, one.mean, rtol=1e-12)
@@ -799,7 +799,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     frame = spark.createDataFrame(pd.DataFrame(X[:, :4], columns=NAMES[:4]).assign(label=Y))
     stages = [
         VectorAssembler(inputCols=NAMES[:4], outputCol="features"),
-        BalancedRidge(options={"features": "rm2", "ridge": 0.1}),
+        BalancedRidge(options={"feature_map": "rm2", "ridge": 0.1}),
     ]
     fitted = Pipeline(stages=stages).fit(frame)
     fitted.write().overwrite().save(str(tmp_path / "pipeline"))
@@ -815,7 +815,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     first = halves[0].toPandas()[NAMES[:4]].to_numpy()
     np.testing.assert_allclose(model.feature_map_.mean, first.mean(axis=0), rtol=1e-12)
     rows = pd.concat([half.toPandas() for half in halves])
-    alone = BalancedRidgeClassifier(features=model.feature_map_, ridge=0.1)
+    alone = BalancedRidgeClassifier(feature_map=model.feature_map_, ridge=0.1)
     alone.fit(rows[NAMES[:4]].to_numpy(), rows["label"].to_numpy())
     np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="other options"):
@@ -823,7 +823,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     with pytest.raises(ValueError, match="is not known"):
         fit(frame, "label", feature_map="cubic")
     with pytest.raises(ValueError, match="by its name"):
-        BalancedRidge(options={"features": model.feature_map_})
+        BalancedRidge(options={"feature_map": model.feature_map_})
 
 
 @pytest.mark.parametrize("name", ["fit", "ledger", "pipeline", "predict", "streaming"])

@@ -48,7 +48,7 @@ def test_the_options_reach_the_model_and_stay(run, files):
         ("--pooled-rows", "3", "3.0, but m.st was learned with 15.0"),
         ("--pooled-rows", "none", "none, but m.st was learned with 15.0"),
         ("--ridge", "auto", "auto, but m.st was learned with gcv"),
-        ("--multi-class", "ovr", "ovr, but m.st was learned with discriminant"),
+        ("--multi-class", "ovr", "ovr, but m.st was learned with lda"),
     ):
         done = run("learn", "two.csv", "-m", "m.st", option, value, code=2)
         assert f"{option} is {told}" in done.err

@@ -35,7 +35,7 @@ def text(words: str) -> str:
     return html.escape(printable(words))
 
 
-def _image(made: plots.Figure) -> str:
+def _image(made: Any) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(plots.svg(made).encode()).decode()}"
 
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.errors import printable
@@ -20,6 +18,18 @@ from counterpoise.evaluate.benchmark import CUSTOM_METHOD, MAIN_METHOD, Result
 from counterpoise.evaluate.cost_curve import CostCurve, Reliability
 from counterpoise.evaluate.metrics import Ranking
 from counterpoise.evaluate.ranks import Comparison
+
+try:
+    import matplotlib
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+except ImportError as error:
+    raise ImportError(
+        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
+    ) from error
 
 DARK_TEXT_COLOR = "#dddddd"  # of text on dark pages
 DARK_BACKGROUND = "#16181c"  # what dark pages are like
@@ -68,31 +78,6 @@ def blues() -> Any:
         return "Blues"
     return LinearSegmentedColormap.from_list("blues", [DARK_BACKGROUND, "#1f6fb5"])
 
-
-try:
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-except ImportError as error:
-    raise ImportError(
-        "plots need matplotlib: pip install 'counterpoise[plots]'", name="matplotlib"
-    ) from error
-
-
-__all__ = [
-    "STYLES",
-    "Figure",
-    "copy_layout",
-    "figure",
-    "legend",
-    "plain_numbers",
-    "short",
-    "style",
-    "svg",
-    "thousands",
-    "usual_range",
-]
 
 # A colour for each method; those that may lie on one another differ in dashes too.
 STYLES: dict[str, dict[str, Any]] = {
