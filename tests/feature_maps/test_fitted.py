@@ -435,8 +435,8 @@ def test_a_chooser_counts_what_its_maps_cut_off():
     again = AutoClassifier(candidates=first.maps_).fit(X, y)
     assert rows.clipped_ == single.clipped_ == again.clipped_
     assert rows.clipped_ == {
-        "rm2": first.maps_[1].far(X).sum(),
-        "hinges": first.maps_[2].far(X).sum(),
+        "rm2": first.maps_[1].is_clipped(X).sum(),
+        "hinges": first.maps_[2].is_clipped(X).sum(),
     }
     assert rows.clipped_["rm2"] > 0.0
 

@@ -105,7 +105,7 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     np.testing.assert_allclose(model.feature_map_.mean[:3], mean, rtol=1e-12)
     filled = rows.copy()
     filled[:, :3] = np.where(np.isnan(gaps), mean, gaps)
-    fresh = BalancedRidgeClassifier(feature_map=model.feature_map_.blanked([], [], [])).fit(
+    fresh = BalancedRidgeClassifier(feature_map=model.feature_map_.with_missing([], [], [])).fit(
         filled, y
     )
     # Values are 1e6 away from 0: rounding is 1e-10 of a deviation, and terms are collinear.

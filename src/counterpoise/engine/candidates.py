@@ -106,7 +106,7 @@ class SingleRowUpdater:
         clipped = [
             state.moments.clipped
             for state in self.states.values()
-            if state.fixed is not None and state.fixed.far(row)[0]
+            if state.fixed is not None and state.fixed.is_clipped(row)[0]
         ]
         self._together.learn(list(terms.values()), slot, w, clipped, holder, more)
 

@@ -89,7 +89,7 @@ class Judge:
         if fill is None:
             return self
         if self.fixed is not None:
-            return replace(self, fixed=self.fixed.blanked(fill.at, fill.by, fill.present))
+            return replace(self, fixed=self.fixed.with_missing(fill.at, fill.by, fill.present))
         if not isinstance(self.weights, Ridges):
             return self
         coef = self.weights.coef.copy()

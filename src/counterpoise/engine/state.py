@@ -357,11 +357,11 @@ class State:
             seen = Warmup(self.fill.rows(X, weight), rows.y[first], weight)
         fixed = seen.fixed(self.plan.map) if len(rows.X) else None
         if fixed is not None and self.fill is not None:
-            fixed = fixed.blanked(self.fill.at, self.fill.by, self.fill.present)
+            fixed = fixed.with_missing(self.fill.at, self.fill.by, self.fill.present)
         everything = replace(batch, X=rows.X, y=rows.y, weight=rows.weight, t=rows.t)
         with np.errstate(over="ignore", invalid="ignore"):
             chunk = replace(self, fixed=fixed)._gathered(everything, limit, None)
-        kept = None if fixed is None or rows.over(self.plan.map) else rows
+        kept = None if fixed is None or rows.is_complete(self.plan.map) else rows
         return self._with(moments=chunk, declared=declared, fixed=fixed, warmup=kept)
 
     def unlearn(self, chunk: Moments, options: Options, name_of: Callable[[int], str]) -> State:
@@ -474,7 +474,7 @@ class State:
         fixed = self.fixed
         if fixed is not None:
             parts = ((), (), ()) if fill is None else (fill.at, fill.by, fill.present)
-            fixed = fixed.blanked(*parts)
+            fixed = fixed.with_missing(*parts)
         return self._with(fill=fill, fixed=fixed)
 
     def rebased(self, before: MeanImputation, after: MeanImputation) -> State:
@@ -795,7 +795,7 @@ class State:
         row = self.row(plain) if row is None else row
         if row is None:
             return False
-        far = self.fixed is not None and bool(self.fixed.far(plain[None])[0])
+        far = self.fixed is not None and bool(self.fixed.is_clipped(plain[None])[0])
         if t is not None:
             self.learn_at(found, row, slot, w, t, far)
         else:

@@ -484,8 +484,8 @@ def _(the_map: Ranks, made: Graph, Z: str, drawn: Matrix) -> list[str]:
 def _(the_map: Union, made: Graph, Z: str, drawn: Matrix) -> list[str]:
     blocks, at = [], 0
     for part in the_map.maps:
-        blocks += _mapped(part, made, Z, drawn[at : at + part.draws])
-        at += part.draws
+        blocks += _mapped(part, made, Z, drawn[at : at + part.n_params_per_feature])
+        at += part.n_params_per_feature
     return blocks
 
 

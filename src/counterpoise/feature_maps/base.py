@@ -51,14 +51,16 @@ class Map:
         """Degree of the terms as polynomials of the features."""
         raise NotImplementedError
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t with respect to the features, of shape (n, l).
 
         ``G`` has shape (n, terms), or (1, terms) where it is the same for all rows.
         """
         raise NotImplementedError
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         """Contributions of each feature to each W_q·terms on the way from start to start + way.
 
         These are integrated gradients, way_j ∫ ∂(W_q·terms)/∂x_j: along a line polynomials are
@@ -69,11 +71,11 @@ class Map:
         for t, weight in zip(*nodes(self.degree), strict=True):
             X = start + t * way
             for q, g in enumerate(W):
-                result[:, q] += weight * self.pulled(X, g[None], drawn)
+                result[:, q] += weight * self.vjp(X, g[None], drawn)
         result *= way[:, None]
         return result
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Most radians that the waves among the terms turn through on these ways; 0 for none."""
         return 0.0
 
@@ -87,7 +89,7 @@ class Map:
         return WARMUP
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Numbers per feature that are drawn, or found in rows; 0 for most maps."""
         return 0
 
@@ -99,7 +101,7 @@ class Map:
         """Numbers that a map finds in rows, with labels and weights, in place of drawn ones."""
         return drawn
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""
         return np.empty((0, 1))
 
@@ -173,24 +175,26 @@ class Union(Map):
         """Largest degree of its parts."""
         return max(part.degree for part in self.maps)
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         result = np.zeros_like(X)
         for part, terms, draws in self._parts(X.shape[1]):
-            result += part.pulled(X, G[:, terms], drawn[draws])
+            result += part.vjp(X, G[:, terms], drawn[draws])
         return result
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         """Contributions of each feature, by each part in its own way."""
         result = np.zeros((len(way), len(W), way.shape[1]))
         for part, terms, draws in self._parts(way.shape[1]):
-            result += part.along(start, way, W[:, terms], drawn[draws])
+            result += part.path_contributions(start, way, W[:, terms], drawn[draws])
         return result
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Most radians that a wave turns through."""
         parts = self._parts(way.shape[1])
-        return max(part.turns(way, drawn[draws]) for part, _, draws in parts)
+        return max(part.max_phase(way, drawn[draws]) for part, _, draws in parts)
 
     def features_at(self, inputs: int) -> NDArray[np.intp] | None:
         """Places of the features among the terms of the first part that has them."""
@@ -205,7 +209,7 @@ class Union(Map):
         """Each part, with where its terms and its random numbers are."""
         term = draw = 0
         for part in self.maps:
-            more, draws = part.count(inputs), part.draws
+            more, draws = part.count(inputs), part.n_params_per_feature
             yield part, slice(term, term + more), slice(draw, draw + draws)
             term, draw = term + more, draw + draws
 
@@ -231,9 +235,9 @@ class Union(Map):
         return max(part.rows for part in self.maps)
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Random numbers that a feature takes."""
-        return sum(part.draws for part in self.maps)
+        return sum(part.n_params_per_feature for part in self.maps)
 
     def draw(self, inputs: int) -> Matrix:
         """Random numbers of all maps, one column a feature."""
@@ -243,10 +247,10 @@ class Union(Map):
         """Numbers that the maps find in rows, in place of those drawn."""
         blocks, at = [], 0
         for part in self.maps:
-            blocks.append(part.draw_from(drawn[at : at + part.draws], X, y, weight))
-            at += part.draws
+            blocks.append(part.draw_from(drawn[at : at + part.n_params_per_feature], X, y, weight))
+            at += part.n_params_per_feature
         return np.concatenate(blocks)
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Random numbers, as one column, of a feature that appears after the first l."""
-        return np.concatenate([part.draw_late(name, inputs) for part in self.maps])
+        return np.concatenate([part.params_for_new_feature(name, inputs) for part in self.maps])

@@ -168,7 +168,7 @@ class FittedMap:
         np.minimum(Z, CLIP_DEVIATIONS, out=Z)
         return Z
 
-    def far(self, X: ArrayLike) -> Flags:
+    def is_clipped(self, X: ArrayLike) -> Flags:
         """Whether each row (n, l) has a value that is clipped: 10 deviations from the mean."""
         rows = np.asarray(X, dtype=np.float64)
         low, high = self._limits
@@ -209,11 +209,11 @@ class FittedMap:
         )
         mean[at], deviation[at], drawn[:, at] = self.mean, self.deviation, self.drawn
         for j in np.setdiff1d(np.arange(inputs), at):
-            drawn[:, [j]] = self.map.draw_late(names[j], self.first)
+            drawn[:, [j]] = self.map.params_for_new_feature(names[j], self.first)
         wider = replace(self, mean=mean, deviation=deviation, drawn=drawn, blank=())
         return wider, self.map.places(at, inputs)
 
-    def blanked(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FittedMap:
+    def with_missing(self, at: ArrayLike, by: ArrayLike, present: ArrayLike) -> FittedMap:
         """The same map for rows in which features ``at`` may be missing, as ``by`` tells."""
         places = np.asarray(at, dtype=int).tolist(), np.asarray(by, dtype=int).tolist()
         seen = np.asarray(present, dtype=bool).tolist()
@@ -285,7 +285,7 @@ class Warmup:
             None if self.t is None or t is None else np.concatenate([self.t, t]),
         )
 
-    def over(self, map: Map) -> bool:  # noqa: A002
+    def is_complete(self, map: Map) -> bool:  # noqa: A002
         """Whether there are enough rows for a map."""
         return len(self.X) >= map.rows
 

@@ -72,14 +72,16 @@ class RandomFourier(Map):
         """Waves are no polynomials."""
         return 0
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         half, angle = len(drawn), X @ drawn.T
         rate = G[:, half:] * np.cos(angle) - G[:, :half] * np.sin(angle)
         result: Matrix = (rate / np.sqrt(half)) @ drawn
         return result
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         """Contributions of each feature: ∫ cos(θ + t u) dt = cos(θ + u/2) sin(u/2)/(u/2)."""
         half = len(drawn)
         u = way @ drawn.T
@@ -92,7 +94,7 @@ class RandomFourier(Map):
         result *= way[:, None]
         return result
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Most radians that a wave turns through."""
         return float(np.abs(way @ drawn.T).max(initial=0.0))
 
@@ -109,7 +111,7 @@ class RandomFourier(Map):
         return np.arange(self.terms, dtype=np.intp)
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Frequencies."""
         return int(self.terms) // 2
 
@@ -125,7 +127,7 @@ class RandomFourier(Map):
             blocks.append(lengths[:, None] * (Q * np.sign(np.diagonal(R))).T)
         return self._scaled(np.concatenate(blocks)[:half], inputs)
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Frequencies, as one column, of a feature that appears after l others were drawn.
 
         They depend only on seed and name, so models on several machines draw the same numbers.
@@ -211,13 +213,15 @@ class Landmarks(Map):
         """Nearness is no polynomial."""
         return 0
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         rate = -2.0 * self.sharpness() * G * self.apply(X, drawn)
         result: Matrix = (X * rate.sum(axis=1, keepdims=True) - rate @ drawn[:-1]) * drawn[-1] ** 2
         return result
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         r"""Contributions of each feature, in closed form.
 
         On the way the square of the distance is D(t) = A t² + 2 B t + C, and with s = 1/(2σ²)
@@ -242,7 +246,7 @@ class Landmarks(Map):
         result *= way[:, None]
         return result
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Most widths that a way is long, as if a width were a radian."""
         step = way * drawn[-1]
         length = np.sqrt(np.einsum("ij,ij->i", step, step).max(initial=0.0))
@@ -261,7 +265,7 @@ class Landmarks(Map):
         return np.arange(self.terms, dtype=np.intp)
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Landmarks, and the unit."""
         return int(self.terms) + 1
 
@@ -277,7 +281,7 @@ class Landmarks(Map):
         marks[: len(some)] = X[some]
         return self._with_unit(marks)
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """What landmarks have of a feature that appears after l others: nothing, in their unit."""
         column = np.zeros((self.terms + 1, 1))
         column[-1] = 1.0 / np.sqrt(inputs)

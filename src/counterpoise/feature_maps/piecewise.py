@@ -49,20 +49,22 @@ class Hinges(Map):
         """Degree between two knots."""
         return 1
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t, from the right at knots."""
         parts = G.reshape(len(G), 1 + self.knots, -1)
         result: Matrix = parts[:, 0] + (parts[:, 1:] * (X[:, None] >= drawn)).sum(axis=1)
         return result
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         """Contributions of each feature: what its own terms gain on the way."""
         shape = -1, 1 + self.knots, way.shape[1]
         gained = self.apply(start + way, drawn) - self.apply(start, drawn)
         by_feature = np.einsum("nkj,qkj->nqj", gained.reshape(shape), W.reshape(shape))
         return np.asarray(by_feature)
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
         raise ValueError(
             f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
@@ -82,7 +84,7 @@ class Hinges(Map):
         return np.concatenate([k * inputs + at for k in range(1 + self.knots)])
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Knots of a feature."""
         return int(self.knots)
 
@@ -94,7 +96,7 @@ class Hinges(Map):
         """Knots at the quantiles of rows, of shape (K, l)."""
         return quantiles(X, weight, self._shares())
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Knots of a feature that was 0 before: none of them below that."""
         return np.arange(float(self.knots))[:, None]
 
@@ -132,7 +134,7 @@ class Ranks(Map):
         """Degree between two knots."""
         return 1
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t, from the right at knots."""
         result = np.zeros_like(X)
         for j in range(X.shape[1]):
@@ -145,12 +147,14 @@ class Ranks(Map):
         result *= G
         return result
 
-    def along(self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix) -> NDArray[np.float64]:
+    def path_contributions(
+        self, start: Matrix, way: Matrix, W: Matrix, drawn: Matrix
+    ) -> NDArray[np.float64]:
         """Contributions of each feature: what its own term gains on the way."""
         gained = self.apply(start + way, drawn) - self.apply(start, drawn)
         return gained[:, None] * W
 
-    def turns(self, way: Matrix, drawn: Matrix) -> float:
+    def max_phase(self, way: Matrix, drawn: Matrix) -> float:
         """Squares of broken lines have no waves, and no nodes that integrate them exactly."""
         raise ValueError(
             f"{self.text} has no reasons with pooled_rows; explain it without pooled_rows"
@@ -169,7 +173,7 @@ class Ranks(Map):
         return at
 
     @property
-    def draws(self) -> int:
+    def n_params_per_feature(self) -> int:
         """Knots of a feature, and their scores."""
         return 2 * KNOTS
 
@@ -191,7 +195,7 @@ class Ranks(Map):
             result[:KNOTS, j], result[KNOTS:, j] = values[fill], special.ndtri(middle)[fill]
         return result
 
-    def draw_late(self, name: str, inputs: int) -> Matrix:
+    def params_for_new_feature(self, name: str, inputs: int) -> Matrix:
         """Knots of a feature that was 0 before, which stays 0: it is as if it were normal."""
         return _identity_knots()[:, None]
 

@@ -48,7 +48,7 @@ class Polynomial(Map):
         """Degree of the terms."""
         return int(self.order)
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         return _pulled(X, G[:, int(self.constant) :], self.order, distinct=False)
 
@@ -94,7 +94,7 @@ class Interactions(Map):
         """Degree of the terms."""
         return int(self.order)
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         return _pulled(X, G, self.order, distinct=True)
 
@@ -147,7 +147,7 @@ class ReducedPolynomial(Map):
         """Degree of the terms."""
         return int(self.order)
 
-    def pulled(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
+    def vjp(self, X: Matrix, G: Matrix, drawn: Matrix) -> Matrix:
         """Gradient of Σ_t G_t term_t."""
         r, size, first = self.order, X.shape[1], int(self.constant)
         s = X.sum(axis=1, keepdims=True)

@@ -448,7 +448,10 @@ def scaled_map(the_map: Map, mean: Any, deviation: Any, drawn: Any, first: Any) 
     FittedMap
     """
     inputs = len(mean)
-    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (the_map.draws, inputs)
+    fine = mean.shape == deviation.shape == (inputs,) and drawn.shape == (
+        the_map.n_params_per_feature,
+        inputs,
+    )
     check_file(fine and inputs >= 1, "a map of the wrong shape")
     check_file(type(first) is int and 1 <= first <= inputs, "a map of the wrong shape")
     large = np.abs(mean).max() <= 4 * MAX_ABS_VALUE and deviation.max() <= 4 * MAX_ABS_VALUE

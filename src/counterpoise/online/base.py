@@ -239,7 +239,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """
         delay = validation.check_nonnegative_int(delay, "delay")
         with validation.transactional(self) as draft:
-            rows, target, weight = draft._take(X, y, classes, None)
+            rows, target, weight = draft._prepare_rows(X, y, classes, None)
             scores: Vector = draft._run(rows, target, weight, min(delay, len(rows))) - draft._tau()
         return scores
 
@@ -315,7 +315,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         with validation.transactional(self) as draft:
             for name in ("_state", "classes_", "n_features_in_", "feature_names_in_"):
                 draft.__dict__.pop(name, None)
-            rows, target, weight = draft._take(X, y, None, sample_weight)
+            rows, target, weight = draft._prepare_rows(X, y, None, sample_weight)
             validation.require_some_weight(weight)
             draft._learn(rows, target, weight)
         return self
@@ -326,13 +326,13 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
                 first = "_state" not in draft.__dict__
                 validation.rows(draft, X, y, reset=first, accept_sparse=False, least=0)
             else:
-                draft._learn(*draft._take(X, y, classes, sample_weight))
+                draft._learn(*draft._prepare_rows(X, y, classes, sample_weight))
         return self
 
     def _learn(self, rows: Matrix, target: Vector, weight: Vector) -> None:
         self._run(rows, target, weight, 0)
 
-    def _take(
+    def _prepare_rows(
         self, X: Any, y: Any, classes: Any, sample_weight: Any
     ) -> tuple[Matrix, Vector, Vector]:
         """Rows with the constant, targets ±1 and weights; a first state if there is none."""

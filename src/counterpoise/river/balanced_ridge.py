@@ -554,7 +554,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         row, fixed = self._row(x), self._state.fixed
         if fixed is None:
             return row, False
-        return fixed.transform(row[None])[0], bool(fixed.far(row[None])[0])
+        return fixed.transform(row[None])[0], bool(fixed.is_clipped(row[None])[0])
 
     def _learn_rows(
         self,

@@ -116,7 +116,7 @@ def _contributions_through_map(
 ) -> NDArray[np.float64]:
     """Of scores of the terms of a map."""
     if isinstance(solution, LinearScores):
-        return fixed.map.along(start, way, solution.coef, fixed.drawn)
+        return fixed.map.path_contributions(start, way, solution.coef, fixed.drawn)
     t, weight = _panels(fixed, way)
     found = np.zeros((len(way), len(solution.mean), way.shape[1]))
     for at, w in zip(t, weight, strict=True):
@@ -124,7 +124,7 @@ def _contributions_through_map(
         terms = fixed.map.apply(Z, fixed.drawn) - solution.anchor
         for k, (mean, root) in enumerate(zip(solution.mean, solution.root, strict=True)):
             G = (terms - mean) @ root @ root.T
-            found[:, k] -= w * fixed.map.pulled(Z, G, fixed.drawn)
+            found[:, k] -= w * fixed.map.vjp(Z, G, fixed.drawn)
     found *= way[:, None]
     return solution.compared(found)
 
@@ -132,7 +132,7 @@ def _contributions_through_map(
 def _panels(fixed: FittedMap, way: Matrix) -> tuple[Vector, Vector]:
     """Nodes and weights for the square of the terms of a map on these ways."""
     degree = 2 * fixed.map.degree
-    turn = 2.0 * fixed.map.turns(way, fixed.drawn)
+    turn = 2.0 * fixed.map.max_phase(way, fixed.drawn)
     if turn == 0.0:
         return nodes(degree)
     panels = int(np.ceil(turn / MAX_RADIANS_PER_PANEL))

@@ -69,7 +69,7 @@ def require_map_fits(the_map: Map | None, inputs: int, limit: float) -> None:
     if the_map is None:
         return
     require_room(1, the_map.count(inputs), limit, mapped=True)
-    size = 8.0 * inputs * (the_map.draws + the_map.rows)
+    size = 8.0 * inputs * (the_map.n_params_per_feature + the_map.rows)
     if size > limit:
         raise DataError(
             (
@@ -96,7 +96,7 @@ def clipped(X: Rows, weight: Vector | None, fixed: FittedMap) -> float:
     total = 0.0
     for start in range(0, X.shape[0], SLICE):
         part = X[start : start + SLICE]
-        far = fixed.far(part if isinstance(part, np.ndarray) else part.toarray())
+        far = fixed.is_clipped(part if isinstance(part, np.ndarray) else part.toarray())
         total += float(np.add.reduce(far if weight is None else far * weight[start:][: len(far)]))
     return total
 

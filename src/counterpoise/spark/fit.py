@@ -170,7 +170,7 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     m, s = affine(moments, "standard")
     found = make_fitted_map(wanted, moments.anchor + m, s)
     if fill is not None:
-        found = found.blanked(fill.at, fill.by, fill.present)
+        found = found.with_missing(fill.at, fill.by, fill.present)
     return {**options, "feature_map": found}
 
 
