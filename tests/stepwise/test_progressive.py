@@ -156,14 +156,6 @@ def test_every_option_in_blocks(options, monkeypatch):
 
 
 @pytest.mark.slow
-def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
-    monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
-    monkeypatch.setattr(progressive, "TOLERANCE", 0.0)
-    X, y = stream(300, 6, minority=0.15)
-    assert_progressive(X, y, {"scale": "minmax"}, rows=range(0, 300, 7))
-
-
-@pytest.mark.slow
 def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
     for wide in (1, 1000):
         monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", wide)

@@ -1,6 +1,5 @@
 from libc.stdint cimport uint64_t
 
-from counterpoise.stepwise._blocks cimport Block
 from counterpoise.moments._moments cimport MomentsView
 
 
@@ -46,7 +45,3 @@ cdef class StepSolver:
     cdef int discriminate(self, const double* x, double* f) noexcept nogil
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil
     cdef int densities(self, const double* x, double* f) noexcept nogil
-    cdef void lay_out(
-        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
-        Py_ssize_t start, Py_ssize_t delay
-    ) noexcept nogil
