@@ -124,7 +124,7 @@ cdef class BlockScorer(StepSolver):
         cdef Py_ssize_t d = self.s.d, D = d + 1, m = self.room, basis = 2 * m + 2
         self.begun = 1
         self.own = np.zeros((10, D))
-        self.simulated = np.zeros((8, d))
+        self.simulated = np.zeros((6, d))
         self.P, self.A, self.N_ = np.zeros((3, D, D))
         self.B, self.V, self.G = np.zeros((3, basis, D))
         self.E, self.dq, self.rho, self.y, self.next = np.zeros((5, m, D))
@@ -270,27 +270,17 @@ cdef class BlockScorer(StepSolver):
         cdef double* C_jj = &self.simulated[2, 0]
         cdef double* m = &self.simulated[4, 0]
         cdef double* v = &self.simulated[5, 0]
-        cdef double* lows = &self.simulated[6, 0]
-        cdef double* highs = &self.simulated[7, 0]
         cdef const double* x
         for k in range(2):
             n[k], N[k] = self.n[k], self.N[k]
             for j in range(d):
                 mean[k * d + j] = self.mean[k, j]
                 C_jj[k * d + j] = self.s.C[k * self.s.size + j * (self.s.stride + 1)]
-        if self.recipe.minmax:
-            for j in range(d):
-                lows[j], highs[j] = self.low[j], self.high[j]
         for i in range(until + 1):
             if self.recipe.standard:
                 pi[0] = N[0] / (N[0] + N[1])
                 pi[1] = 1.0 - pi[0]
                 variances(d, mean, C_jj, pi, n, &self.anchor[0], m, v)
-            elif self.recipe.minmax:
-                for j in range(d):
-                    m[j] = lows[j] - self.anchor[j]
-                    share = highs[j] - lows[j]
-                    v[j] = share * share if share > 0.0 else 1.0
             else:
                 for j in range(d):
                     m[j] = -self.anchor[j]
@@ -334,9 +324,6 @@ cdef class BlockScorer(StepSolver):
                     d, x, &self.anchor[0], self.recipe.gamma[k], share, n_a * share, mean + k * d,
                     C_jj + k * d
                 )
-            elif self.recipe.minmax:
-                for j in range(d):
-                    lows[j], highs[j] = min(lows[j], x[j]), max(highs[j], x[j])
 
     cdef void place(self) noexcept nogil:
         """Means of the classes in the units of the walk: [1, nu_k]."""
@@ -756,18 +743,13 @@ cdef class BlockScorer(StepSolver):
                 d, x, &self.anchor[0], share, root, &self.mean[k, 0], &self.deltas[j, 0],
                 self.s.away + k * 2 * d
             )
-            if self.s.low != NULL:
-                for j in range(d):
-                    self.s.low[j] = min(self.s.low[j], x[j])
-                    self.s.high[j] = max(self.s.high[j], x[j])
         for k in range(2):
             if count[k]:
                 j = 0 if k == 0 else last - count[1]
-                if self.s.low == NULL:
-                    mark_rows(
-                        self.X, d, &self.rows[j], count[k], &self.ones[0],
-                        self.s.marks + k * 2 * (d + 1), self.s.marks + (k * 2 + 1) * (d + 1)
-                    )
+                mark_rows(
+                    self.X, d, &self.rows[j], count[k], &self.ones[0],
+                    self.s.marks + k * 2 * (d + 1), self.s.marks + (k * 2 + 1) * (d + 1)
+                )
                 dsyrk(b"L", b"N", &wide, &count[k], &ONE, &self.deltas[j, 0], &wide, &ZERO,
                       &self.A[0, 0], &wide)
                 add_mirrored(d, &self.A[0, 0], self.s.C + k * self.s.size, self.s.stride)

@@ -9,14 +9,14 @@ cdef class SolverSpec:
     cdef public double[::1] gamma, rate # of each slot: what a row leaves of its past, and log of it
     cdef public double[::1] factor      # of each slot: its cost or class weight
     cdef public Py_ssize_t[::1] order   # slots in the order of their labels
-    cdef public bint balanced, standard, minmax, penalized, constant, together
+    cdef public bint balanced, standard, penalized, constant, together
 
 
 cdef class StepSolver:
     cdef public SolverSpec recipe
     cdef MomentsView s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, rest, lightest, N, stream, low, high, delta, other
+    cdef double[::1] anchor, n, rest, lightest, N, stream, delta, other
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away

@@ -53,7 +53,6 @@ cdef class SolverSpec:
         self.order = order
         self.balanced = balanced
         self.standard = scale == "standard"
-        self.minmax = scale == "minmax"
         self.penalized = intercept == "penalized"
         self.constant = intercept != "none"
 
@@ -71,8 +70,8 @@ cdef class StepSolver:
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
-        self.low, self.high, self.stream = moments.low, moments.high, moments.stream
-        self.rest, self.lightest, self.marks = moments.rest, moments.lightest, moments.marks
+        self.stream, self.rest = moments.stream, moments.rest
+        self.lightest, self.marks = moments.lightest, moments.marks
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -100,8 +99,6 @@ cdef class StepSolver:
         self.s.peak = &self.peak[0, 0]
         self.s.away = &self.away[0, 0, 0]
         self.s.marks = &self.marks[0, 0, 0]
-        self.s.low = &self.low[0] if self.low.shape[0] else NULL
-        self.s.high = &self.high[0] if self.low.shape[0] else NULL
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
         learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])
@@ -146,12 +143,6 @@ cdef class StepSolver:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
         cdef double total = 0.0, off, size, share
-        if self.recipe.minmax:
-            for j in range(d):
-                self.m[j] = self.low[j] - self.anchor[j]
-                size = self.high[j] - self.low[j]
-                self.v[j] = size * size if size > 0.0 else 1.0
-            return
         if not self.recipe.standard:
             for j in range(d):
                 self.m[j] = -self.anchor[j]

@@ -289,6 +289,6 @@ def _learn(
 ) -> None:
     """Let moments learn rows in bulk."""
     rows_of = [np.flatnonzero(codes == k) for k in range(len(moments.n))]
-    life, extremes = options.half_life, len(moments.low) > 0
-    chunk = moments_of(X, rows_of, moments.labels, None, life, extremes, moments.anchor, fixed)
+    life = options.half_life
+    chunk = moments_of(X, rows_of, moments.labels, None, life, moments.anchor, fixed)
     moments.follow(chunk, life)
