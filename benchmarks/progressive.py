@@ -139,8 +139,8 @@ if __name__ == "__main__":
         f"d = {SWITCH}. " + report.machine("numpy", "scipy"),
         report.table(["d", "RLS", "elimination", "blocks", "chosen / RLS", "at most"], rows),
         f"From d = 72 to 512 the cost of the chosen path grows like d^{exponent:.2f}.",
-        "What the blocks did. Blocks that were given up went to conjugate gradients or to "
-        "elimination: the first rows of a stream, where every row changes the model much.",
+        "What the blocks did. Blocks that were given up went to elimination: "
+        "the first rows of a stream, where every row changes the model much.",
         report.table(["d", "blocks", "rounds a block", "inverses", "given up"], did),
         f"{CLASSES} classes at d = {CLASSES_WIDTH}, n = {CLASSES_ROWS:,}, over {CLASSES} streams "
         "of one class against the rest, with the same rows: those by blocks, several classes by "

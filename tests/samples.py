@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from counterpoise.datasets import load
 
@@ -69,10 +69,9 @@ def batch_scores(X, y, at, ridge=None, scale="standard", intercept="penalized", 
     scores of a row have in common.
     """
     ridge = shrinking(y) if ridge is None else ridge
-    scalers = {"standard": StandardScaler(), "minmax": MinMaxScaler()}
     Z, Z_at = X, at
     if scale is not None:
-        scaler = scalers[scale].fit(X)
+        scaler = StandardScaler().fit(X)
         Z, Z_at = scaler.transform(X), scaler.transform(at)
     labels, n = np.unique(y, return_counts=True)
     if len(labels) > 2 and multi_class == "lda":

@@ -21,7 +21,6 @@ LONG = {
     "estimators/auto.py": "one public class, half of it docstrings",
     "estimators/balanced_ridge.py": "one public class, more than half of it docstrings",
     "moments/_moments.pyx": "the kernels of one object, which share their helpers",
-    "stepwise/_step_solver.pyx": "one compiled class: linear, LDA and QDA scores of a row",
     "stepwise/_block_scorer.pyx": "one compiled class: the steps of a block, one derivation",
     "engine/state.py": "one object: all that a model has learned",
     "tables/event_store.py": "one object: pending events, labels that wait, and learned ids",

@@ -172,7 +172,7 @@ def test_a_changed_option_is_an_error_that_names_it(run):
             ["--class-factor", "yes=4"],
             "--class-factor is yes=4.0, but m.safetensors was learned with yes=3.0",
         ),
-        (["--scale", "minmax"], "--scale is minmax, but m.safetensors was learned with standard"),
+        (["--scale", "none"], "--scale is none, but m.safetensors was learned with standard"),
         (["--missing", "drop"], "--missing is drop, but m.safetensors was learned with mean"),
         (["--categorical", "amount"], "--categorical is amount"),
         (["--chunk-rows", "100"], "--chunk-rows is 100"),
@@ -277,13 +277,13 @@ def test_weights_and_options_reach_the_model(run):
     frame.to_csv("t.csv", index=False)
     learned(
         run, "--weight", "weight", "--ridge", "gcv", "--class-weight", "yes=5,no=1", "--scale",
-        "minmax", "--intercept", "free", "--half-life", "100", "--pooled-rows", "7",
+        "none", "--intercept", "free", "--half-life", "100", "--pooled-rows", "7",
         "--multi-class", "lda",
     )  # fmt: skip
     model = BalancedRidgeClassifier.load(MODEL)
     assert model.get_params() == {
         "ridge": "gcv", "class_weight": {"yes": 5.0, "no": 1.0}, "class_factors": None,
-        "scale": "minmax",
+        "scale": None,
         "fit_intercept": True, "penalize_intercept": False, "half_life": 100.0,
         "multi_class": "lda", "pooled_rows": 7.0, "calibrate": False,
         "memory_limit": 2e9, "feature_map": None,

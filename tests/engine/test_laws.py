@@ -230,7 +230,6 @@ OPTIONS = [
     {"fit_intercept": False},
     {"multi_class": "ovr"},
     {"scale": None},
-    {"scale": "minmax"},
 ]
 
 

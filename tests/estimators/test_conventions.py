@@ -32,7 +32,6 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(class_weight=None),
     BalancedRidgeClassifier(class_weight={1: 3.0}),
     BalancedRidgeClassifier(class_factors={1: 5.0, "one": 2.0}),
-    BalancedRidgeClassifier(scale="minmax"),
     BalancedRidgeClassifier(scale=None),
     BalancedRidgeClassifier(half_life=100.0),
     BalancedRidgeClassifier(multi_class="ovr"),

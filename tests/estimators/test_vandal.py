@@ -118,9 +118,8 @@ def test_out_of_memory_while_making_room_for_a_class(monkeypatch):
 def test_nan_is_found_even_in_rows_that_have_faded_away():
     X, y = np.random.default_rng(0).standard_normal((2000, 2)), np.arange(2000) % 2
     X[2, 0] = np.nan
-    for scale in ("standard", "minmax"):
-        with pytest.raises(ValueError, match="feature 0 is NaN at row 2"):
-            BalancedRidgeClassifier(half_life=1.0, scale=scale).fit(X, y)
+    with pytest.raises(ValueError, match="feature 0 is NaN at row 2"):
+        BalancedRidgeClassifier(half_life=1.0).fit(X, y)
 
 
 def test_forgetting_refuses_when_one_class_alone_turns_negative():
@@ -185,8 +184,8 @@ def test_a_warning_turned_into_an_error_leaves_the_rows_learned():
 def test_options_changed_behind_the_back_are_noticed():
     X, y = stream(50, 2)
     faded = BalancedRidgeClassifier(half_life=10.0).fit(X, y).set_params(half_life=None)
-    ranged = BalancedRidgeClassifier(scale="minmax").fit(X, y).set_params(scale="standard")
-    for model in (faded, ranged):
+    mapped = BalancedRidgeClassifier(feature_map="rm2").fit(X, y).set_params(feature_map=None)
+    for model in (faded, mapped):
         for action in (
             lambda m=model: m.unlearn(X[:5], y[:5]),
             lambda m=model: m.merge(BalancedRidgeClassifier().fit(X, y)),
@@ -203,11 +202,11 @@ def test_moments_that_do_not_fit_together():
         Moments.of(X, y[:5])
     with pytest.raises(ValueError, match="sample_weight must have shape \\(20,\\), got"):
         Moments.of(X, y, [1.0, 2.0])
-    for other in (Moments.of(X[:, :1], y), Moments.of(X, y, extremes=True)):
-        with pytest.raises(ValueError, match="cannot be combined"):
-            Moments.of(X, y) + other
-        with pytest.raises(ValueError, match="cannot be combined"):
-            Moments.of(X, y) - other
+    other = Moments.of(X[:, :1], y)
+    with pytest.raises(ValueError, match="cannot be combined"):
+        Moments.of(X, y) + other
+    with pytest.raises(ValueError, match="cannot be combined"):
+        Moments.of(X, y) - other
 
 
 def test_singular_without_intercept_whatever_the_class_weights():

@@ -34,7 +34,7 @@ MAPS = [
     "rm2+rff:20", "hinges", "hinges5", "ranks", "landmarks:30", "landmarks:20,width=0.5/2.0",
     "hinges+landmarks:20",
 ]  # fmt: skip
-OPTIONS = [{}, {"scale": "minmax"}, {"scale": None}, {"class_weight": None}]
+OPTIONS = [{}, {"scale": None}, {"class_weight": None}]
 X, Y = stream(700, d=3, classes=2, minority=0.2)
 X3, Y3 = stream(600, d=3, classes=3, minority=0.2, seed=1)
 

@@ -219,7 +219,7 @@ def test_buckets_finer_than_the_data_are_refused(tmp_path):
         ({"where": {"country": {"but": "DE"}}}, "write {'not': values}"),
         ({"half_life": "soon"}, "give a number of days, or a text such as 12h"),
         ({"half_life": 0}, "which is no time to fade in"),
-        ({"scale": "minmax"}, "needs extremes"),
+        ({"scale": "minmax"}, "use one of 'standard', None"),
         ({"feature_map": "poly2"}, "makes terms of rows, which a ledger does not keep"),
     ],
 )

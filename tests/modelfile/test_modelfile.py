@@ -40,13 +40,11 @@ def state(model):
     return {name: getattr(model.state_.moments, name) for name in MOMENTS}
 
 
-MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "peak", "away", "low", "high")
+MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "peak", "away")
 
 
 @pytest.mark.slow
-@given(
-    labelled_samples(weighted=True), st.sampled_from(["standard", "minmax", None]), st.booleans()
-)
+@given(labelled_samples(weighted=True), st.sampled_from(["standard", None]), st.booleans())
 def test_save_then_load_is_the_identity(tmp_path_factory, sample, scale, fading):
     X, y, weight = sample
     if not weight.any():
@@ -541,14 +539,11 @@ def assert_loaded_alike(model, X):
 
 
 @pytest.mark.slow
-@given(
-    st.integers(0, 2**32 - 1), st.sampled_from([None, 5.0, 50.0, 1000.0]), st.booleans(),
-    st.sampled_from(["standard", "minmax"]),
-)  # fmt: skip
-def test_whatever_was_learned_can_be_loaded(seed, half_life, weighted, scale):
+@given(st.integers(0, 2**32 - 1), st.sampled_from([None, 5.0, 50.0, 1000.0]), st.booleans())
+def test_whatever_was_learned_can_be_loaded(seed, half_life, weighted):
     """Also a feature that is constant in one class, collinear ones, odd magnitudes and weights."""
     rng = np.random.default_rng(seed)
-    model = BalancedRidgeClassifier(half_life=half_life, scale=scale)
+    model = BalancedRidgeClassifier(half_life=half_life)
     unit = 10.0 ** rng.integers(-60, 60, 4)
     for _ in range(8):
         y = rng.integers(0, 2, 30)

@@ -13,7 +13,7 @@ ROUNDING = 1e-10  # relative: what any order, chunking or partitioning keeps
 OPTIONS = [
     {},
     {"class_weight": None},
-    {"scale": "minmax", "ridge": 0.1},
+    {"ridge": 0.1},
     {"pooled_rows": 5.0},
     {"ridge": "gcv"},
     {"feature_map": "poly2"},

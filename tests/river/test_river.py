@@ -21,7 +21,7 @@ CONFIGURATIONS = [
     BalancedRidgeClassifier(),
     BalancedRidgeClassifier(ridge="gcv"),
     BalancedRidgeClassifier(class_weight=None, fit_intercept=False),
-    BalancedRidgeClassifier(scale="minmax", penalize_intercept=False),
+    BalancedRidgeClassifier(penalize_intercept=False),
     BalancedRidgeClassifier(scale=None, half_life=50.0),
     BalancedRidgeClassifier(class_factors={True: 3.0}),
     BalancedRidgeClassifier(feature_map="rm2", ridge=0.01),
@@ -55,7 +55,6 @@ def events(rows=300, d=5, classes=2, **options):
 
 OPTIONS = [
     {},
-    {"scale": "minmax"},
     {"half_life": 40.0},
     {"class_weight": None, "scale": None},
     {"class_factors": {0: 2.0}, "penalize_intercept": False},

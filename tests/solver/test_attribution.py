@@ -31,7 +31,7 @@ MORE_LOOKS = [
     {"multi_class": "ovr"},
     {"class_weight": None, "class_factors": {1: 3.0}, "fit_intercept": False},
     {"class_weight": {0: 1.0, 1: 4.0}, "scale": None},
-    {"half_life": 50.0, "scale": "minmax"},
+    {"half_life": 50.0},
 ]
 SETS = ["ionosphere", "pima-diabetes", "statlog-german", "sonar", "wdbc", "ozone-eight"]
 

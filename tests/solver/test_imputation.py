@@ -12,7 +12,6 @@ from counterpoise.solver.imputation import MeanImputation, change_base
 OPTIONS = [
     {},
     {"scale": None},
-    {"scale": "minmax"},
     {"ridge": "gcv"},
     {"pooled_rows": 20.0},
     {"multi_class": "ovr"},

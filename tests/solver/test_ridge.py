@@ -16,7 +16,7 @@ INTERCEPTS = ["penalized", "free", "none"]
 
 
 def systems(X, y, intercept, class_weight="balanced", scale="standard", weight=None):
-    moments = Moments.of(X, y, weight, extremes=True)
+    moments = Moments.of(X, y, weight)
     c = targets(len(moments.labels))
     a = class_total_weights(moments.labels, moments.N, c, class_weight, None)
     m, s = affine(moments, scale)
@@ -24,7 +24,7 @@ def systems(X, y, intercept, class_weight="balanced", scale="standard", weight=N
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("scale", ["standard", "minmax", None])
+@pytest.mark.parametrize("scale", ["standard", None])
 def test_the_path_passes_through_every_solution(scale, intercept):
     X, y = stream(100, 4)
     (system,) = systems(X, y, intercept, scale=scale)
@@ -212,7 +212,7 @@ def test_many_eigenvalues_that_are_nearly_the_extreme_one(crowd, near):
     assert most == pytest.approx(values.max() + 1e-7, rel=1e-6)
 
 
-def test_a_range_too_small_to_divide_by_counts_as_none():
+def test_a_deviation_too_small_to_divide_by_counts_as_none():
     X, y = np.array([[0.0], [5e-324], [0.0], [5e-324]]), np.array([0, 1, 1, 0])
-    model = BalancedRidgeClassifier(scale="minmax").fit(X, y)
+    model = BalancedRidgeClassifier().fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()

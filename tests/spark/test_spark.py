@@ -134,7 +134,7 @@ def test_the_same_files_give_the_same_bits(spark, cancer, tmp_path):
     found = set()
     for _ in range(2):
         frame = spark.read.parquet(str(tmp_path / "rows"))
-        found.add(modelfile.to_bytes(fit(frame, "y", scale="minmax").contents()))
+        found.add(modelfile.to_bytes(fit(frame, "y").contents()))
     assert len(found) == 1
 
 

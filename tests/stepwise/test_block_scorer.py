@@ -81,7 +81,6 @@ STREAMS = [
 ]
 OPTIONS = [
     {},
-    {"scale": "minmax"},
     {"penalize_intercept": False},
     {"fit_intercept": False},
     {"half_life": 200.0},
@@ -143,7 +142,7 @@ def test_a_bound_that_cannot_be_met_leaves_the_steps_to_others(walks, monkeypatc
     np.testing.assert_allclose(scores, plainly(monkeypatch, X, y)[0], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{}, {"scale": "minmax"}, {"half_life": 90.0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"half_life": 90.0}], ids=str)
 def test_a_block_teaches_what_its_rows_teach(options, walks, monkeypatch):
     X, y = base(700, 17)
     X[:, 3] = X[:, 3] > 0.0

@@ -9,7 +9,6 @@ from counterpoise.river import BalancedRidgeClassifier as RiverFace
 N = 160
 OPTIONS = (
     {},
-    {"scale": "minmax"},
     {"scale": None, "ridge": 0.1},
     {"class_factors": {1: 3.0}},
     {"class_weight": {1: 3.0}},

@@ -15,7 +15,6 @@ OPTIONS = [
     {"class_weight": None},
     {"class_weight": {1: 4.0}},
     {"class_factors": {0: 3.0}},
-    {"scale": "minmax"},
     {"scale": None},
     {"penalize_intercept": False},
     {"fit_intercept": False},
@@ -58,8 +57,8 @@ def test_several_classes(shape, classes, delay):
     order = np.random.default_rng(0).permutation(160)
     rows = np.unique(np.concatenate([np.arange(30), np.arange(30, 160, 11)]))
     assert_progressive(X[order], y[order], shape, delay=delay, rows=rows)
-    scale = {"scale": "minmax", "class_weight": None, "class_factors": {1: 3.0}, "half_life": 15.0}
-    assert_progressive(X[order], y[order], shape | scale, delay=delay, rows=rows[::5])
+    weights = {"class_weight": None, "class_factors": {1: 3.0}, "half_life": 15.0}
+    assert_progressive(X[order], y[order], shape | weights, delay=delay, rows=rows[::5])
 
 
 @pytest.mark.slow
@@ -156,14 +155,6 @@ def test_every_option_in_blocks(options, monkeypatch):
 
 
 @pytest.mark.slow
-def test_blocks_that_do_not_converge_leave_the_step_to_elimination(monkeypatch):
-    monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 1)
-    monkeypatch.setattr(progressive, "TOLERANCE", 0.0)
-    X, y = stream(300, 6, minority=0.15)
-    assert_progressive(X, y, {"scale": "minmax"}, rows=range(0, 300, 7))
-
-
-@pytest.mark.slow
 def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
     for wide in (1, 1000):
         monkeypatch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", wide)
@@ -174,7 +165,7 @@ def test_extreme_imbalance_and_a_class_that_comes_late(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"scale": "minmax"}, {"ridge": 1.0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"ridge": 1.0}], ids=str)
 @pytest.mark.parametrize("factor", [1e3, 1e4])
 @pytest.mark.parametrize("where", [slice(330, 331), slice(330, None)], ids=["outlier", "jump"])
 def test_streams_that_jump_within_a_block(where, factor, options):

@@ -71,7 +71,6 @@ def five_classes():
 STREAMS = (jumping, jittering, one_class_first, very_rare, collinear, growing, in_odd_units)
 OPTIONS = (
     {},
-    {"scale": "minmax"},
     {"half_life": 40.0},
     {"fit_intercept": False},
     {"penalize_intercept": False},

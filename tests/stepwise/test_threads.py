@@ -35,9 +35,8 @@ def assert_same(X, y, n_jobs, delay=0, past=0, **options):
     [
         {},
         {"class_weight": None, "fit_intercept": False},
-        {"scale": "minmax"},
         {"half_life": 30.0},
-        {"half_life": {0: 30.0, 1: 10.0}, "scale": "minmax"},
+        {"half_life": {0: 30.0, 1: 10.0}},
     ],
     ids=str,
 )

@@ -134,8 +134,6 @@ def test_what_cannot_be_merged_or_unlearned_says_why(run):
     assert "two.csv was never learned" in run("unlearn", "a.st", "two.csv", code=2).err
     Path("one.csv").write_text(Path("one.csv").read_text().replace("1", "2", 1))
     assert "one.csv has changed" in run("unlearn", "a.st", "one.csv", code=2).err
-    learn(run, "e.st", "two.csv", more=["--scale", "minmax"])
-    assert "scale='minmax'" in run("unlearn", "e.st", "two.csv", code=2).err
     assert "No such file" in run("unlearn", "no.st", "two.csv", code=2).err
     assert Path("a.st").read_bytes() == before
     assert not [p for p in Path().iterdir() if p.name.endswith((".lock", ".tmp"))]

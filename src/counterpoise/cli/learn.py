@@ -309,9 +309,7 @@ def learn(
             metavar="LABEL=FACTOR",
         ),
     ] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="standard, minmax or none.", metavar="NAME")
-    ] = None,
+    scale: Annotated[str | None, typer.Option(help="standard or none.", metavar="NAME")] = None,
     intercept: Annotated[
         str | None, typer.Option(help="penalized, free or none.", metavar="NAME")
     ] = None,
@@ -635,8 +633,8 @@ def _parameters(
             "--class-factor", opt.names(class_factor), float, "FACTOR"
         )
     if scale is not None:
-        if scale not in ("standard", "minmax", "none"):
-            raise opt.bad("--scale", f"{scale!r} is not standard, minmax or none")
+        if scale not in ("standard", "none"):
+            raise opt.bad("--scale", f"{scale!r} is not standard or none")
         result["scale"] = None if scale == "none" else scale
     if intercept is not None:
         if intercept not in ("penalized", "free", "none"):

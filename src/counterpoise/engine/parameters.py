@@ -62,7 +62,7 @@ def read_ridge_parameters(given: Any) -> tuple[Options, LearningConfig]:
     the_map = parse_feature_map(given.feature_map)
     fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
     name = None if the_map is None else the_map.text
-    return options, LearningConfig(options.half_life, given.scale == "minmax", name, fixed, the_map)
+    return options, LearningConfig(options.half_life, name, fixed, the_map)
 
 
 T = TypeVar("T")
@@ -180,7 +180,7 @@ def read_auto_parameters(given: Any) -> Params:
     fixed = [one if isinstance(one, FittedMap) else None for one in candidates]
     plans = {
         name_of(one, None): LearningConfig(
-            given.half_life, False, None if one is None else one.text, before, one
+            given.half_life, None if one is None else one.text, before, one
         )
         for (one, _), before in zip(looks, fixed, strict=True)
     }

@@ -102,7 +102,7 @@ def _fixed(
     fixed, X = state.fixed, batch.X
     state.plan.require_fits(X.shape[1], limit)
     first = X[0].copy() if fixed is None else fixed.transform(X[:1])[0]
-    moments = Moments(batch.y[:0], first, state.plan.extremes)
+    moments = Moments(batch.y[:0], first)
     if state.begun:
         moments = state.moments.copy()
     rows_of, arrived = batch.group(batch.y, moments.labels)

@@ -60,8 +60,6 @@ class LearningConfig:
     ----------
     half_life : float, dict or str, optional
         Weight of a class that fades its past to half, for all or by label, or the time that does.
-    extremes : bool
-        Whether minimum and maximum of each feature are kept.
     text : str, optional
         Name of the map.
     given : FittedMap, optional
@@ -71,7 +69,6 @@ class LearningConfig:
     """
 
     half_life: HalfLife = None
-    extremes: bool = False
     text: str | None = None
     given: FittedMap | None = None
     map: Map | None = field(default=None, compare=False)
@@ -180,7 +177,7 @@ class State:
     def empty(cls, plan: LearningConfig, inputs: int, names: list[Any] | None = None) -> State:
         """Nothing learned yet of rows with so many features."""
         d = inputs if plan.given is None else plan.given.size
-        moments = Moments(np.empty(0), np.zeros(d), plan.extremes)
+        moments = Moments(np.empty(0), np.zeros(d))
         return cls(plan, moments, moments.labels, plan.given, None, names)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -327,11 +324,9 @@ class State:
         X = batch.X if terms is None else terms
         d = X.shape[1] if fixed is None or terms is not None else fixed.size
         require_room(len(labels), d, limit, fixed is not None)
-        half_life, extremes = self.plan.half_life, self.plan.extremes
+        half_life = self.plan.half_life
         through = fixed if terms is None else None
-        chunk = moments_of(
-            X, rows_of, labels, batch.weight, half_life, extremes, anchor, through, batch.t
-        )
+        chunk = moments_of(X, rows_of, labels, batch.weight, half_life, anchor, through, batch.t)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
         else:
@@ -725,7 +720,7 @@ class State:
         imputed, if a value was ever missing.
         """
         raw = self.moments
-        if not self.begun or self.warmup is not None or raw.low.size or self.fixed is not None:
+        if not self.begun or self.warmup is not None or self.fixed is not None:
             return None
         learns = open_single_event(raw, classes, options, None, self.version)
         if learns is None or self.fill is None:

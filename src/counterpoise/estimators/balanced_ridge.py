@@ -70,7 +70,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         times as much as all rows of another together. For what a mistake costs, decide by
         :class:`~counterpoise.CostSensitiveClassifier` instead. Labels missing from it count 1;
         labels not yet seen are allowed.
-    scale : "standard", "minmax" or None, default="standard"
+    scale : "standard" or None, default="standard"
         Scaling of the features by everything seen so far, exact after the fact.
     fit_intercept : bool, default=True
         Add a constant feature.
@@ -730,11 +730,6 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "unlearn is not possible with half_life: how far a row has faded is not known"
             )
-        if self.scale == "minmax":
-            raise ValueError(
-                "unlearn is not possible with scale='minmax': a minimum cannot be taken back; "
-                "use scale='standard'"
-            )
         state = self._settled()
         if state.warmup is not None:
             raise DataError(
@@ -1129,6 +1124,6 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def _require_same_plan(self, plan: LearningConfig) -> None:
         if self.state_.plan is not plan and self.state_.plan != plan:
             raise ValueError(
-                "features, half_life, and scale to or from 'minmax', cannot change once rows were "
-                "learned; fit again, or use a clone"
+                "feature_map and half_life cannot change once rows were learned; fit again, or "
+                "use a clone"
             )

@@ -1010,11 +1010,6 @@ def require_options(options: Mapping[str, Any]) -> None:
     for name, why in REFUSED.items():
         if options.get(name):
             raise DataError((OptionValue(name), f" {why}"), Suggestion("leave it out"))
-    if options.get("scale") == "minmax":
-        raise DataError(
-            (OptionValue("scale", "minmax"), " needs extremes, which cannot be subtracted"),
-            Suggestion("use {}", "scale", "standard"),
-        )
 
 
 class _ExclusiveWriter:

@@ -216,7 +216,7 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
             "was learned from events that lack features; use "
             "counterpoise.river.BalancedRidgeClassifier.load"
         )
-    wanted = {"labels", "declared", "features", "extremes"}
+    wanted = {"labels", "declared", "features"}
     wanted |= {"map"} if plan.text else set()
     check_file(
         set(contents.facts) - {"calibration", "progressive", "fill"} == wanted, "unexpected facts"
@@ -224,7 +224,7 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
     plain, mapped = without_map(contents)
     plain, calibration = calibration_from(plain)
     plain, scoring = without_progressive(plain)
-    moments = unpack_moments(plain, plan.extremes, plan.half_life)
+    moments = unpack_moments(plain, plan.half_life)
     progressive = progressive_from(contents.facts, scoring, moments)
     left = set(moments.labels[moments.n > 0].tolist())
     for one in (calibration, None if progressive is None else progressive.pending):

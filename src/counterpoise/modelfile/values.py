@@ -101,7 +101,7 @@ def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any],
         arrays["when"] = moments.when if moments.n.any() else np.zeros(0)
     elif half_life is not None:
         arrays["stream"] = moments.stream
-    elif not moments.low.size:  # what removals need to know
+    else:  # what removals need to know
         arrays |= {"rest": moments.rest, "lightest": moments.lightest}
         arrays["marks"] = _halves(moments.marks)
     if moments.removed.any():
@@ -109,25 +109,16 @@ def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any],
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
     for j, row in enumerate(_triangle(d)):
         arrays["C"][:, row] = moments.C[:, j, : j + 1]
-    seen = bool(np.isfinite(moments.low).all())
-    if moments.low.size and seen:
-        arrays |= {"low": moments.low, "high": moments.high}
-    return arrays, {
-        "labels": plain_labels(moments.labels),
-        "features": d,
-        "extremes": bool(moments.low.size),
-    }
+    return arrays, {"labels": plain_labels(moments.labels), "features": d}
 
 
-def unpack_moments(contents: Contents, extremes: bool, half_life: HalfLife) -> Moments:
+def unpack_moments(contents: Contents, half_life: HalfLife) -> Moments:
     """Moments of a file, checked as if a stranger had written it.
 
     Parameters
     ----------
     contents : Contents
         What the file holds.
-    extremes : bool
-        Whether minimum and maximum must be there.
     half_life : float, dict or str, optional
         How rows fade.
 
@@ -145,23 +136,19 @@ def unpack_moments(contents: Contents, extremes: bool, half_life: HalfLife) -> M
         "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),
         "C": (c, d * (d + 1) // 2),
     }  # fmt: skip
-    check_file(facts.get("extremes") is extremes, "extremes that do not match its scale")
-    if extremes and "low" in arrays:
-        shapes |= {"low": (d,), "high": (d,)}
     if timed:
         shapes["when"] = (1,) if arrays["n"].any() else (0,)
     elif fading:
         shapes["stream"] = (c,)
     if "removed" in arrays and not fading:
         shapes["removed"] = (c, 2, d)
-    if not (fading or extremes):
+    if not fading:
         shapes |= {"rest": (c,), "lightest": (c,), "marks": (c, 2, 2, 1 + d)}
     found = {name: array.shape for name, array in arrays.items()}
     check_file(found == shapes, f"tensors {found}, expected {shapes}")
     _require_room(c, d, contents.options.get("memory_limit"))
-    moments = Moments(labels, arrays["anchor"], extremes)
-    loaded = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "low", "high")
-    for name in loaded:
+    moments = Moments(labels, arrays["anchor"])
+    for name in ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed"):
         if name in arrays:
             setattr(moments, name, arrays[name])
     if "marks" in arrays:
@@ -257,12 +244,6 @@ def _require_possible(moments: Moments, fading: bool) -> None:
         check_file(not array[nothing].any(), "moments of a class that was never seen")
     for k in range(len(n)):
         check_file(not is_indefinite(moments, k), "a scatter that is not positive semidefinite")
-    if moments.low.size and n.any():
-        check_file(bool(np.isfinite(moments.low).all()), "no extremes")
-        check_file(bool((moments.low <= moments.high).all()), "minima above maxima")
-        mean, margin = moments.anchor + moments.mean[n > 0], 1e-6 * (1 + np.abs(moments.anchor))
-        inside = (mean >= moments.low - margin) & (mean <= moments.high + margin)
-        check_file(bool(inside.all()), "means beyond the extremes")
 
 
 FIELDS = {"at", "by", "base", "present"}

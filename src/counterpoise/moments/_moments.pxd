@@ -22,8 +22,6 @@ cdef struct MomentsView:
     double* peak
     double* away
     uint64_t* marks
-    double* low             # NULL unless extremes are kept
-    double* high
 
 
 cpdef void fade(a, double share) except *

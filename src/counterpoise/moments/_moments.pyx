@@ -437,12 +437,12 @@ def add(
     Then the holder, if there is one, gets the attributes in ``state``: as all this is one call, a
     signal finds the state before or after.
     """
-    cdef const double[::1] n_b = b.n, N_b = b.N, low_b = b.low, high_b = b.high
+    cdef const double[::1] n_b = b.n, N_b = b.N
     cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
     cdef const double[:, :, :] C_b = b.C
     cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
     cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
-    cdef double[::1] n = a.n, N = a.N, low = a.low, high = a.high, anchor = a.anchor
+    cdef double[::1] n = a.n, N = a.N, anchor = a.anchor
     cdef double[::1] stream = a.stream, held, when = a.when
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] clipped = a.clipped
@@ -514,9 +514,6 @@ def add(
                 if removed[k, 0, i] == 0.0:
                     removed[k, 1, i] = removed_b[j, 1, i]
                 removed[k, 0, i] += removed_b[j, 0, i]
-        for i in range(min(low.shape[0], low_b.shape[0])):
-            low[i] = min(low[i], low_b[i])
-            high[i] = max(high[i], high_b[i])
     if holder is not None:
         for name, value in state.items():
             setattr(holder, name, value)
@@ -588,7 +585,7 @@ cdef void learn_row(
         s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
     if s.lightest[k] == 0.0 or entering < s.lightest[k]:
         s.lightest[k] = entering
-    if keep == 1.0 and s.low == NULL:  # else rows cannot be removed
+    if keep == 1.0:  # else rows cannot be removed
         mark_row(x, d, ticket(omega), s.marks + k * 2 * (d + 1), s.marks + (k * 2 + 1) * (d + 1))
     s.n[k] = n
     s.N[k] += omega
@@ -612,7 +609,3 @@ cdef void learn_row(
     for i in range(d):  # most often the mean of this class alone tells that nothing has to move
         if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
             settle(s, NULL, i)
-    if s.low != NULL:
-        for i in range(d):
-            s.low[i] = min(s.low[i], x[i])
-            s.high[i] = max(s.high[i], x[i])

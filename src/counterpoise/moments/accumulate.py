@@ -64,8 +64,6 @@ def fill(
     lasting : bool
         Whether rows can be removed, for which they leave marks.
     """
-    if result.low.size:
-        _extremes(X, np.concatenate([np.empty(0, dtype=np.intp), *rows_of]), result)
     weight = _ones(X.shape[0]) if given is None else given
     even = given is None and lives is None
     of_class = dense if isinstance(X, np.ndarray) else sparse
@@ -252,15 +250,6 @@ def _kept_ones(n: int) -> Vector:
     result = np.ones(n)
     result.flags.writeable = False
     return result
-
-
-def _extremes(X: Rows, rows: NDArray[np.intp], result: Moments) -> None:
-    if len(rows):
-        X = X if len(rows) == X.shape[0] else X[rows]
-        low, high = X.min(axis=0), X.max(axis=0)
-        if sp.issparse(X):
-            low, high = low.toarray().ravel(), high.toarray().ravel()
-        result.low[:], result.high[:] = low, high
 
 
 def _faded(

@@ -27,7 +27,6 @@ from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
 from counterpoise.moments import accumulate as class_rows
 from counterpoise.moments import decay, downdate
 from counterpoise.moments._moments import add
-from counterpoise.moments.downdate import PrecisionError
 
 EPS = downdate.EPS
 MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that has faded by the clock, and is worth a look
@@ -75,8 +74,6 @@ class Moments:
     marks : ndarray of uint64 of shape (c, 2, 1 + d)
         Sums of the weights, and of the bits of each feature as they are and folded, modulo 2⁶⁴.
         They know no rounding, and tell when all rows left have the same value of a feature.
-    low, high : ndarray of shape (d,), or (0,)
-        Extremes of each feature over all rows; empty unless asked for.
     when : ndarray of shape (1,)
         Where rows fade by the clock, the latest time in seconds, as of which everything weighs:
         N is then faded too. Else −∞.
@@ -100,10 +97,8 @@ class Moments:
         "anchor",
         "away",
         "clipped",
-        "high",
         "labels",
         "lightest",
-        "low",
         "marks",
         "mean",
         "n",
@@ -127,12 +122,10 @@ class Moments:
     removed: NDArray[np.float64]
     away: NDArray[np.float64]
     marks: NDArray[np.uint64]
-    low: Vector
-    high: Vector
     when: Vector
     clipped: Vector
 
-    def __init__(self, labels: Labels, anchor: Vector, extremes: bool = False) -> None:
+    def __init__(self, labels: Labels, anchor: Vector) -> None:
         """Nothing seen yet of these classes, about this anchor."""
         c, d = len(labels), len(anchor)
         self.labels = labels
@@ -142,8 +135,6 @@ class Moments:
         self.away, self.removed = np.zeros((2, c, 2, d))
         self.marks = np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = scatters(c, d)
-        self.low = np.full(d, np.inf) if extremes else np.zeros(0)
-        self.high = -self.low
         self.when, self.clipped = np.array([decay.NO_TIMESTAMP]), np.zeros(1)
 
     @classmethod
@@ -153,7 +144,6 @@ class Moments:
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         half_life: decay.HalfLife = None,
-        extremes: bool = False,
         t: ArrayLike | None = None,
     ) -> Moments:
         """Moments of a labelled sample.
@@ -169,8 +159,6 @@ class Moments:
         half_life : float, dict or str, optional
             A row fades to half its weight while its class receives this much weight, or in this
             time.
-        extremes : bool, default=False
-            Also keep the minimum and the maximum of each feature.
         t : array-like of shape (n,), optional
             The time of each row in seconds, where rows fade by the clock.
 
@@ -191,7 +179,7 @@ class Moments:
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         times = None if t is None else np.asarray(t, dtype=np.float64)
         rows_of = groups(codes, len(labels))
-        return cls.of_groups(X, rows_of, labels, weight, half_life, extremes, t=times)
+        return cls.of_groups(X, rows_of, labels, weight, half_life, t=times)
 
     @classmethod
     def of_groups(
@@ -201,7 +189,6 @@ class Moments:
         labels: Labels,
         weight: Vector | None = None,
         half_life: decay.HalfLife = None,
-        extremes: bool = False,
         anchor: Vector | None = None,
         t: Vector | None = None,
     ) -> Moments:
@@ -212,7 +199,7 @@ class Moments:
         if anchor is None:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             anchor = np.zeros(d) if first is None else _row(X, first)
-        result = cls(labels, anchor, extremes)
+        result = cls(labels, anchor)
         lives = None
         if half_life is not None:
             life, lives = (
@@ -222,8 +209,7 @@ class Moments:
             if life is not None and t is not None:
                 result.when[0], weight = decay.decayed_weights(t, weight, life)
                 rows_of = [rows[weight[rows] >= MIN_DECAYED_WEIGHT] for rows in rows_of]
-        lasting = half_life is None and not extremes  # else rows cannot be removed
-        class_rows.fill(result, X, rows_of, weight, lives, lasting)
+        class_rows.fill(result, X, rows_of, weight, lives, lasting=half_life is None)
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -296,8 +282,6 @@ class Moments:
         Moments
         """
         self._require_alike(other)
-        if self.low.size:
-            raise PrecisionError("extremes cannot be unlearned")
         result = object.__new__(Moments)
         for name in Moments.__slots__:
             if name != "C":
@@ -332,7 +316,7 @@ class Moments:
 
     def nothing_of(self, k: int) -> Moments:
         """Nothing seen yet of the class in one slot, about the same anchor."""
-        return Moments(self.labels[k : k + 1], self.anchor, bool(self.low.size))
+        return Moments(self.labels[k : k + 1], self.anchor)
 
     def copy(self) -> Moments:
         """Return an independent copy."""
@@ -355,10 +339,9 @@ class Moments:
         return object.__new__, (Moments,), self.__getstate__()
 
     def _require_alike(self, other: Moments) -> None:
-        if len(self.anchor) != len(other.anchor) or self.low.size != other.low.size:
+        if len(self.anchor) != len(other.anchor):
             raise ValueError(
-                f"moments of {len(self.anchor)} and {len(other.anchor)} features, or with and "
-                "without extremes, cannot be combined"
+                f"moments of {len(self.anchor)} and {len(other.anchor)} features cannot be combined"
             )
 
     def _index(self) -> dict[Any, int]:

@@ -50,7 +50,7 @@ def with_labels(moments: Moments, labels: Labels, room: GrowableScatter | None =
     if not new.any():
         return moments
     more, result = int(new.sum()), object.__new__(Moments)
-    for name in ("anchor", "low", "high", "when", "clipped"):
+    for name in ("anchor", "when", "clipped"):
         setattr(result, name, getattr(moments, name).copy())
     for name in PER_CLASS_ARRAYS:
         old = getattr(moments, name)
@@ -69,7 +69,7 @@ def with_features(moments: Moments, d: int, room: GrowableScatter | None = None)
     """
     more = d - len(moments.anchor)
     result = object.__new__(Moments)
-    same = ("labels", "n", "rest", "lightest", "N", "stream", "low", "high", "when", "clipped")
+    same = ("labels", "n", "rest", "lightest", "N", "stream", "when", "clipped")
     for name in same:
         setattr(result, name, getattr(moments, name).copy())
     result.anchor = np.append(moments.anchor, np.zeros(more))
@@ -80,9 +80,6 @@ def with_features(moments: Moments, d: int, room: GrowableScatter | None = None)
     away = np.zeros((len(moments.n), 2, more))
     away[:, 1] = moments.n[:, None]
     result.away = np.concatenate([moments.away, away], axis=2)
-    if moments.low.size:
-        edge = np.full(more, 0.0 if moments.n.any() else np.inf)
-        result.low, result.high = np.append(moments.low, edge), np.append(moments.high, -edge)
     result.C = (room or GrowableScatter()).grown(moments.C, len(moments.labels), d)
     return result
 
@@ -91,7 +88,7 @@ def reindex_features(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
     """Move feature j to place at[j] of a row of d; the other places were zero in every row."""
     anchor = np.zeros(d)
     anchor[at] = moments.anchor
-    result = Moments(moments.labels.copy(), anchor, bool(moments.low.size))
+    result = Moments(moments.labels.copy(), anchor)
     for name in ("n", "rest", "lightest", "N", "stream", "when", "clipped"):
         setattr(result, name, getattr(moments, name).copy())
     result.mean[:, at], result.peak[:, at] = moments.mean, moments.peak
@@ -102,21 +99,16 @@ def reindex_features(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
         moments.marks[:, :, 1:],
     )
     result.C[:, at[:, None], at] = moments.C
-    if moments.low.size and moments.n.any():
-        result.low[:], result.high[:] = 0.0, 0.0
-        result.low[at], result.high[at] = moments.low, moments.high
     return result
 
 
 def select_features(moments: Moments, at: NDArray[np.intp]) -> Moments:
     """Moments of the features at these places alone."""
-    result = Moments(moments.labels.copy(), moments.anchor[at], bool(moments.low.size))
+    result = Moments(moments.labels.copy(), moments.anchor[at])
     d = len(moments.anchor)
     result.C[:] = moments.C[:, at[:, None], at]
-    if moments.low.size:
-        result.low, result.high = moments.low[at], moments.high[at]
     for name in Moments.__slots__:
-        if name in ("labels", "anchor", "low", "high", "C"):
+        if name in ("labels", "anchor", "C"):
             continue
         value = getattr(moments, name)  # of each class: a number, or one a feature, those last
         first = value.shape[-1] - d
@@ -130,9 +122,8 @@ def drop_empty_classes(moments: Moments) -> Moments:
     seen = moments.n > 0
     if seen.all():
         return moments
-    result = Moments(moments.labels[seen], moments.anchor, bool(moments.low.size))
+    result = Moments(moments.labels[seen], moments.anchor)
     for name in (*PER_CLASS_ARRAYS, "stream", "C"):
         setattr(result, name, getattr(moments, name)[seen])
-    result.low, result.high = moments.low.copy(), moments.high.copy()
     result.when, result.clipped = moments.when.copy(), moments.clipped.copy()
     return result

@@ -65,7 +65,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
     class_factors
         Factors on the class weights by label.
     scale
-        "standard", "minmax" or None: scaling by everything seen so far.
+        "standard" or None: scaling by everything seen so far.
     fit_intercept
         Whether to add a constant feature.
     penalize_intercept
@@ -143,7 +143,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "them, so give the map itself"
             )
         text = None if the_map is None else the_map.text
-        plan = LearningConfig(self._options.half_life, scale == "minmax", text, None, the_map)
+        plan = LearningConfig(self._options.half_life, text, None, the_map)
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None

@@ -143,11 +143,6 @@ def require_possible(state: State, options: Options) -> None:
             "unlearning is not possible with half_life: how far an event has faded is not known; "
             "use river.utils.Rolling without half_life to unlearn what is old"
         )
-    if options.scale == "minmax":
-        raise ValueError(
-            "unlearning is not possible with scale='minmax': a minimum cannot be taken back; "
-            "use scale='standard'"
-        )
     if state.warmup is not None:
         raise ValueError(
             f"unlearning must wait until the map is fixed, by {state.plan.rows} events"

@@ -187,9 +187,9 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
     ----------
     moments : Moments
         What was seen.
-    scale : "standard", "minmax" or None
-        Mean and standard deviation of all rows by their true weight, minimum and range, or 0
-        and 1. A feature without variation is divided by 1.
+    scale : "standard" or None
+        Mean and standard deviation of all rows by their true weight, or 0 and 1. A feature without
+        variation is divided by 1.
 
     Returns
     -------
@@ -200,18 +200,14 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
 
     Examples
     --------
-    >>> seen = Moments.of([[0.0], [4.0], [8.0]], ["a", "a", "b"], extremes=True)
-    >>> m, s = affine(seen, "minmax")
-    >>> (m + seen.anchor).tolist(), s.tolist()
-    ([0.0], [8.0])
+    >>> seen = Moments.of([[0.0], [4.0], [8.0]], ["a", "a", "b"])
+    >>> m, s = affine(seen, "standard")
+    >>> (m + seen.anchor).tolist(), s.round(3).tolist()
+    ([4.0], [3.266])
     """
     anchor = moments.anchor
     if scale is None:
         return -anchor, np.ones(len(anchor))
-    if scale == "minmax":
-        span = moments.high - moments.low
-        varies = span > np.finfo(np.float64).tiny  # nothing finite is left of 1 / a smaller one
-        return moments.low - anchor, np.where(varies, span, 1.0)
     seen = moments.n > 0
     n, N, mean = moments.n[seen, None], moments.N[seen, None], moments.mean[seen]
     total = N.sum()

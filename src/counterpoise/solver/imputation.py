@@ -97,11 +97,6 @@ class MeanImputation:
         C[:, self.at, :] += shift[:, None] * C[:, self.by, :]
         C[:, :, self.at] += shift * C[:, :, self.by]
         result.anchor, result.mean, result.C = anchor, mean, C
-        if moments.low.size:
-            result.low, result.high = moments.low.copy(), moments.high.copy()
-            moved = np.where(self.present, self.base, 0.0)
-            result.low[self.at] += moved
-            result.high[self.at] += moved
         return ImputedMoments(self, moments, result, shift)
 
     def rows(self, X: Matrix, weight: Vector) -> Matrix:

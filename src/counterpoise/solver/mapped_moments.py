@@ -107,7 +107,6 @@ def moments_of(
     labels: Labels,
     weight: Vector | None,
     half_life: HalfLife,
-    extremes: bool,
     anchor: Vector | None,
     fixed: FittedMap | None,
     t: Vector | None = None,
@@ -118,7 +117,7 @@ def moments_of(
     :meth:`Moments.of_groups` for what the arguments are.
     """
     if fixed is None:
-        return Moments.of_groups(X, rows_of, labels, weight, half_life, extremes, anchor, t)
+        return Moments.of_groups(X, rows_of, labels, weight, half_life, anchor, t)
     total: Moments | None = None
     for start in range(0, max(X.shape[0], 1), SLICE):
         stop = start + SLICE
@@ -127,7 +126,7 @@ def moments_of(
         mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
         own = None if weight is None else weight[start:stop]
         when = None if t is None else t[start:stop]
-        piece = Moments.of_groups(mapped, mine, labels, own, half_life, extremes, anchor, when)
+        piece = Moments.of_groups(mapped, mine, labels, own, half_life, anchor, when)
         total = piece if total is None else total.follow(piece, half_life)
         anchor = total.anchor
     assert total is not None

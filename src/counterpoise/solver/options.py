@@ -53,7 +53,7 @@ multi_class, pooled_rows, calibrate
         if self.class_weight != "balanced":
             validation.check_label_dict(self, "class_weight", "'balanced'")
         validation.check_label_dict(self, "class_factors")
-        validation.one_of(self, "scale", ("standard", "minmax", None))
+        validation.one_of(self, "scale", ("standard", None))
         validation.check_bool(self, "fit_intercept")
         validation.check_bool(self, "penalize_intercept")
         _check_half_life(self)

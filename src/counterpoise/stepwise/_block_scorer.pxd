@@ -15,7 +15,7 @@ cdef class BlockScorer(StepSolver):
     cdef const double* scored
     cdef const Py_ssize_t* codes
     cdef double[:, ::1] own         # anchor, centre, 1 / s, q, nu_0, nu_1, and workspace
-    cdef double[:, ::1] simulated   # means (2), diagonals (2), m, v, lows, highs
+    cdef double[:, ::1] simulated   # means (2), diagonals (2), m, v
     cdef double[:, ::1] P, A, N_, B, V, G, E, dq, rho, y, next, w, Nw, T, g, z, t
     cdef double[:, ::1] lanes, inverse, root, side, steps, weight, K, deltas, sums, first
     cdef double[::1] ones

@@ -33,7 +33,6 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk, dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 
-from counterpoise.stepwise._blocks cimport product
 from counterpoise.stepwise._step_solver cimport StepSolver
 
 cdef extern from "block_scorer.h" nogil:
@@ -76,17 +75,38 @@ cdef extern from "block_scorer.h" nogil:
         Py_ssize_t d, const double* x, const double* anchor, double share, double root,
         double* mean, double* delta, double* away
     )
-    double inner(Py_ssize_t n, const double* a, const double* b)
     void add_mirrored(Py_ssize_t d, const double* B, double* C, Py_ssize_t stride)
     void add_weight(double w, double* n, double* rest)
     void mark_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, uint64_t* plain, uint64_t* mixed
     )
+    int MIN_GEMM_ROWS, MAX_GEMM_ROWS
+    void multiply(
+        Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t inner, const double* A, Py_ssize_t lda,
+        const double* B, Py_ssize_t ldb, int more, double* C, Py_ssize_t ldc
+    )
+
+cdef extern from "symmetric.h" nogil:
+    double inner(const double* a, const double* b, Py_ssize_t d)
 
 cdef int MAX_ITERATIONS = 24  # y_k at most
 cdef double MAX_CONDITION = 5e7  # condition of A from which elimination is more exact than an inverse
 cdef double ONE = 1.0, ZERO = 0.0
+
+
+cdef void product(
+    int rows, int columns, int inner, double alpha, const double* A, int lda,
+    const double* B, int ldb, double beta, double* C, int ldc
+) noexcept nogil:
+    """C = alpha A B + beta C, by columns."""
+    if MIN_GEMM_ROWS <= rows < MAX_GEMM_ROWS and alpha == 1.0 and (beta == 0.0 or beta == 1.0):
+        multiply(rows, columns, inner, A, lda, B, ldb, beta == 1.0, C, ldc)
+    else:
+        dgemm(
+            b"N", b"N", &rows, &columns, &inner, &alpha, <double*> A, &lda, <double*> B, &ldb,
+            &beta, C, &ldc,
+        )
 
 
 cdef class BlockScorer(StepSolver):
@@ -104,7 +124,7 @@ cdef class BlockScorer(StepSolver):
         cdef Py_ssize_t d = self.s.d, D = d + 1, m = self.room, basis = 2 * m + 2
         self.begun = 1
         self.own = np.zeros((10, D))
-        self.simulated = np.zeros((8, d))
+        self.simulated = np.zeros((6, d))
         self.P, self.A, self.N_ = np.zeros((3, D, D))
         self.B, self.V, self.G = np.zeros((3, basis, D))
         self.E, self.dq, self.rho, self.y, self.next = np.zeros((5, m, D))
@@ -250,27 +270,17 @@ cdef class BlockScorer(StepSolver):
         cdef double* C_jj = &self.simulated[2, 0]
         cdef double* m = &self.simulated[4, 0]
         cdef double* v = &self.simulated[5, 0]
-        cdef double* lows = &self.simulated[6, 0]
-        cdef double* highs = &self.simulated[7, 0]
         cdef const double* x
         for k in range(2):
             n[k], N[k] = self.n[k], self.N[k]
             for j in range(d):
                 mean[k * d + j] = self.mean[k, j]
                 C_jj[k * d + j] = self.s.C[k * self.s.size + j * (self.s.stride + 1)]
-        if self.recipe.minmax:
-            for j in range(d):
-                lows[j], highs[j] = self.low[j], self.high[j]
         for i in range(until + 1):
             if self.recipe.standard:
                 pi[0] = N[0] / (N[0] + N[1])
                 pi[1] = 1.0 - pi[0]
                 variances(d, mean, C_jj, pi, n, &self.anchor[0], m, v)
-            elif self.recipe.minmax:
-                for j in range(d):
-                    m[j] = lows[j] - self.anchor[j]
-                    share = highs[j] - lows[j]
-                    v[j] = share * share if share > 0.0 else 1.0
             else:
                 for j in range(d):
                     m[j] = -self.anchor[j]
@@ -314,9 +324,6 @@ cdef class BlockScorer(StepSolver):
                     d, x, &self.anchor[0], self.recipe.gamma[k], share, n_a * share, mean + k * d,
                     C_jj + k * d
                 )
-            elif self.recipe.minmax:
-                for j in range(d):
-                    lows[j], highs[j] = min(lows[j], x[j]), max(highs[j], x[j])
 
     cdef void place(self) noexcept nogil:
         """Means of the classes in the units of the walk: [1, nu_k]."""
@@ -487,7 +494,7 @@ cdef class BlockScorer(StepSolver):
         off = self.inverse_residual()
         for i in range(m):
             # rho_x and rho_z, with their lengths
-            length = inner(D, &self.B[place + i, 0], &self.w[m + i, 0])
+            length = inner(&self.B[place + i, 0], &self.w[m + i, 0], D)
             if not length >= 0.0:
                 return -1
             self.steps[11, i] = sqrt(length / self.steps[0, i])
@@ -501,21 +508,21 @@ cdef class BlockScorer(StepSolver):
                 if not self.recipe.constant:
                     self.w[m + i, j] -= self.dq[i, j]
             # now x~ is in rho and rho_x in w[m + i]
-            norm = inner(count, &self.z[i, 0], &self.t[i, 0])
+            norm = inner(&self.z[i, 0], &self.t[i, 0], count)
             if not norm >= 0.0:
                 return -1
             norm = sqrt(norm / self.steps[0, i])
             bound = self.residual(i, &self.w[i, 0], norm, &self.next[i, 0])
             for j in range(D):
                 self.next[i, j] -= self.steps[1, i] * self.Nw[i, j]
-            self.steps[10, i] = inner(D, &self.B[place + i, 0], &self.w[i, 0])
+            self.steps[10, i] = inner(&self.B[place + i, 0], &self.w[i, 0], D)
             if not self.recipe.constant:
                 y = self.sums[1, i]
                 bound += sqrt(self.most) * self.steps[6, i] * fabs(y)
                 for j in range(D):
                     self.next[i, j] -= y * self.dq[i, j]
-                self.steps[10, i] -= inner(D, &self.dq[i, 0], &self.w[i, 0])
-            self.steps[10, i] += inner(D, &self.rho[i, 0], &self.next[i, 0])
+                self.steps[10, i] -= inner(&self.dq[i, 0], &self.w[i, 0], D)
+            self.steps[10, i] += inner(&self.rho[i, 0], &self.next[i, 0], D)
             # what P itself is off by counts as if it were an error of both
             self.steps[14, i] = 4.0 * off * self.steps[11, i] * norm
             self.steps[9, i] = self.steps[14, i] + self.steps[8, i] * bound / self.steps[7, i]
@@ -537,11 +544,11 @@ cdef class BlockScorer(StepSolver):
             rounds += 1
             for l in range(open_):
                 i = self.open_[l]
-                norm = inner(D, &self.next[l, 0], &self.y[l, 0])
+                norm = inner(&self.next[l, 0], &self.y[l, 0], D)
                 if not norm >= 0.0:
                     return -1
                 norm = sqrt(norm / self.steps[0, i])
-                self.steps[10, i] += inner(D, &self.w[m + i, 0], &self.y[l, 0])
+                self.steps[10, i] += inner(&self.w[m + i, 0], &self.y[l, 0], D)
                 bound = self.residual(i, &self.y[l, 0], norm, &self.next[l, 0])
                 self.steps[9, i] = self.steps[14, i] + self.steps[8, i] * bound / self.steps[7, i]
             open_ = self.close(open_, tolerance)
@@ -655,21 +662,21 @@ cdef class BlockScorer(StepSolver):
                 g[j] += sign * self.B[l, j]
                 v[j] += sign * self.V[l, j]
             sign = -sign
-        size = inner(D, g, v)
-        along = self.b_c * inner(D, &self.own[3, 0], v)
+        size = inner(g, v, D)
+        along = self.b_c * inner(&self.own[3, 0], v, D)
         g[0] -= along * self.own[3, 0]
         for j in range(d):
             u[j] = self.own[2, j] * v[j + 1]
             g[j + 1] -= along * self.own[3, j + 1] + self.b_c * v[j + 1]
         for k in range(2):
-            along = self.a_[k] * self.n[k] * inner(D, &self.own[4 + k, 0], v)
+            along = self.a_[k] * self.n[k] * inner(&self.own[4 + k, 0], v, D)
             dgemv(b"N", &small, &small, &self.a_[k], self.s.C + k * self.s.size, &stride, u, &one,
                   &ZERO, out, &one)
             g[0] -= along * self.own[4 + k, 0]
             for j in range(d):
                 g[j + 1] -= self.own[2, j] * out[j] + along * self.own[4 + k, j + 1]
         dgemv(b"N", &D, &D, &ONE, &self.P[0, 0], &D, g, &one, &ZERO, v, &one)
-        along = inner(D, g, v)
+        along = inner(g, v, D)
         return sqrt(max(along, 0.0) / size) if size > 0.0 else 1.0
 
     # -- learning ----------------------------------------------------------------------------
@@ -736,18 +743,13 @@ cdef class BlockScorer(StepSolver):
                 d, x, &self.anchor[0], share, root, &self.mean[k, 0], &self.deltas[j, 0],
                 self.s.away + k * 2 * d
             )
-            if self.s.low != NULL:
-                for j in range(d):
-                    self.s.low[j] = min(self.s.low[j], x[j])
-                    self.s.high[j] = max(self.s.high[j], x[j])
         for k in range(2):
             if count[k]:
                 j = 0 if k == 0 else last - count[1]
-                if self.s.low == NULL:
-                    mark_rows(
-                        self.X, d, &self.rows[j], count[k], &self.ones[0],
-                        self.s.marks + k * 2 * (d + 1), self.s.marks + (k * 2 + 1) * (d + 1)
-                    )
+                mark_rows(
+                    self.X, d, &self.rows[j], count[k], &self.ones[0],
+                    self.s.marks + k * 2 * (d + 1), self.s.marks + (k * 2 + 1) * (d + 1)
+                )
                 dsyrk(b"L", b"N", &wide, &count[k], &ONE, &self.deltas[j, 0], &wide, &ZERO,
                       &self.A[0, 0], &wide)
                 add_mirrored(d, &self.A[0, 0], self.s.C + k * self.s.size, self.s.stride)

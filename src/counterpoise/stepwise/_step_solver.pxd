@@ -1,6 +1,5 @@
 from libc.stdint cimport uint64_t
 
-from counterpoise.stepwise._blocks cimport Block
 from counterpoise.moments._moments cimport MomentsView
 
 
@@ -10,14 +9,14 @@ cdef class SolverSpec:
     cdef public double[::1] gamma, rate # of each slot: what a row leaves of its past, and log of it
     cdef public double[::1] factor      # of each slot: its cost or class weight
     cdef public Py_ssize_t[::1] order   # slots in the order of their labels
-    cdef public bint balanced, standard, minmax, penalized, constant, together
+    cdef public bint balanced, standard, penalized, constant, together
 
 
 cdef class StepSolver:
     cdef public SolverSpec recipe
     cdef MomentsView s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, rest, lightest, N, stream, low, high, delta, other
+    cdef double[::1] anchor, n, rest, lightest, N, stream, delta, other
     cdef double[:, ::1] mean, peak, a
     cdef double[:, :, :] C
     cdef double[:, :, ::1] away
@@ -46,7 +45,3 @@ cdef class StepSolver:
     cdef int discriminate(self, const double* x, double* f) noexcept nogil
     cdef int all_weights(self, double[:, ::1] coef, double[::1] offset) noexcept nogil
     cdef int densities(self, const double* x, double* f) noexcept nogil
-    cdef void lay_out(
-        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
-        Py_ssize_t start, Py_ssize_t delay
-    ) noexcept nogil

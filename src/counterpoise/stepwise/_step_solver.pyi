@@ -29,14 +29,3 @@ class StepSolver:
         scores: NDArray[Any],
     ) -> int: ...
     def learn_rows(self, X: NDArray[Any], codes: NDArray[Any], start: int, stop: int) -> None: ...
-    def block(
-        self,
-        X: NDArray[Any],
-        codes: NDArray[Any],
-        delay: int,
-        start: int,
-        stop: int,
-        tolerance: float,
-        work: NDArray[Any],
-        scores: NDArray[Any],
-    ) -> bool: ...

@@ -2,14 +2,12 @@
 # cython: cdivision=True, initializedcheck=False
 """Exact scores at every step of a stream: the loops behind ``progressive.py``.
 
-``plain`` solves each problem anew for each row, by elimination; ``block`` solves a block of steps
-at once by conjugate gradients against the true moments.
+``plain`` solves each problem again for each row, by elimination.
 """
 
-from libc.math cimport INFINITY, exp, expm1, fabs, log, sqrt
+from libc.math cimport INFINITY, exp, expm1, fabs, log
 from libc.string cimport memset
 
-from counterpoise.stepwise._blocks cimport Block, carve, dot, factorise, gradients, product
 from counterpoise.moments._moments cimport MomentsView, learn_row
 
 cdef extern from "kernels.h" nogil:
@@ -55,7 +53,6 @@ cdef class SolverSpec:
         self.order = order
         self.balanced = balanced
         self.standard = scale == "standard"
-        self.minmax = scale == "minmax"
         self.penalized = intercept == "penalized"
         self.constant = intercept != "none"
 
@@ -73,8 +70,8 @@ cdef class StepSolver:
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
         self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
-        self.low, self.high, self.stream = moments.low, moments.high, moments.stream
-        self.rest, self.lightest, self.marks = moments.rest, moments.lightest, moments.marks
+        self.stream, self.rest = moments.stream, moments.rest
+        self.lightest, self.marks = moments.lightest, moments.marks
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -102,8 +99,6 @@ cdef class StepSolver:
         self.s.peak = &self.peak[0, 0]
         self.s.away = &self.away[0, 0, 0]
         self.s.marks = &self.marks[0, 0, 0]
-        self.s.low = &self.low[0] if self.low.shape[0] else NULL
-        self.s.high = &self.high[0] if self.low.shape[0] else NULL
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
         learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])
@@ -148,12 +143,6 @@ cdef class StepSolver:
         """Shift m, relative to the anchor, and squared divisor v of each feature."""
         cdef Py_ssize_t j, k, d = self.s.d
         cdef double total = 0.0, off, size, share
-        if self.recipe.minmax:
-            for j in range(d):
-                self.m[j] = self.low[j] - self.anchor[j]
-                size = self.high[j] - self.low[j]
-                self.v[j] = size * size if size > 0.0 else 1.0
-            return
         if not self.recipe.standard:
             for j in range(d):
                 self.m[j] = -self.anchor[j]
@@ -495,174 +484,3 @@ cdef class StepSolver:
         with nogil:
             for i in range(start, stop):
                 self.learn(&X[i, 0], codes[i])
-
-    def block(
-        self,
-        const double[:, ::1] X,
-        const Py_ssize_t[::1] codes,
-        Py_ssize_t delay,
-        Py_ssize_t start,
-        Py_ssize_t stop,
-        double tolerance,
-        double[::1] work,
-        double[:, ::1] scores,
-    ):
-        """Steps ``start`` to ``stop`` of two classes, both seen, at once.
-
-        Model i of the block, before it learns row ``start - delay + i``, solves R_i w_i = z_i with
-
-            R_i = alpha_0 M_0 + alpha_1 M_1 + Phi_i' W_i Phi_i + b (rho_i + q_i q_i')
-
-        where M_k are the second moments of class k at the start of the block, Phi_i the rows of
-        the block learned so far and W_i their weights. Conjugate gradients for all i at once,
-        preconditioned by the inverse of R_0 + Phi_i' W Phi_i. Returns whether that succeeded; if
-        not, nothing was learned.
-        """
-        cdef int m = <int> (stop - start), d = <int> self.s.d, D = d + 1
-        cdef Block k
-        cdef Py_ssize_t i
-        k.m, k.d, k.D = m, d, D
-        carve(&k, &work[0])
-        with nogil:
-            self.lay_out(&k, X, codes, start, delay)
-            if factorise(&k) or gradients(&k, tolerance):
-                with gil:
-                    return False
-            for i in range(m):
-                scores[start + i, 0] = dot(D, k.Psi + i * D, k.w + i * D)
-            for i in range(m):
-                self.learn(&X[start - delay + i, 0], codes[start - delay + i])
-        return True
-
-    cdef void lay_out(
-        self, Block* k, const double[:, ::1] X, const Py_ssize_t[::1] codes,
-        Py_ssize_t start, Py_ssize_t delay
-    ) noexcept nogil:
-        """Fill in everything about the block that does not need a product of matrices."""
-        cdef int m = k.m, d = k.d, D = k.D, i, j, c, r, positive
-        cdef double a, n_a, share, off, size, ratio
-        cdef double* phi
-        cdef double* M
-        cdef double* column
-        cdef double* alpha
-        positive = <int> self.recipe.order[1]
-        # The centre c_0 and the divisors s_0 at the start of the block.
-        self.weigh()
-        self.scale()
-        k.b = self.b
-        a = self.a[0, 0] + self.a[0, 1]
-        for j in range(d):
-            k.c[j] = (self.a[0, 0] * self.mean[0, j] + self.a[0, 1] * self.mean[1, j]) / a
-            k.s[j] = 1.0 / sqrt(self.v[j])
-        # M_k = n_k [[1, nu'], [nu, C / n s s' + nu nu']], stacked over each other and over Phi'.
-        for c in range(2):
-            M = k.S + c * D
-            phi = k.nu + c * D
-            phi[0] = 1.0
-            for j in range(d):
-                phi[j + 1] = (self.mean[c, j] - k.c[j]) * k.s[j]
-            for j in range(D):
-                column = M + j * k.rows
-                for i in range(D):
-                    column[i] = self.n[c] * phi[j] * phi[i]
-            for j in range(d):
-                column = M + (j + 1) * k.rows + 1
-                for i in range(d):
-                    column[i] += self.s.C[c * self.s.size + j * self.s.stride + i] * k.s[i] * k.s[j]
-            for j in range(D):
-                k.Z[c * D + j] = M[j] * (1.0 if c == positive else -1.0)
-        # Rows learned in the block, and rows scored.
-        for i in range(m):
-            phi = k.Phi + i * D
-            phi[0] = 1.0
-            for j in range(d):
-                phi[j + 1] = ((X[start - delay + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
-            for j in range(D):
-                k.S[2 * D + i + j * k.rows] = phi[j]
-            phi = k.Psi + i * D
-            phi[0] = 1.0
-            for j in range(d):
-                phi[j + 1] = ((X[start + i, j] - self.anchor[j]) - k.c[j]) * k.s[j]
-        # What changes from step to step: weights, scaling and right-hand side.
-        for c in range(2):
-            k.n[c] = self.n[c]
-            k.N[c] = self.N[c]
-            k.past[c] = 1.0
-            for j in range(d):
-                k.mean[c * d + j] = self.mean[c, j]
-                k.Cjj[c * d + j] = self.s.C[c * self.s.size + j * (self.s.stride + 1)]
-        for j in range(m):
-            k.faded[j] = 1.0
-        if self.recipe.minmax:
-            for j in range(d):
-                k.low[j] = self.low[j]
-                k.high[j] = self.high[j]
-        for i in range(m + 1):
-            a = k.N[0] + k.N[1]
-            share = off = 0.0
-            for c in range(2):
-                size = self.recipe.factor[c] * (1.0 if self.recipe.balanced else k.N[c])
-                share += size
-                off += size * size / max(k.n[c], 1.0)
-                size /= k.n[c]
-                k.alpha[2 * i + c] = size * k.past[c]
-                k.row_alpha[c] = size
-            ratio = self.recipe.rows * off / share / k.b if self.recipe.rows > 0.0 else 1.0
-            if i == m:  # the weights that the preconditioner gives the rows of the block
-                for j in range(m):
-                    k.weight[j] = k.row_alpha[codes[start - delay + j]] * k.faded[j]
-                break
-            for j in range(m):
-                k.W[i * m + j] = (
-                    k.row_alpha[codes[start - delay + j]] * k.faded[j] if j < i else 0.0
-                )
-            # rho_i = (s_i / s_0)^2 b_i / b_0, q_i = [1, (m_i - c_0) / s_0] (b_i / b_0)^(1/2)
-            column = k.q + i * D
-            alpha = k.rho + i * D
-            column[0] = sqrt(ratio) if self.recipe.penalized else 0.0
-            alpha[0] = 0.0
-            for j in range(d):
-                if self.recipe.standard:
-                    self.m[j] = (k.N[0] * k.mean[j] + k.N[1] * k.mean[d + j]) / a
-                    self.v[j] = 0.0
-                    for c in range(2):
-                        off = k.mean[c * d + j] - self.m[j]
-                        self.v[j] += k.N[c] / a * (k.Cjj[c * d + j] / k.n[c] + off * off)
-                    size = 8.0 * EPS * fabs(self.anchor[j] + self.m[j])
-                    if self.v[j] <= size * size:
-                        self.v[j] = 1.0
-                elif self.recipe.minmax:
-                    self.m[j] = k.low[j] - self.anchor[j]
-                    size = k.high[j] - k.low[j]
-                    self.v[j] = size * size if size > 0.0 else 1.0
-                column[j + 1] = column[0] * (self.m[j] - k.c[j]) * k.s[j]
-                alpha[j + 1] = ratio * self.v[j] * k.s[j] * k.s[j]
-            # Let the counts and the diagonals learn row i.
-            r = <int> codes[start - delay + i]
-            n_a = self.recipe.gamma[r] * k.n[r]
-            k.n[r] = n_a + 1.0
-            k.N[r] += 1.0
-            k.past[r] *= self.recipe.gamma[r]
-            share = 1.0 / k.n[r]
-            for j in range(d):
-                off = (X[start - delay + i, j] - self.anchor[j]) - k.mean[r * d + j]
-                k.mean[r * d + j] += off * share
-                k.Cjj[r * d + j] = self.recipe.gamma[r] * k.Cjj[r * d + j] + n_a * share * off * off
-                if self.recipe.minmax:
-                    k.low[j] = min(k.low[j], X[start - delay + i, j])
-                    k.high[j] = max(k.high[j], X[start - delay + i, j])
-            if self.recipe.gamma[r] != 1.0:
-                for j in range(i):
-                    if codes[start - delay + j] == r:
-                        k.faded[j] *= self.recipe.gamma[r]
-        # z_i = sum_k alpha_k y_k M_k e_0 + Phi (W_i y)
-        for i in range(m):
-            for j in range(m):
-                k.T[i * k.rows + j] = (
-                    k.W[i * m + j] * (1.0 if codes[start - delay + j] == positive else -1.0)
-                )
-            for j in range(D):
-                k.z[i * D + j] = (
-                    k.alpha[2 * i] * k.Z[j] + k.alpha[2 * i + 1] * k.Z[D + j]
-                )
-        product(D, m, m, 1.0, k.Phi, D, k.T, k.rows, 1.0, k.z, D)

@@ -1,23 +1,15 @@
-/* The loops between the products of a walk: see _walk.pyx.
+/* The products of small matrices of a block scorer, and the loops between them: see
+   _block_scorer.pyx.
 
    Matrices are stored by columns. LANES steps are solved side by side: entry (r, j) of step v is
    at (r m + j) LANES + v. */
 
-#ifndef COUNTERPOISE_STEPS_H
-#define COUNTERPOISE_STEPS_H
+#ifndef COUNTERPOISE_BLOCK_SCORER_H
+#define COUNTERPOISE_BLOCK_SCORER_H
 
-#include "kernels.h"
+#include "symmetric.h"
 
 #define LANES 8
-
-/* Sums in whatever order is fastest, the same each time. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define SUMS \
-    __attribute__((optimize( \
-        "associative-math", "no-signed-zeros", "no-trapping-math", "fp-contract=fast")))
-#else
-#define SUMS
-#endif
 
 /* out = s s' o (w_0 C_0 + w_1 C_1) + t_0 nu_0 nu_0' + t_1 nu_1 nu_1' + p q q' + ridge, where the
    constant comes first, without a scatter and without a ridge. */
@@ -75,7 +67,7 @@ FUSED ONE_PER_CPU static void join(
 
 /* How the ridge of a step differs from that of the walk, E = b s^2 v - beta, and the shift of its
    origin, dq = s (m - c) - q. Returns the squared length of dq; `least` is the smallest E. */
-SUMS ONE_PER_CPU static double ridge_of_step(
+ANY_ORDER ONE_PER_CPU static double ridge_of_step(
     ptrdiff_t d, const double *restrict v, const double *restrict m, const double *restrict s,
     const double *restrict c, const double *restrict q, double b, double beta, double penalty,
     double *restrict E, double *restrict dq, double *least)
@@ -96,7 +88,7 @@ SUMS ONE_PER_CPU static double ridge_of_step(
 
 /* The part of F u that needs no product, out = -(E u + p q q'u - beta q_c q_c'u), and a bound of
    its length in the norm of P: `most` bounds P itself. */
-SUMS ONE_PER_CPU static double perturb(
+ANY_ORDER ONE_PER_CPU static double perturb(
     ptrdiff_t D, const double *restrict u, const double *restrict E, const double *restrict dq,
     const double *restrict q, double p, double beta, double most, double moved, double inverse_b,
     double *restrict out)
@@ -118,7 +110,7 @@ SUMS ONE_PER_CPU static double perturb(
 /* What another origin changes where there is no constant: sum a (x - m_i)(x - m_i)' is
    sum a x x' - dq g' - g dq' + a dq dq', where g is the sum of the a x. Takes that times u from
    `out` and returns a bound of its length, given those of dq and of g. */
-SUMS ONE_PER_CPU static double reorigin(
+ANY_ORDER ONE_PER_CPU static double reorigin(
     ptrdiff_t D, const double *restrict u, const double *restrict dq, const double *restrict g,
     double a, double moved, double length, double *restrict out)
 {
@@ -194,16 +186,6 @@ FUSED ONE_PER_CPU static void solve_lanes(
         t[k] *= w[k];
 }
 
-/* a'b. */
-SUMS ONE_PER_CPU static double inner(
-    ptrdiff_t n, const double *restrict a, const double *restrict b)
-{
-    double sum = 0.0;
-    for (ptrdiff_t j = 0; j < n; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
-
 /* A row of weight 1 joins a class: its distance from the mean, times `root`, is what the scatter
    grows by. */
 ONE_PER_CPU static void approach(
@@ -237,5 +219,93 @@ ONE_PER_CPU static void add_mirrored(
                     C[j * stride + i] = C[i * stride + j];
         }
 }
+
+/* Products of small matrices without packing: for sizes at which BLAS spends much of its time on
+   copies and at the edges. */
+#if defined(__GNUC__)
+/* Rows from which, and below which, this is faster than dgemm. */
+#define MIN_GEMM_ROWS 12
+#define MAX_GEMM_ROWS 240
+#define EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < n; i++)
+
+/* C = A B, or C += A B, of 4 V rows and N columns; of C, rows from `first` on are stored. */
+INLINE void multiply_tile(
+    const int V, const int N, ptrdiff_t inner, const double *restrict A, ptrdiff_t lda,
+    const double *restrict B, ptrdiff_t ldb, int more, ptrdiff_t first, double *restrict C,
+    ptrdiff_t ldc)
+{
+    four sum[4][3], a[3];
+    EACH(j, N)
+        EACH(v, V)
+            sum[j][v] = (four){0};
+    for (ptrdiff_t l = 0; l < inner; l++) {
+        EACH(v, V)
+            a[v] = *(const four *)(A + l * lda + 4 * v);
+        EACH(j, N) {
+            const double b = B[l + j * ldb];
+            EACH(v, V)
+                sum[j][v] += a[v] * b;
+        }
+    }
+    EACH(j, N) {
+        double *restrict c = C + j * ldc;
+        EACH(v, V) {
+            if (more)
+                sum[j][v] += *(four *)(c + 4 * v);
+            if (!first)
+                *(four *)(c + 4 * v) = sum[j][v];
+            else
+                for (int i = 0; i < 4; i++)
+                    if (4 * v + i >= first)
+                        c[4 * v + i] = sum[j][v][i];
+        }
+    }
+}
+
+INLINE void multiply_rows(
+    const int V, ptrdiff_t columns, ptrdiff_t inner, const double *restrict A, ptrdiff_t lda,
+    const double *restrict B, ptrdiff_t ldb, int more, ptrdiff_t first, double *restrict C,
+    ptrdiff_t ldc)
+{
+    ptrdiff_t j = 0;
+    for (; j + 4 <= columns; j += 4)
+        multiply_tile(V, 4, inner, A, lda, B + j * ldb, ldb, more, first, C + j * ldc, ldc);
+    if (columns - j == 3)
+        multiply_tile(V, 3, inner, A, lda, B + j * ldb, ldb, more, first, C + j * ldc, ldc);
+    else if (columns - j == 2)
+        multiply_tile(V, 2, inner, A, lda, B + j * ldb, ldb, more, first, C + j * ldc, ldc);
+    else if (columns - j == 1)
+        multiply_tile(V, 1, inner, A, lda, B + j * ldb, ldb, more, first, C + j * ldc, ldc);
+}
+
+/* C = A B, or C += A B, of at least MIN_GEMM_ROWS rows. The last ones are found together with some
+   before them, which are not stored again. */
+ANY_ORDER ONE_PER_CPU static void multiply(
+    ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const double *restrict A, ptrdiff_t lda,
+    const double *restrict B, ptrdiff_t ldb, int more, double *restrict C, ptrdiff_t ldc)
+{
+    ptrdiff_t i = 0;
+    for (; i + 12 <= rows; i += 12)
+        multiply_rows(3, columns, inner, A + i, lda, B, ldb, more, 0, C + i, ldc);
+    const ptrdiff_t left = rows - i;
+    if (left > 8)
+        multiply_rows(
+            3, columns, inner, A + rows - 12, lda, B, ldb, more, 12 - left, C + rows - 12, ldc);
+    else if (left > 4)
+        multiply_rows(
+            2, columns, inner, A + rows - 8, lda, B, ldb, more, 8 - left, C + rows - 8, ldc);
+    else if (left > 0)
+        multiply_rows(
+            1, columns, inner, A + rows - 4, lda, B, ldb, more, 4 - left, C + rows - 4, ldc);
+}
+#else
+#define MIN_GEMM_ROWS 1
+#define MAX_GEMM_ROWS 0
+static void multiply(
+    ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t inner, const double *A, ptrdiff_t lda,
+    const double *B, ptrdiff_t ldb, int more, double *C, ptrdiff_t ldc)
+{
+}
+#endif
 
 #endif

@@ -1,15 +1,13 @@
 """Exact scores at every step: what the model thought of each row just before it learned that row.
 
 Nothing feeds back from a score to the model, so all models of a stream are known as soon as the
-stream is. Four paths, one result:
+stream is. Three paths, one result:
 
 - *plain*: each model is solved anew, by elimination. For few features, several classes, and the
   first rows of a stream.
 - *walk*: the models of a block of steps differ by scalars and a low-rank part, and are solved at
   once from one inverse that is kept between blocks, with a bound on the error of each score. For
   many features.
-- *gradients*: the same at once by conjugate gradients against the true moments, where that bound
-  is too large.
 - *slow*: the classifier's own solver, for ``ridge="gcv"`` and for singular systems.
 """
 
@@ -35,7 +33,6 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RIDGE_PRIOR_ROWS, decaying_ridge
 from counterpoise.solver.scores import solve_scores
 from counterpoise.stepwise._block_scorer import BlockScorer
-from counterpoise.stepwise._blocks import workspace
 from counterpoise.stepwise._step_solver import SolverSpec, StepSolver
 
 MIN_FEATURES_FOR_BLOCKS = (
@@ -47,7 +44,6 @@ FLOPS_PER_SIGNAL_CHECK = (
     1e9  # steps of elimination, of which a problem of d features takes d³, between two looks
 )
 SCORE_ERROR_BOUND = 2e-9  # of the error of a score, relative to it if it is more than 1
-TOLERANCE = 1e-22  # squared relative error, in the norm of the problem, of a block's solutions
 MAX_ORIGIN_DISTANCE = (
     1e4  # squared length, times the ridge, of an origin that would cost blocks their digits
 )
@@ -121,11 +117,6 @@ def progressive_scores(
                 at = scorer.walk(X, codes, delay, at, far, now, SCORE_ERROR_BOUND, result)
                 if at > begun:
                     continue
-                if options.fit_intercept and _gradients(
-                    scorer, X, codes, delay, at, stop, moments, result
-                ):
-                    at = stop
-                    continue
             at = _plain(scorer, X, codes, delay, at, stop, result, halt)
             if at == stop:
                 continue
@@ -162,23 +153,6 @@ def _plain(
         if at < end:  # a singular problem
             break
     return at
-
-
-def _gradients(
-    scorer: StepSolver,
-    X: Matrix,
-    codes: NDArray[np.intp],
-    delay: int,
-    at: int,
-    stop: int,
-    moments: Moments,
-    f: Matrix,
-) -> bool:
-    """Take steps by conjugate gradients, if there are rows enough and they converge."""
-    if moments.n.sum() < X.shape[1] or moments.n.min() < 2:
-        return False
-    work = np.empty(workspace(X.shape[1], stop - at))
-    return scorer.block(X, codes, delay, at, stop, TOLERANCE, work, f)
 
 
 def _slow(options: Options, moments: Moments, classes: Labels, x: Vector) -> Vector:
@@ -315,6 +289,6 @@ def _learn(
 ) -> None:
     """Let moments learn rows in bulk."""
     rows_of = [np.flatnonzero(codes == k) for k in range(len(moments.n))]
-    life, extremes = options.half_life, len(moments.low) > 0
-    chunk = moments_of(X, rows_of, moments.labels, None, life, extremes, moments.anchor, fixed)
+    life = options.half_life
+    chunk = moments_of(X, rows_of, moments.labels, None, life, moments.anchor, fixed)
     moments.follow(chunk, life)
