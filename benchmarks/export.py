@@ -38,7 +38,7 @@ def outputs(path, frame):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
     feed = {name: frame[[column]].to_numpy(dtype=float) for column, name in names.items()}
-    label, score = session.run(["label", "score"], feed)
+    label, score = session.run(["prediction", "score"], feed)
     return label, score.ravel()
 
 
@@ -53,7 +53,7 @@ def compared(folder, file, features):
     counterpoise("predict", model, file, "--output", folder / "predicted.csv")
     expected = pd.read_csv(folder / "predicted.csv")
     label, score = outputs(graph, pd.read_csv(file))
-    differ = int((label != expected["predicted"]).sum())
+    differ = int((label != expected["prediction"]).sum())
     distance = float(np.abs(score - expected["score"]).max())
     text = (
         features if chosen is None else f"chose {name_of(chosen.feature_map, chosen.pooled_rows)}"

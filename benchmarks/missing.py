@@ -63,7 +63,7 @@ def shell(frame, lacks, *options):
         table[:half].to_csv("one.csv", index=False)
         table[half:].to_csv("two.csv", index=False)
         _run("learn", "one.csv", "--label", "hit", "--model", "m", *options)
-        told = pd.read_csv(io.StringIO(_run("predict", "m", "two.csv")))["predicted"]
+        told = pd.read_csv(io.StringIO(_run("predict", "m", "two.csv")))["prediction"]
     true, found = table["hit"][half:].to_numpy(), told.to_numpy().astype(bool)
     there = ~lacks[half:]
     return g_mean(true[there], found[there]), g_mean(true, found)

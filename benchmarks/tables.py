@@ -128,7 +128,7 @@ def main():
             TableClassifier.load("both.st").partial_fit(frame[half:], "target").save("both.st")
             turns = differences("alone.st", "both.st")
             shell("predict", "both.st", "t.csv", "--output", "p.csv")
-            said = pd.read_csv("p.csv")["predicted"].astype(str).to_numpy()
+            said = pd.read_csv("p.csv")["prediction"].astype(str).to_numpy()
             labels = (said != TableClassifier.load("both.st").predict(frame).astype(str)).sum()
             os.chdir("/")
         rows.append(

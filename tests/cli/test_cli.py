@@ -70,7 +70,7 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
     run("predict", MODEL, file, "-o", "p.parquet")
     table = pyarrow.parquet.read_table("p.parquet").to_pandas()
     assert (
-        table["predicted"].tolist()
+        table["prediction"].tolist()
         == loaded.predict(pd.DataFrame(X, columns=loaded.feature_names_in_)).tolist()
     )
     frame = pd.DataFrame(X, columns=loaded.feature_names_in_)
@@ -78,10 +78,10 @@ def test_public_sets_by_command_line_equal_python(run, tmp_path, name):
         table["score"], loaded.decision_function(frame), rtol=1e-9, atol=1e-12
     )
     np.testing.assert_allclose(
-        table[["balanced_-1", "balanced_1"]], loaded.predict_proba(frame), atol=1e-12
+        table[["proba_balanced_-1", "proba_balanced_1"]], loaded.predict_proba(frame), atol=1e-12
     )
     np.testing.assert_allclose(
-        table[["stream_-1", "stream_1"]], loaded.predict_stream_proba(frame), atol=1e-12
+        table[["proba_stream_-1", "proba_stream_1"]], loaded.predict_stream_proba(frame), atol=1e-12
     )
 
 
@@ -101,7 +101,7 @@ def test_categories_equal_one_hot_columns_in_python(run):
     out = run("predict", MODEL, "t.csv", "--id", "id").out
     table = pd.read_csv(io.StringIO(out))
     assert table["id"].tolist() == frame["id"].tolist()
-    assert table["predicted"].tolist() == expected.predict(hot[model.feature_names_in_]).tolist()
+    assert table["prediction"].tolist() == expected.predict(hot[model.feature_names_in_]).tolist()
 
 
 # Exactly once
@@ -244,7 +244,7 @@ def test_rows_that_were_dropped_are_counted(run):
     assert BalancedRidgeClassifier.load(MODEL).class_count_.sum() == 298
     done = run("predict", MODEL, "t.csv")
     table = pd.read_csv(io.StringIO(done.out))
-    assert table["predicted"].isna().to_numpy().nonzero()[0].tolist() == [3, 5]
+    assert table["prediction"].isna().to_numpy().nonzero()[0].tolist() == [3, 5]
     assert "2 of 300 rows have missing values and no prediction" in done.err
 
 
@@ -400,7 +400,7 @@ def test_a_broken_pipe_is_silent(start, forks, tmp_path):
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.startswith("predicted,score,")
+    assert done.stdout.startswith("prediction,score,")
     assert done.stderr == ""
 
 
@@ -410,7 +410,7 @@ def test_predictions_come_as_rows_come(start, tmp_path):
     process = start("predict", MODEL, "-", stdin=PIPE)
     process.stdin.write(b"amount,country\n12.5,DE\n")
     process.stdin.flush()
-    assert process.stdout.readline().startswith(b"predicted,")
+    assert process.stdout.readline().startswith(b"prediction,")
     assert process.stdout.readline().startswith((b"no,", b"yes,"))  # and the pipe is still open
     process.stdin.write(b"1e4,US")
     process.stdin.close()
@@ -508,8 +508,8 @@ def test_predictions_in_every_format(run):
     learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--with-input").out))
     assert table.columns.tolist() == [
-        "id", "amount", "country", "fraud", "predicted", "score",
-        "balanced_no", "stream_no", "balanced_yes", "stream_yes",
+        "id", "amount", "country", "fraud", "prediction", "score",
+        "proba_balanced_no", "proba_balanced_yes", "proba_stream_no", "proba_stream_yes",
     ]  # fmt: skip
     run("predict", MODEL, "t.csv", "--with-input", "-o", "p.jsonl")
     run("predict", MODEL, "t.csv", "--with-input", "-o", "p.tsv")
@@ -531,16 +531,16 @@ def test_alerts(run):
     pd.DataFrame(X, columns=["a", "b"]).assign(fraud=y, id=0).to_csv("t.csv", index=False)
     learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8").out))
-    assert (table["alert"] == (table["balanced_1"] >= 0.8)).all()
+    assert (table["alert"] == (table["proba_balanced_1"] >= 0.8)).all()
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--alert-rate", "0.02").out))
     assert 0.01 < table["alert"].mean() < 0.035
-    assert table.loc[table["alert"], "balanced_1"].min() > table["balanced_1"].median()
+    assert table.loc[table["alert"], "proba_balanced_1"].min() > table["proba_balanced_1"].median()
     table = pd.read_csv(
         io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.8", "--positive", "0").out)
     )
-    assert (table["alert"] == (table["balanced_0"] >= 0.8)).all()
+    assert (table["alert"] == (table["proba_balanced_0"] >= 0.8)).all()
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--cost-miss", "20").out))
-    assert (table["alert"] == (20 * table["stream_1"] >= 1 - table["stream_1"])).all()
+    assert (table["alert"] == (20 * table["proba_stream_1"] >= 1 - table["proba_stream_1"])).all()
     assert 0 < table["alert"].sum() < len(table)
 
 
@@ -552,7 +552,7 @@ def test_more_classes_have_a_score_each(run):
     learned(run)
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv").out))
     scores = table[["score_u", "score_v", "score_w"]].to_numpy()
-    assert (np.array(["u", "v", "w"])[scores.argmax(axis=1)] == table["predicted"]).all()
+    assert (np.array(["u", "v", "w"])[scores.argmax(axis=1)] == table["prediction"]).all()
 
 
 def test_an_output_file_appears_whole_or_not_at_all(run):
@@ -631,7 +631,7 @@ def test_columns_are_carried_along_under_their_own_names(run):
     learn_file(run, "a,c,y\n1,x,p\n2,y,q\n")
     Path("u.csv").write_text("y,c,a\nq,y,2.50\n")
     out = run("predict", MODEL, "t.csv", "u.csv", "--with-input").out.splitlines()
-    assert out[0].startswith("a,c,y,predicted")
+    assert out[0].startswith("a,c,y,prediction")
     assert out[3].startswith("2.50,y,q,")
     Path("v.csv").write_text("y,c,a,z\nq,y,2,1\n")
     both = ["predict", MODEL, "t.csv", "v.csv", "--with-input", "--ignore-unknown"]
@@ -639,9 +639,9 @@ def test_columns_are_carried_along_under_their_own_names(run):
     done = run(*both, "-o", "o.parquet", code=2)
     assert len(done.err.splitlines()) == 1
     assert len(run(*both, "--to", "jsonl").out.splitlines()) == 3
-    Path("w.csv").write_text("a,c,balanced_p\n1,x,7\n")
+    Path("w.csv").write_text("a,c,proba_balanced_p\n1,x,7\n")
     assert (
-        "column 'balanced_p' has the name of a column of the predictions"
+        "column 'proba_balanced_p' has the name of a column of the predictions"
         in run("predict", MODEL, "w.csv", "--with-input", "--ignore-unknown", code=2).err
     )
     Path("u.csv").write_text('a,c,y\n2.50,"x, ""y""",q\n')
@@ -732,7 +732,7 @@ def test_no_rows_make_an_empty_table(run):
     Path("u.csv").write_text("a\n")
     run("predict", MODEL, "u.csv", "-o", "e.parquet")
     assert pyarrow.parquet.read_table("e.parquet").num_rows == 0
-    assert run("predict", MODEL, "u.csv").out.startswith("predicted,score,")
+    assert run("predict", MODEL, "u.csv").out.startswith("prediction,score,")
 
 
 def test_outputs_go_where_they_are_sent(run):
@@ -741,7 +741,7 @@ def test_outputs_go_where_they_are_sent(run):
     Path("link.csv").symlink_to("real.csv")
     run("predict", MODEL, "t.csv", "-o", "link.csv")
     assert Path("link.csv").is_symlink()
-    assert Path("real.csv").read_text().startswith("predicted")
+    assert Path("real.csv").read_text().startswith("prediction")
     assert "is also an input" in run("predict", MODEL, "t.csv", "-o", "./t.csv", code=2).err
     run("predict", MODEL, "t.csv", "-o", "/dev/null", "--to", "csv")
     assert not Path("/dev/null").is_file()
@@ -1061,7 +1061,7 @@ def test_predict_imports_nothing_that_a_row_does_not_need(run, features):
             [sys.executable, "-c", program, "predict", MODEL, "one.csv"],
             capture_output=True, text=True, check=True, env=others | asked,
         )  # fmt: skip
-        assert found.stdout.splitlines()[0].startswith("predicted,score,")
+        assert found.stdout.splitlines()[0].startswith("prediction,score,")
         assert found.stdout.splitlines()[2:] == [f"[] {threads}"]
 
 

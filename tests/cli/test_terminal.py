@@ -123,7 +123,7 @@ def test_quiet_says_only_what_is_wrong(run):
     assert run("learn", "t.csv", "--label", "y", "-m", "m.st", "--quiet").err == ""
     assert run("learn", "t.csv", "-m", "m.st").err != ""
     assert "cannot read" in run("learn", "no.csv", "--label", "y", "-m", "m.st", "-q", code=2).err
-    assert run("predict", "m.st", "t.csv", "-q").out.startswith("predicted,")
+    assert run("predict", "m.st", "t.csv", "-q").out.startswith("prediction,")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -74,7 +74,7 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     assert "warning: u.csv, row 7: label 'Yes' is a new class besides no, yes" in done.err
     assert stored_model(MODEL).positive == "yes"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
-    assert (table["alert"] == (table["balanced_yes"] >= 0.6)).all()
+    assert (table["alert"] == (table["proba_balanced_yes"] >= 0.6)).all()
     assert table["alert"].any()
     assert "'Maybe' is new" in teach(run, labelled("Maybe"), code=2).err  # allowed once only
 
@@ -128,7 +128,7 @@ def test_the_positive_class_can_be_said(run):
     teach(run, written("t.csv", 300), more=["--positive", "no"])
     assert stored_model(MODEL).positive == "no"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.5").out))
-    assert (table["alert"] == (table["balanced_no"] >= 0.5)).all()
+    assert (table["alert"] == (table["proba_balanced_no"] >= 0.5)).all()
     teach(run, written("u.csv", 30, 1), more=["--positive", "yes"])
     assert json.loads(run("inspect", MODEL, "--json").out)["positive"] == "yes"
     assert (

@@ -116,10 +116,12 @@ def test_frames_are_learned_as_files_are(run, tmp_path, ending, pieces):
     assert_same(container.load("m.st"), contents(model, tmp_path))
     run("predict", "m.st", "t.csv", "--output", "p.csv")
     shell = pd.read_csv("p.csv")
-    assert shell["predicted"].tolist() == model.predict(frame).tolist()
+    assert shell["prediction"].tolist() == model.predict(frame).tolist()
     np.testing.assert_array_equal(shell["score"], model.decision_function(frame))
-    np.testing.assert_array_equal(shell["balanced_yes"], model.predict_proba(frame)[:, 1])
-    np.testing.assert_array_equal(shell["stream_yes"], model.predict_stream_proba(frame)[:, 1])
+    np.testing.assert_array_equal(shell["proba_balanced_yes"], model.predict_proba(frame)[:, 1])
+    np.testing.assert_array_equal(
+        shell["proba_stream_yes"], model.predict_stream_proba(frame)[:, 1]
+    )
 
 
 @pytest.mark.slow
@@ -209,7 +211,7 @@ def test_any_estimator_inside_goes_to_a_file_and_back(run, estimator):
     assert_same(container.load("a.st"), container.load("b.st"), but=())
     as_csv(more, "t.csv")
     run("predict", "b.st", "t.csv", "--output", "p.csv")
-    assert pd.read_csv("p.csv")["predicted"].tolist() == model.predict(more).tolist()
+    assert pd.read_csv("p.csv")["prediction"].tolist() == model.predict(more).tolist()
 
 
 @pytest.mark.slow

@@ -146,16 +146,18 @@ def test_alerts_by_price(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "--cost-miss", 200, "--cost-alarm", 5, "-o", "a.csv")
     found = pd.read_csv("a.csv")
-    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, 200.0, 5.0))
+    np.testing.assert_array_equal(found.alert, should_alert(found.proba_stream_yes, 200.0, 5.0))
     run("predict", "m", "t.csv", "--cost-miss-column", "price", "--cost-alarm", 5, "-o", "b.csv")
     found = pd.read_csv("b.csv")
-    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, payments.price, 5.0))
+    np.testing.assert_array_equal(
+        found.alert, should_alert(found.proba_stream_yes, payments.price, 5.0)
+    )
     payments.assign(price=payments.price.where(payments.payment % 3 > 0)).to_csv("gaps.csv")
     run("predict", "m", "gaps.csv", "--ignore-unknown", "--cost-miss-column", "price",
         "--cost-miss", 9, "-o", "c.csv")  # fmt: skip
     found = pd.read_csv("c.csv")
     price = payments.price.where(payments.payment % 3 > 0, 9.0)
-    np.testing.assert_array_equal(found.alert, should_alert(found.stream_yes, price, 1.0))
+    np.testing.assert_array_equal(found.alert, should_alert(found.proba_stream_yes, price, 1.0))
     run("predict", "m", "t.csv", "--alerts-per-day", 4, "--time-column", "when", "-o", "d.csv")
     spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
     assert spent.max() == 4
@@ -221,7 +223,7 @@ def test_bad_cells_of_prices(run, payments, cell, message):
 def test_evaluate_says_what_decisions_have_cost(run, payments):
     run("learn", "t.csv", *LEARN)
     run("predict", "m", "t.csv", "-o", "p.csv")
-    p = pd.read_csv("p.csv").stream_yes.to_numpy()
+    p = pd.read_csv("p.csv").proba_stream_yes.to_numpy()
     for more, miss in (
         (["--cost-miss", 200], 200.0),
         (["--cost-miss-column", "price"], payments.price),
@@ -281,9 +283,9 @@ def test_a_larger_score_means_the_positive_class(run, payments, positive):
     run("learn", "t.csv", *LEARN, "--positive", positive)
     run("predict", "m", "t.csv", "--id", "payment", "--explain", 1, "-o", "scored.csv")
     found = pd.read_csv("scored.csv")
-    odds = found[f"stream_{positive}"]
+    odds = found[f"proba_stream_{positive}"]
     assert (np.diff(odds.iloc[np.argsort(found.score)]) >= 0).all()
-    assert ((found.score > 0) == (found.predicted == positive)).all()
+    assert ((found.score > 0) == (found.prediction == positive)).all()
     # One feature: its contribution raises the score where the score is above the usual one.
     assert found.share_1.abs().eq(1.0).all()
     assert np.corrcoef(np.sign(found.share_1), found.score)[0, 1] > 0.5
@@ -307,7 +309,7 @@ def test_bad_predictions_and_labels(run, served, tmp_path):
         (0, "payment,fraud\n-1,no\n"): "no prediction has a label",
         (0, whole[0] + "1999999,\n"): "no label in column 'fraud'",
         (1, whole[1] + whole[1].splitlines()[1] + "\n"): "is also that of scored.csv, row 1",
-        (1, whole[1].replace("stream_", "flow_")): "has no predictions",
+        (1, whole[1].replace("stream_", "flow_")): "has no column proba_stream_LABEL",
     }
     for (which, text), message in bad.items():
         for name, content in zip(("labels.csv", "scored.csv"), whole, strict=True):

@@ -46,7 +46,7 @@ def predicted(run, file):
 def scores_in(table):
     """Scores as exports give them: of two classes that of the second, not of the positive one."""
     scores = table.filter(like="score").to_numpy()
-    second = table.filter(like="balanced_").to_numpy()[:, 1:]
+    second = table.filter(like="proba_balanced_").to_numpy()[:, 1:]
     return np.abs(scores) * np.sign(second - 0.5) if scores.shape[1] == 1 else scores
 
 
@@ -55,7 +55,7 @@ def assert_odds(table, found):
 
     Odds of e^50 are told by rounding alone: what is next to certain may differ by 1e-12.
     """
-    for kind, p in zip(("balanced_", "stream_"), found, strict=True):
+    for kind, p in zip(("proba_balanced_", "proba_stream_"), found, strict=True):
         own = table[[c for c in table.columns if c.startswith(kind)]].to_numpy()
         np.testing.assert_allclose(p, own, rtol=1e-7, atol=1e-12)
 
@@ -77,7 +77,9 @@ def onnx_outputs(frame):
             feed[name] = cells.astype(object).fillna("").astype(str).to_numpy(dtype=object)
         else:
             feed[name] = cells.to_numpy(dtype=float)
-    label, score, *odds = session.run(["label", "score", "balanced", "stream"], feed)
+    label, score, *odds = session.run(
+        ["prediction", "score", "proba_balanced", "proba_stream"], feed
+    )
     assert {score.dtype, *(p.dtype for p in odds)} == {np.dtype(float)}
     return label, score, odds
 
@@ -85,7 +87,7 @@ def onnx_outputs(frame):
 def assert_onnx_agrees(run, file, frame=None):
     """ONNX says what predict says, which is returned."""
     table = predicted(run, file)
-    labels, scores = table["predicted"].to_numpy(), scores_in(table)
+    labels, scores = table["prediction"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.onnx")
     label, score, odds = onnx_outputs(pd.read_csv(file) if frame is None else frame)
     assert_odds(table, odds)
@@ -102,7 +104,7 @@ def assert_exports_agree(run, file):
     scores = scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
     pipeline = joblib.load("m.joblib")
-    np.testing.assert_array_equal(pipeline.predict(frame), table["predicted"])
+    np.testing.assert_array_equal(pipeline.predict(frame), table["prediction"])
     found = pipeline.decision_function(frame).reshape(len(frame), -1)
     np.testing.assert_allclose(found, scores, rtol=1e-9, atol=1e-9)
     assert_odds(table, [pipeline.predict_proba(frame), pipeline.predict_stream_proba(frame)])
@@ -272,7 +274,7 @@ def test_exports_know_dates_and_gaps(run, features, missing):
     table = assert_onnx_agrees(run, "two.csv", numbers)
     run("export", "m.st", "-o", "m.joblib")
     pipeline, told = joblib.load("m.joblib"), pd.read_csv("two.csv").drop(columns="target")
-    labels, scores = table["predicted"].to_numpy(), scores_in(table)
+    labels, scores = table["prediction"].to_numpy(), scores_in(table)
     if missing == "drop":
         with pytest.raises(ValueError, match="no value in column"):
             pipeline.predict(told)
@@ -326,7 +328,7 @@ def test_exports_know_odd_names_and_types(run):
     frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--categorical", "remainder"])
     table = predicted(run, "one.csv")
-    labels, scores = table["predicted"].to_numpy(), scores_in(table)
+    labels, scores = table["prediction"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
     pipeline = joblib.load("m.joblib")
     for found in (frame, pd.read_csv("one.csv"), pd.read_csv("one.csv", dtype={"remainder": str})):
@@ -462,7 +464,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     rows = [
         json.loads(t, parse_constant=pytest.fail) for t in Path("p.jsonl").read_text().splitlines()
     ]
-    assert all(row["score_9"] is None and row["balanced_9"] == 0.0 for row in rows)
+    assert all(row["score_9"] is None and row["proba_balanced_9"] == 0.0 for row in rows)
     assert run("predict", "m.st", "one.csv").out.count("-inf") == 2 * len(table)
     json.loads(run("evaluate", "m.st", "one.csv", "--json").out, parse_constant=pytest.fail)
 

@@ -399,7 +399,7 @@ def test_files_are_those_of_the_command_line(spark, payments, tmp_path, run):
     ordered = spark.createDataFrame(rows)
     for source in (model, str(tmp_path / "fraud.safetensors")):
         found = predict(ordered, source).toPandas()
-        assert found["prediction"].tolist() == said["predicted"].tolist()
+        assert found["prediction"].tolist() == said["prediction"].tolist()
         assert np.allclose(found["score"], said.filter(like="score").iloc[:, 0], atol=1e-9)
 
 

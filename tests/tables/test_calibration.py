@@ -23,7 +23,7 @@ def table(rows, seed=0):
 
 
 def stream_of(run, model, file):
-    return pd.read_csv(io.StringIO(run("predict", model, file).out))["stream_yes"].to_numpy()
+    return pd.read_csv(io.StringIO(run("predict", model, file).out))["proba_stream_yes"].to_numpy()
 
 
 @pytest.fixture

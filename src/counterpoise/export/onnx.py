@@ -39,7 +39,7 @@ from counterpoise.version import VERSION
 
 
 def probabilities(made: Graph, f: str, scores: Scores) -> None:
-    """Add the outputs ``balanced`` and ``stream``, of shape (n, c), of scores f (n, problems)."""
+    """Add the outputs ``proba_balanced`` and ``proba_stream`` (n, c) of scores f (n, problems)."""
     link, classes = scores.link, scores.classes
     assert link is not None
     seen, c = classes.seen, len(classes.labels)
@@ -47,7 +47,7 @@ def probabilities(made: Graph, f: str, scores: Scores) -> None:
     if c == 2:
         g = made.node("MatMul", f, made.constant(np.array([[-0.5, 0.5]])))
     double = np.dtype(float)
-    out = [made.output(name, double, ["n", c]) for name in ("balanced", "stream")]
+    out = [made.output(name, double, ["n", c]) for name in ("proba_balanced", "proba_stream")]
     even = seen / seen.sum()
     nothing = np.where(seen, 0.0, -np.inf)
     _softmax(made, g, link.slopes[0], nothing, link, even, seen, out[0])
@@ -148,10 +148,9 @@ def graph(stored: Stored) -> bytes:
     bytes
         The graph has one input a column, of shape (n, 1): doubles, NaN where missing, dates and
         times in seconds since 1970 in UTC, as ONNX cannot read dates; or text, empty where missing.
-        Its outputs are ``label`` of shape (n,), ``score`` of shape (n, 1) for two classes or
-        (n, c), and the probabilities ``balanced`` and ``stream`` of shape (n, c). Metadata, as
-        JSON: ``columns`` has the
-        input of each column, ``classes`` the labels. A missing value that the model has not
+        Its outputs are ``prediction`` of shape (n,), ``score`` of shape (n, 1) for two classes or
+        (n, c), and ``proba_balanced`` and ``proba_stream`` of shape (n, c). Metadata, as JSON:
+        ``columns`` has the input of each column, ``classes`` the labels. A missing value that the model has not
         learned to deal with makes the scores of its row NaN.
     """
     try:
@@ -512,7 +511,7 @@ def _decide(made: Graph, X: str, scores: Scores) -> None:
         best = made.node("ArgMax", some, axis=1, keepdims=0)
         labels = labels[seen]
     labels = labels.astype(np.int64 if labels.dtype.kind in "iu" else str)
-    out = made.output("label", labels.dtype, ["n"])
+    out = made.output("prediction", labels.dtype, ["n"])
     made.node("Gather", made.constant(labels), best, name=out)
     probabilities(made, f, scores)
 

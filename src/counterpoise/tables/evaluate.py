@@ -31,6 +31,8 @@ from counterpoise.tables.model_dispatch import model_for_prediction
 from counterpoise.tables.records import Stored, optional_columns
 from counterpoise.tables.score_window import ranking_scores
 
+PREFIX = "proba_stream_"  # of the column of each class in logged predictions
+
 
 @dataclass(frozen=True, eq=False)
 class EvaluationResult:
@@ -305,14 +307,14 @@ def evaluate_logged(
                     f"{', '.join(classes)}; judge them one by one"
                 )
             classes = found
-            column_of(chunk, "predicted", "predictions")
+            column_of(chunk, "prediction", "predictions")
             ids = ids_of(chunk, name)
             for row, one in enumerate(ids):
                 if one in seen:
                     raise duplicate_id_error(chunk, row, name, one, seen[one])
                 seen[one] = f"{chunk.source}, row {chunk.first + row}"
             known = np.array([one in labels for one in ids], dtype=bool)
-            told = cell_parsing.texts(chunk, "predicted").is_valid().to_numpy(zero_copy_only=False)
+            told = cell_parsing.texts(chunk, "prediction").is_valid().to_numpy(zero_copy_only=False)
             waiting += int((~known).sum())
             skipped += int((known & ~told).sum())
             kept = known & told
@@ -366,9 +368,9 @@ def _part(
 ) -> _Part:
     """What was told of the rows of a chunk that are kept."""
     at = np.flatnonzero(kept)
-    said = cell_parsing.texts(chunk, "predicted").to_pylist()
+    said = cell_parsing.texts(chunk, "prediction").to_pylist()
     two = len(classes) == 2
-    p = np.stack([_numbers(chunk, f"stream_{label}")[kept] for label in classes], 1)
+    p = np.stack([_numbers(chunk, f"{PREFIX}{label}")[kept] for label in classes], 1)
     # Rank by the stream probabilities: their columns name the class, the score's does not.
     with np.errstate(divide="ignore"):
         f = one_vs_rest_log_odds(np.log(p))[:, int(two) :]
@@ -384,13 +386,11 @@ def _part(
 
 def _classes(chunk: Chunk) -> list[str]:
     """The labels that predictions know, by the names of their columns."""
-    found = [
-        c.removeprefix("stream_") for c in chunk.offered or chunk.columns if c.startswith("stream_")
-    ]
+    found = [c.removeprefix(PREFIX) for c in chunk.offered or chunk.columns if c.startswith(PREFIX)]
     if len(found) < 2:
         raise DataError(
-            f"{chunk.source} has no predictions: a column stream_... of each class is lacking; "
-            "give what counterpoise predict has written"
+            f"{chunk.source} has no column {PREFIX}LABEL for each class; use a file written by "
+            "counterpoise predict"
         )
     return found
 

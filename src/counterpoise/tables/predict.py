@@ -245,7 +245,7 @@ class Predictor:
         alert = [] if alerts is None else ["alert"]
         self._explain = explain
         told = [*self._score_names(), *self._probability_names(), *alert]
-        self._outputs = ["predicted", *told, *names_of(explain)]
+        self._outputs = ["prediction", *told, *names_of(explain)]
 
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
@@ -278,9 +278,8 @@ class Predictor:
             f = np.empty((0, n_score_columns(len(self._classes))))
             balanced = stream = np.empty((0, len(self._classes)))
             ranks = f
-        pairs = np.stack([balanced, stream], axis=2).reshape(len(f), -1)
         sign = -1.0 if f.shape[1] == 1 and not self._positive else 1.0
-        found = [labels, *(sign * f).T, *pairs.T]
+        found = [labels, *(sign * f).T, *balanced.T, *stream.T]
         if self.alerts is not None:
             k = self._positive
             told = AlertInput(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
@@ -303,7 +302,7 @@ class Predictor:
         outputs = {name: pa.array([], pa.float64()) for name in self._outputs}
         outputs |= dict.fromkeys(text, pa.array([], pa.string()))
         labels = pa.array(self._labels[:0])
-        return pa.table({**empty, **outputs, "predicted": labels})
+        return pa.table({**empty, **outputs, "prediction": labels})
 
     def _carried(self, chunk: Chunk) -> dict[str, pa.Array]:
         names = list(chunk.columns) if self.carry is None else self.carry
@@ -325,7 +324,8 @@ class Predictor:
         return [f"score_{label}" for label in self._classes] if more else ["score"]
 
     def _probability_names(self) -> list[str]:
-        return [f"{kind}_{label}" for label in self._classes for kind in ("balanced", "stream")]
+        kinds = ("proba_balanced", "proba_stream")
+        return [f"{kind}_{label}" for kind in kinds for label in self._classes]
 
 
 def _spread(values: Any, kept: Any) -> pa.Array:
