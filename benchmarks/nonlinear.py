@@ -34,7 +34,6 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, datasets
-from counterpoise.engine.parameters import RIDGES
 from counterpoise.evaluate.protocol import RUNS, fold
 from counterpoise.evaluate.ranks import against
 
@@ -92,12 +91,6 @@ def balanced_forest(X, y, X_test):
     return model.fit(X, y).predict(X_test)
 
 
-def winner(X, y, X_test):
-    """One candidate instead of an average: the best of five, scored before learning."""
-    model = AutoClassifier(kept_rows=0, ridges=RIDGES[:11])
-    return model.partial_fit(X, y).best_.predict(X_test)
-
-
 def oversampled(make):
     """Learn as many positives as negatives, by river's own sampling of the stream."""
 
@@ -117,7 +110,6 @@ def dicts(X):
 
 LEARNERS = {
     "chooser": ours(AutoClassifier),
-    "one winner": winner,
     "linear": ours(BalancedRidgeClassifier),
     "rff:400, gcv": ours(lambda: BalancedRidgeClassifier(feature_map="rff:400", ridge="gcv")),
     "SVC, grid": svc,
@@ -252,8 +244,7 @@ def main():
         f"balanced) chooses C from {GRID['svc__C']} and gamma from {GRID['svc__gamma']} over the "
         "number of features by 5-fold cross-validation for G-mean, 81 fits per fold. The forests "
         "have 300 trees; each tree of the balanced one (imbalanced-learn) has as many rows of both "
-        "classes. All other options are defaults. *One winner* is the best of five candidates, "
-        "scored before learning, instead of an average. The best of a row is bold; - was not run. "
+        "classes. All other options are defaults. The best of a row is bold; - was not run. "
         "Columns may come from different runs; seconds are processor time. "
         + report.machine("scikit-learn", "imbalanced-learn", "river", "numpy"),
         report.table(["set", "l", *LEARNERS], rows),

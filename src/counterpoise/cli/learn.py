@@ -600,7 +600,7 @@ def counts_of(model: Any) -> str:
 
 def _chosen(model: Any) -> str:
     """Which candidate of a model that chooses is best, and what it counts for, in words."""
-    if not hasattr(model, "dropped_"):
+    if not hasattr(model, "shares_"):
         return ""
     from counterpoise.engine.parameters import name_of
 

@@ -61,10 +61,6 @@ def inspect(
     if found["candidates"]:
         shares = found["shares"]
         judged = [[name, *best, shares.get(name)] for name, best in found["candidates"].items()]
-        judged += [
-            [name, f"dropped after {rows:,} rows", "", ""]
-            for name, rows in found["dropped"].items()
-        ]
         show(["candidate", "G-mean", "at ridge", "share of the average"], judged)
         print()
     show(["class", "weight"], [[str(k), v] for k, v in found["classes"].items()])

@@ -51,24 +51,10 @@ class Ridges:
     coef: NDArray[np.float64]
     offset: Matrix
 
-    def of(self, Z: Rows) -> NDArray[np.float64]:
-        """Scores of rows, of which there are few, of shape (n, r, problems)."""
-        r, c, d = self.coef.shape
-        Z = Z if isinstance(Z, np.ndarray) else Z.toarray()
-        f = (Z - self.anchor) @ self.coef.reshape(r * c, d).T
-        scores: NDArray[np.float64] = f.reshape(-1, r, c) + self.offset
-        return scores
-
     def weighted(self, share: Vector, ridge: float) -> LinearScores:
         """The weighted sum of them all, given r weights; ``ridge`` is what it is said to have."""
         coef = np.tensordot(share, self.coef, 1)
         return LinearScores(self.anchor, coef, share @ self.offset, ridge)
-
-    def placed(self, at: NDArray[np.intp], d: int) -> Ridges:
-        """The same with feature j at place at[j] of d; the others count for nothing."""
-        anchor, coef = np.zeros(d), np.zeros((*self.coef.shape[:2], d))
-        anchor[at], coef[..., at] = self.anchor, self.coef
-        return Ridges(anchor, coef, self.offset)
 
 
 # Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.

@@ -1,4 +1,4 @@
-"""The candidates that learn side by side, and how each of them has done so far."""
+"""Candidates that learn side by side, and their average."""
 
 from __future__ import annotations
 
@@ -23,17 +23,7 @@ from counterpoise.engine.averaging import (
     warn_of_one_class,
 )
 from counterpoise.engine.parameters import LINEAR, map_name, pooling_of
-from counterpoise.engine.ranking import (
-    FIRST,
-    CandidateRanking,
-    Judge,
-    PrequentialCounts,
-    best,
-    candidates_to_drop,
-    next_refresh,
-    rank_by_leave_one_out,
-    update_counts,
-)
+from counterpoise.engine.ranking import MIN_ROWS, CandidateRanking, rank_by_leave_one_out
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import Batch, State
 from counterpoise.errors import DataError, Suggestion
@@ -116,7 +106,7 @@ _WAITING = attrgetter("waiting")
 
 @dataclass(eq=False)
 class Candidates:
-    """The candidates that are still in the race, and how they did.
+    """Candidates and what they have learned.
 
     Attributes
     ----------
@@ -124,36 +114,24 @@ class Candidates:
         Their names, the simplest first.
     states : dict of str to State
         What they have learned, by the name of the map: candidates with the same map share it.
-    judges : list of Judge or None
-        Their weights at the last refresh, where no rows are kept.
-    tally : Tally
-        What was judged so far, where no rows are kept.
     options : Options
-        How all of them are looked at; the ridge is chosen.
-    kept : Kept, optional
-        The last rows of each class, by which they are judged.
+        Options that all of them share; the ridge is chosen.
+    kept : RowBuffer
+        The last rows of each class, which rank the candidates.
     rows : int
         Rows so far.
-    due : int
-        Rows at which the next refresh is due, where no rows are kept.
-    dropped : dict of str to int
-        Candidates that are gone, and after how many rows.
     weighted : bool
         Whether a row had another weight than 1.
     """
 
     names: list[str]
     states: dict[str, State]
-    judges: list[Judge | None]
-    tally: PrequentialCounts
     options: Options
-    kept: RowBuffer | None = None
+    kept: RowBuffer
     rows: int = 0
-    due: int = FIRST
-    dropped: dict[str, int] = field(default_factory=dict)
     weighted: bool = False
     _current: CachedAverage | None = field(default=None, repr=False)
-    _verdict: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
+    _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
     _singles: SingleRowUpdater | None = field(default=None, repr=False)
 
     @property
@@ -171,25 +149,19 @@ class Candidates:
         """Whether all have begun, and every map is fixed."""
         return self.first.begun and not max(map(_WAITING, self.states.values()))
 
-    @property
-    def _quadratic(self) -> list[int]:
-        return [i for i, one in enumerate(self.names) if map_name(one) != one]
-
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_current": None, "_verdict": None, "_singles": None}
+        return self.__dict__ | {"_current": None, "_ranking": None, "_singles": None}
 
     def copy(self) -> Candidates:
         """An independent copy."""
         return self._with(
             names=list(self.names),
             states={name: state.copy() for name, state in self.states.items()},
-            judges=list(self.judges),
-            dropped=dict(self.dropped),
             _current=self._current,
         )
 
     def _with(self, **changes: Any) -> Candidates:
-        fresh = {"_current": None, "_verdict": None, "_singles": None}
+        fresh = {"_current": None, "_ranking": None, "_singles": None}
         return replace(self, **{**fresh, **changes})
 
     # Looking
@@ -201,15 +173,16 @@ class Candidates:
         return replace(self.options, ridge=own, pooled_rows=nu)
 
     def best(self, ridges: Vector) -> tuple[int, int]:
-        """Candidate and ridge that are best; before anything was judged the linear one, if any.
+        """Return the positions of the best candidate and of its ridge.
 
-        The ridge of quadratic boundaries is 0: the first of the one that they have.
+        Before candidates are ranked it is the linear one, if any. Quadratic boundaries have the
+        position 0 of their only ridge.
         """
-        verdict = self.verdict(ridges)
-        if verdict is not None:
-            return verdict.best
+        ranking = self.ranking(ridges)
+        if ranking is not None:
+            return ranking.best
         first = self.names.index(LINEAR) if LINEAR in self.names else 0
-        return first, 0 if first in self._quadratic else len(ridges) // 2
+        return first, len(ridges) // 2 if pooling_of(self.names[first]) is None else 0
 
     def chosen(self, ridges: Vector) -> tuple[State, Options]:
         """What the best candidate has learned, and how it looks at it."""
@@ -217,61 +190,47 @@ class Candidates:
         name = self.names[i]
         return self.states[map_name(name)], self.looked(name, float(ridges[j]))
 
-    def verdict(self, ridges: Vector) -> CandidateRanking | None:
-        """How good they are by all rows so far; None before anything was judged."""
-        known = self._verdict
+    def ranking(self, ridges: Vector) -> CandidateRanking | None:
+        """Return the ranking by all rows so far; None while they are too few."""
+        known = self._ranking
         if known is None or known[0] != self.rows:
-            known = self._verdict = self.rows, self._look(ridges)
+            known = self._ranking = self.rows, self._rank(ridges)
         return known[1]
 
-    def _look(self, ridges: Vector) -> CandidateRanking | None:
+    def _rank(self, ridges: Vector) -> CandidateRanking | None:
+        moments = self.first.moments
+        weight = float(moments.N.sum())
+        if weight < MIN_ROWS:
+            return None
         states = [self.states[map_name(name)] for name in self.names]
         options = [self.looked(name, 1.0) for name in self.names]
-        if self.kept is not None:
-            weight = float(self.first.moments.N.sum())
-            if weight < FIRST:
-                return None
-            how = ridges, self.kept, temperature(weight, self.first.moments.n)
-            return rank_by_leave_one_out(self.names, states, options, *how)
-        if not len(self.tally.labels):
-            return None
-        judges = [Judge.of(*one, ridges) for one in zip(states, options, strict=True)]
-        return self._tallied(judges)
-
-    def _tallied(self, judges: list[Judge | None]) -> CandidateRanking:
-        """The verdict of the tally on these judges."""
-        G, _ = self.tally.g_means(self.rows, self.options.class_factors)
-        top = best(self.tally, self.rows, self.options.class_factors, self._quadratic)
-        known = [one for one in judges if one is not None]
-        mine = [row[: len(one.rms)] for row, one in zip(G, known, strict=True)]
-        return CandidateRanking(
-            self.names, known, mine, top, temperature(self.rows, self.first.moments.n)
-        )
+        how = ridges, self.kept, temperature(weight, moments.n)
+        return rank_by_leave_one_out(self.names, states, options, *how)
 
     def scores(self, ridges: Vector, link: bool = False) -> Scores:
         """Scores of the average, with the link of the best candidate to probabilities."""
         state, options = self.chosen(ridges)
         found = state.solve(None, options, link)
-        verdict = self.verdict(ridges)
-        if verdict is None:
+        ranking = self.ranking(ridges)
+        if ranking is None:
             return found
-        average: Any = self._averaged(verdict, found.classes, found.solution.ridge)
+        average: Any = self._averaged(ranking, found.classes, found.solution.ridge)
         return replace(found, solution=average, fixed=None)
 
-    def _averaged(self, verdict: CandidateRanking, classes: Classes, ridge: float) -> Average:
-        return verdict.average([map_name(name) for name in verdict.names], classes, ridge)
+    def _averaged(self, ranking: CandidateRanking, classes: Classes, ridge: float) -> Average:
+        return ranking.average([map_name(name) for name in ranking.names], classes, ridge)
 
     def current(self, ridges: Vector, link: bool = False) -> CachedAverage | None:
         """The average of a few rows ago, linked to probabilities if that was wanted then."""
         known = self._current
         if known is not None and self.rows < known.due:
             return known
-        verdict = self.verdict(ridges)
-        if verdict is None:
+        ranking = self.ranking(ridges)
+        if ranking is None:
             return None
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
-        average = self._averaged(verdict, classes, 0.0)
+        average = self._averaged(ranking, classes, 0.0)
         due = next_average(self.rows, self.options.half_life)
         linked = None
         if link:
@@ -293,7 +252,7 @@ class Candidates:
 
     def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[CachedAverage, Vector] | None:
         """The average of a few rows ago, and its scores of a row; None if there is none."""
-        current = None if self.kept is None or not self.rows else self.current(ridges, link=True)
+        current = self.current(ridges, link=True) if self.rows else None
         if current is None:
             return None
         if not self.calm:  # the maps of the average are not those of now
@@ -303,7 +262,7 @@ class Candidates:
 
     def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Learn one row of a class known; returns whether single rows can be learned now."""
-        if self.kept is None or not self.calm:
+        if not self.calm:
             return False
         singles = self._opened()
         terms = singles.terms(row)
@@ -330,13 +289,11 @@ class Candidates:
         declared: Labels,
         limit: float,
         ridges: Vector,
-        drop: bool,
         asked: ScoreRequest | None = None,
     ) -> Candidates:
         """With more rows: this object, changed, or another. Atomic with respect to signals."""
         n = len(batch.y)
-        ready = self.kept is not None or (self.judges[0] is not None and self.rows + n < self.due)
-        if ready and asked is None and n <= SLICE and self.calm:
+        if asked is None and n <= SLICE and self.calm:
             known = {name: state.terms(batch.X) for name, state in self.states.items()}
             self._learn_part(batch, declared, limit, known)
             return self
@@ -345,11 +302,9 @@ class Candidates:
             grown._answer(batch.X[: asked.delay], 0, asked, ridges)
         while at < n:
             stop = min(n, at + SLICE)
-            if grown.kept is None:
-                stop = min(stop, at + grown.due - grown.rows)
-            elif asked is not None:
+            if asked is not None:
                 current = grown.current(ridges)
-                due = max(FIRST, grown.rows + 1) if current is None else current.due
+                due = max(MIN_ROWS, grown.rows + 1) if current is None else current.due
                 stop = min(stop, at + due - grown.rows)
             part = batch if stop - at == n else batch.part(slice(at, stop))
             terms: dict[str, Rows] | None = None
@@ -361,8 +316,6 @@ class Candidates:
             elif asked is not None:
                 grown._answer(part.X, at, asked, ridges, terms)
             grown._learn_part(part, declared, limit, terms)
-            if grown.kept is None and grown.rows == grown.due:
-                grown._refresh(ridges, drop)
             at = stop
         return grown
 
@@ -370,15 +323,12 @@ class Candidates:
         self, batch: Batch, declared: Labels, limit: float, terms: dict[str, Rows] | None
     ) -> None:
         """Learn rows, given their terms if all maps are fixed."""
-        more: dict[str, Any] = {"rows": self.rows + len(batch.y)}
+        more: dict[str, Any] = {
+            "rows": self.rows + len(batch.y),
+            "kept": self.kept.followed(batch.X, batch.y, batch.weight, self._class_weights()),
+        }
         if batch.weight is not None and (batch.weight != 1.0).any():
             more["weighted"] = True
-        if self.kept is None:
-            more["tally"] = self._judged(batch, terms)
-        else:
-            moments = self.first.moments
-            before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
-            more["kept"] = self.kept.followed(batch.X, batch.y, batch.weight, before)
         if terms is not None:
             states = list(self.states.values())
             State.learn_all(states, list(terms.values()), batch, limit, declared, self, more)
@@ -393,6 +343,11 @@ class Candidates:
         for name, value in more.items():
             setattr(self, name, value)
 
+    def _class_weights(self) -> dict[Any, float]:
+        """Return the weight of all rows so far, by label."""
+        moments = self.first.moments
+        return dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
+
     def _answer(
         self,
         X: Rows,
@@ -404,72 +359,16 @@ class Candidates:
         """Scores of rows, by the average of now, into their places from ``at`` on."""
         if not X.shape[0]:
             return
-        if self.kept is not None:
-            current = self.current(ridges)
-        elif self.judges[0] is None:
-            current = None
-        else:  # by the weights of the last refresh, which may have had other maps
-            labels = self.judges[0].labels
-            classes = Classes(labels, np.arange(len(labels)))
-            if len(self.tally.labels):
-                verdict = self._tallied(self.judges)
-            else:  # nothing is judged yet
-                verdict = CandidateRanking.alone(self.names, self.judges, self.best(ridges))
-            current = CachedAverage(self._averaged(verdict, classes, 0.0), labels, 0)
-            same = all(
-                one is None or one.fixed is self.states[map_name(name)].fixed
-                for name, one in zip(self.names, self.judges, strict=True)
-            )
-            terms = terms if same else None
+        current = self.current(ridges)
         if current is not None:
             f = current.average.of(X) if terms is None else current.average.of_terms(terms)
             asked.into[at : at + X.shape[0]] = among(f, current.labels, asked.classes)
-
-    def _judged(self, batch: Batch, terms: dict[str, Rows] | None) -> PrequentialCounts:
-        """The tally with more rows, whose terms by the maps as they are now may be known."""
-        if self.judges[0] is None:  # all know the same classes: none can be judged
-            return self.tally
-        maps = list(map(map_name, self.names))
-        fixed = list(map(attrgetter("fixed"), map(self.states.__getitem__, maps)))
-        known = None if terms is None else list(map(terms.__getitem__, maps))
-        return update_counts(self.tally, self.judges, fixed, batch, known, self.rows)
-
-    def _refresh(self, ridges: Vector, drop: bool) -> None:
-        """Bring the weights of the judges up to date, and drop who is surely worse."""
-        gone = candidates_to_drop(self.tally, self.rows, self.options.class_factors) if drop else []
-        if gone:
-            self.dropped |= {self.names[i]: self.rows for i in gone}
-            self.names = [name for i, name in enumerate(self.names) if i not in gone]
-            self.tally = self.tally.without(gone)
-            needed = {map_name(name) for name in self.names}
-            self.states = {name: one for name, one in self.states.items() if name in needed}
-        self._renew(ridges)
-        self.due = next_refresh(self.rows)
-
-    def _renew(self, ridges: Vector) -> None:
-        self.judges = [
-            Judge.of(self.states[map_name(name)], self.looked(name, 1.0), ridges)
-            for name in self.names
-        ]
-
-    def renewed(self, ridges: Vector, **changes: Any) -> Candidates:
-        """The same with other attributes, and judges who know them."""
-        result = self._with(**changes)
-        if result.kept is None:
-            result._renew(ridges)
-            result.due = next_refresh(result.rows)
-        return result
 
     def filling(self, fill: MeanImputation | None) -> Candidates:
         """The same, with features that may be missing; this object if nothing is new."""
         if fill == self.first.fill:
             return self
-        states = {name: state.filling(fill) for name, state in self.states.items()}
-        judges = [
-            None if one is None else one.filling(states[map_name(name)])
-            for name, one in zip(self.names, self.judges, strict=True)
-        ]
-        return self._with(states=states, judges=judges)
+        return self._with(states={k: one.filling(fill) for k, one in self.states.items()})
 
     def announced(self, declared: Labels) -> Candidates:
         """The same, with other labels announced."""
@@ -477,10 +376,26 @@ class Candidates:
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
         """Make room for features that were zero in every row so far, given the names of all."""
-        judges = [None if one is None else one.widened(inputs, names) for one in self.judges]
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
-        kept = None if self.kept is None else self.kept.placed(np.arange(inputs), len(names))
-        return self._with(states=states, judges=judges, kept=kept)
+        kept = self.kept.placed(np.arange(inputs), len(names))
+        return self._with(states=states, kept=kept)
+
+    def placed(self, at: NDArray[np.intp], names: Sequence[str], limit: float) -> Candidates:
+        """Return these candidates with feature j at position at[j] of a row of these features."""
+        states = {name: state.placed(at, names, limit) for name, state in self.states.items()}
+        return self._with(states=states, kept=self.kept.placed(at, len(names)))
+
+    def merged(self, other: Candidates, limit: float) -> Candidates:
+        """Return these rows followed by the rows of others, learned by the same maps."""
+        states = {
+            name: state.merged(other.states[name], limit) for name, state in self.states.items()
+        }
+        return self._with(
+            states=states,
+            rows=self.rows + other.rows,
+            weighted=self.weighted or other.weighted,
+            kept=self.kept.merged(other.kept, self._class_weights()),
+        )
 
 
 def check_same_candidates(one: Any, two: Any, mine: Candidates, theirs: Candidates) -> None:
@@ -498,7 +413,7 @@ def check_same_candidates(one: Any, two: Any, mine: Candidates, theirs: Candidat
     if mine.names != theirs.names:
         raise ValueError(
             f"cannot merge models with different candidates: {', '.join(mine.names)} here and "
-            f"{', '.join(theirs.names)} there; drop=False keeps all of them"
+            f"{', '.join(theirs.names)} there"
         )
     for name, state in mine.states.items():
         other = theirs.states[name]
@@ -509,32 +424,6 @@ def check_same_candidates(one: Any, two: Any, mine: Candidates, theirs: Candidat
                 Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
             )
     validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
-
-
-def reindex_candidates(
-    one: Candidates, at: NDArray[np.intp], names: Sequence[str], limit: float, ridges: Vector
-) -> Candidates:
-    """The same with feature j at place at[j] of a wider row, whose features have these names."""
-    states = {name: state.placed(at, names, limit) for name, state in one.states.items()}
-    kept = None if one.kept is None else one.kept.placed(at, len(names))
-    return one.renewed(ridges, states=states, kept=kept)
-
-
-def merge_candidates(one: Candidates, two: Candidates, limit: float, ridges: Vector) -> Candidates:
-    """What was learned here, followed by what was learned there, by the same maps."""
-    states = {name: state.merged(two.states[name], limit) for name, state in one.states.items()}
-    changes: dict[str, Any] = {
-        "states": states,
-        "rows": one.rows + two.rows,
-        "weighted": one.weighted or two.weighted,
-    }
-    if one.kept is not None and two.kept is not None:
-        moments = one.first.moments
-        before = dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
-        changes["kept"] = one.kept.merged(two.kept, before)
-    else:
-        changes["tally"] = one.tally.merged(two.tally)
-    return one.renewed(ridges, **changes)
 
 
 def explained(

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.engine.averaging import Ridges
-from counterpoise.feature_maps.kernel_maps import normal
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import ImputedMoments
@@ -35,9 +34,6 @@ from counterpoise.solver.score_functions import QuadraticScores
 from counterpoise.solver.scores import build_problem, resolve_ridge
 
 MAX_LEVERAGE = 0.999  # leverage of a row at most
-SAMPLES_PER_CLASS = (
-    16  # rows of each class by which quadratic scores are measured where none is kept
-)
 
 
 class Sample(NamedTuple):
@@ -65,8 +61,8 @@ class LeaveOneOutScores(NamedTuple):
         Root of the mean square of their scores, of several classes about their mean, where all
         classes weigh the same; of quadratic scores the median size.
     leverage : ndarray of shape (r,)
-        Mean leverage of the rows of the class in which it is largest: near 1 a model knows its rows
-        by heart, and leaving them out tells nothing. 0 where no rows are given.
+        Mean leverage of the rows of the class in which it is largest: near 1 a model
+        interpolates its rows, and leaving them out has no meaning.
     """
 
     scores: NDArray[np.float64]
@@ -182,9 +178,6 @@ def _quadratic(
     pool: PooledClasses, found: QuadraticScores, nu: float, rows: Sample
 ) -> LeaveOneOutScores:
     n, code = pool.moments.n[pool.slots], rows.code
-    if not len(rows.Z):
-        rows = _drawn(found)
-        code = rows.code
     left = np.maximum(n[code] - rows.weight, 1e-9 * n[code])
     v = rows.Z - found.mean[code]
     lost = rows.weight * n[code] / left  # of vvᵀ by the scatter of the class, and by νW
@@ -214,20 +207,6 @@ def _quadratic(
     return LeaveOneOutScores(f[:, None], found, np.mean(sizes, axis=0), np.zeros(1))
 
 
-def _drawn(found: QuadraticScores) -> Sample:
-    """Rows as the densities would have them, some of each class, always the same."""
-    c, d = found.mean.shape
-    z = normal(0, "drawn", SAMPLES_PER_CLASS * d).reshape(SAMPLES_PER_CLASS, d)
-    both = zip(found.mean, found.root, strict=True)
-    Z = [mean + np.linalg.solve(root.T, z.T).T for mean, root in both]
-    return Sample(
-        np.concatenate(Z),
-        np.repeat(np.arange(c), SAMPLES_PER_CLASS),
-        np.zeros(c * SAMPLES_PER_CLASS),
-        np.ones(c * SAMPLES_PER_CLASS),
-    )
-
-
 def weighted_median(values: Matrix, weight: Vector) -> Vector:
     """Return the median of each column of values (n, r) of rows that have these weights."""
     order = np.argsort(values, axis=0)
@@ -240,4 +219,5 @@ def weighted_median(values: Matrix, weight: Vector) -> Vector:
 def _largest(h: Matrix, code: NDArray[np.intp]) -> Vector:
     """Mean of each class, of the class where it is largest, for each model."""
     means = [h[code == k].mean(axis=0) for k in np.unique(code)]
-    return np.max(means, axis=0) if means else np.zeros(h.shape[1])
+    largest: Vector = np.max(means, axis=0)
+    return largest

@@ -118,17 +118,15 @@ AUTO_PARAMETERS = (
     "candidates",
     "ridges",
     "kept_rows",
-    "drop",
     "class_factors",
     "half_life",
     "memory_limit",
 )
 MAX_CANDIDATES = 100  # candidates at most
-MOST_KEPT = 100_000  # rows of a class
+MAX_KEPT_ROWS = 100_000  # rows of a class
 UNMAPPED_CANDIDATES = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
 LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8")
 CANDIDATES = (*UNMAPPED_CANDIDATES, "ranks", "hinges", "rm2", *LANDMARKS)
-CANDIDATES_WITHOUT_BUFFER = (*UNMAPPED_CANDIDATES, "rm2", "rm2+rff:300,width=0.5/1.0/2.0")
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
 
 
@@ -148,7 +146,6 @@ def read_auto_parameters(given: Any) -> Params:
     """Read parameters that are attributes of an object; raise if one has no meaning."""
     class_factors = None if given.class_factors is None else dict(given.class_factors)
     validation.positive(given, "memory_limit")
-    validation.check_bool(given, "drop")
     try:
         ridges = np.array(given.ridges, dtype=np.float64)
     except (TypeError, ValueError):
@@ -158,12 +155,10 @@ def read_auto_parameters(given: Any) -> Params:
     if len(np.unique(ridges)) < len(ridges):
         raise ValueError(f"ridges={given.ridges!r} has a number twice")
     kept = given.kept_rows
-    if not isinstance(kept, (int, np.integer)) or isinstance(kept, bool) or kept < 0:
-        raise ValueError(f"kept_rows={kept!r} must be a whole number that is not negative")
-    if kept > MOST_KEPT:
-        raise ValueError(f"kept_rows={kept} is more than {MOST_KEPT}")
-    usual = usual_candidates(kept)
-    candidates = usual if given.candidates is None else tuple(given.candidates)
+    is_integer = isinstance(kept, (int, np.integer)) and not isinstance(kept, bool)
+    if not is_integer or not 1 <= kept <= MAX_KEPT_ROWS:
+        raise ValueError(f"kept_rows must be an integer from 1 to {MAX_KEPT_ROWS:,}; got {kept!r}")
+    candidates = CANDIDATES if given.candidates is None else tuple(given.candidates)
     if len(candidates) > MAX_CANDIDATES:
         raise ValueError(f"candidates has {len(candidates)} entries, more than {MAX_CANDIDATES}")
     looks = [_parse_candidate(one) for one in candidates]
@@ -186,11 +181,6 @@ def read_auto_parameters(given: Any) -> Params:
     }
     learning = (names, fixed), ridges.tolist(), int(kept), class_factors, given.half_life
     return Params(candidates, names, plans, ridges, int(kept), options, learning)
-
-
-def usual_candidates(kept_rows: Any) -> tuple[str, ...]:
-    """Names of the candidates by default."""
-    return CANDIDATES if kept_rows else CANDIDATES_WITHOUT_BUFFER
 
 
 def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:

@@ -1,4 +1,4 @@
-"""The last rows of each class, kept to judge candidates by."""
+"""The last rows of each class, kept to rank candidates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Labels, Matrix, Rows, Vector
 from counterpoise.engine.state import State
 
-MAX_ROWS_PER_CLASS = (
-    64  # rows of each class by which candidates are judged where there are many classes
-)
+MAX_ROWS_PER_CLASS = 64  # rows of each class that rank candidates where there are many classes
 Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its class by then
 
 
@@ -91,8 +89,8 @@ class RowBuffer:
         }
         return replace(self, rows=rows)
 
-    def judging(self, classes: int) -> int:
-        """Rows of each class by which candidates are judged: fewer where there are many classes."""
+    def ranking_rows(self, classes: int) -> int:
+        """Return the rows of each class that rank candidates: fewer of many classes."""
         return max(MAX_ROWS_PER_CLASS, 2 * self.most // classes)
 
     def arrays(
@@ -126,20 +124,16 @@ MAX_SHARE = 0.25
 
 
 class Change(NamedTuple):
-    """Feature whose values have left the first rows, if it is known, and the share of them."""
+    """Feature whose values have left the first rows, and the share of them."""
 
-    feature: int | None
+    feature: int
     share: float
     rows: int  # that fixed the map
 
 
-def find_change(states: list[State], kept: RowBuffer | None) -> Change | None:
+def find_change(states: list[State], kept: RowBuffer) -> Change | None:
     """Return the largest change among fixed maps, or None if they represent the stream."""
-    found = [
-        _clipped(state) if kept is None else _outlying(state, kept)
-        for state in states
-        if state.fixed is not None
-    ]
+    found = [_outlying(state, kept) for state in states if state.fixed is not None]
     worst = max(found, key=lambda one: one.share, default=None)
     return worst if worst is not None and worst.share > MAX_SHARE else None
 
@@ -155,12 +149,6 @@ def _outlying(state: State, kept: RowBuffer) -> Change:
     share = weight @ far / weight.sum()
     j = int(share.argmax())
     return Change(j, float(share[j]), state.plan.rows)
-
-
-def _clipped(state: State) -> Change:
-    """Return the share of clipped rows beyond those that any distribution may have."""
-    share = float(state.moments.clipped[0] / state.moments.N.sum())
-    return Change(None, share - 0.01 * state.inputs, state.plan.rows)
 
 
 SEED = 0x9E3779B97F4A7C15

@@ -20,8 +20,6 @@ from counterpoise.engine.candidates import (
     Candidates,
     check_same_candidates,
     explained,
-    merge_candidates,
-    reindex_candidates,
 )
 from counterpoise.engine.parameters import (
     RIDGES,
@@ -30,7 +28,6 @@ from counterpoise.engine.parameters import (
     map_name,
     read_auto_parameters,
 )
-from counterpoise.engine.ranking import PrequentialCounts
 from counterpoise.engine.row_buffer import RowBuffer, find_change, row_order
 from counterpoise.engine.state import Batch, State
 from counterpoise.engine.summary import Summary
@@ -57,9 +54,9 @@ from counterpoise.solver.scores import Scores
 class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     """Ridge classifier with balanced classes that averages maps, shapes and ridges by itself.
 
-    Candidates learn side by side in one pass. Each is judged by its G-mean on the last rows of each
-    class, which it scores as if it had not learned them; the average of their scores answers, and
-    the better a candidate is, the more it weighs. Memory and time for a row do not grow with the
+    Candidates learn side by side in one pass. Each is ranked by its G-mean on the last rows of each
+    class, which it scores as if it had not learned them. The average of their scores predicts, and
+    better candidates have larger weights in it. Memory and time for a row do not grow with the
     stream.
 
     :meth:`fit` does not depend on the order of the rows, unless there is a half-life. In a stream
@@ -74,19 +71,12 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     candidates : sequence of str, Map or FittedMap, optional
         Maps of the features, the simplest first; "linear" is none, and "pooled_rows=10" is none
         with quadratic boundaries. By default linear, pooled_rows=1000 and 10, ranks, hinges,
-        reduced polynomial of order 2, and the latter with landmarks of three widths; where no rows
-        are kept linear, the same pooled_rows, reduced polynomial, and the latter with random
-        Fourier features.
+        reduced polynomial of order 2, and the latter with landmarks of three widths.
     ridges : sequence of float
         Ridges to choose from, the largest first; by default 13 from 100 to 1e-6. They cost one
         decomposition together. Quadratic boundaries have the shrinking ridge.
     kept_rows : int, default=128
-        Rows of each class that are kept, to judge candidates by. With 0 none is: each row is scored
-        by all candidates before it is learned, which takes longer, and the G-mean of these scores
-        counts.
-    drop : bool, default=True
-        Where no rows are kept, drop candidates that are surely worse; on a stream that changes they
-        might come back.
+        Rows of each class that are kept to rank candidates; at least 1.
     class_factors : dict, optional
         Factors on the weights of the classes, which are balanced, by label. They are also the
         exponents of the recalls in the G-mean that candidates are judged by.
@@ -101,8 +91,8 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     best_ : BalancedRidgeClassifier
         A copy of the best candidate, with its ridge.
     g_means_ : dict of str to dict of float to float
-        G-mean of each candidate that is still in the field, by ridge; with quadratic boundaries by
-        the one that they have now. Ridges by which a model knows its rows by heart are left out.
+        G-mean of each candidate by ridge. Quadratic boundaries have one ridge, which depends on the
+        rows so far. Ridges by which a model interpolates its rows are left out.
     shares_ : dict of str to float
         Weight of each of them in the average; they add up to 1.
     maps_ : tuple
@@ -111,8 +101,6 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     clipped_ : dict of str to float
         Weight of the rows that each map has clipped: a value was 10 or more standard deviations
         from the mean of the rows that fixed it.
-    dropped_ : dict of str to int
-        Candidates that were dropped, and after how many rows.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
     class_count_ : ndarray of shape (c,)
@@ -139,7 +127,6 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         candidates: Sequence[Any] | None = None,
         ridges: Sequence[float] = RIDGES,
         kept_rows: int = 128,
-        drop: bool = True,
         class_factors: ClassFactors = None,
         half_life: float | None = None,
         memory_limit: float = 2e9,
@@ -147,7 +134,6 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         self.candidates = candidates
         self.ridges = ridges
         self.kept_rows = kept_rows
-        self.drop = drop
         self.class_factors = class_factors
         self.half_life = half_life
         self.memory_limit = memory_limit
@@ -242,8 +228,8 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n,) or (n, c)
             Scores by an average that is at most a third of the rows, and at most 16,384 rows,
-            old (a sixth, and 4,096, where no rows are kept); 0 before there was one, for the first
-            16 rows. Of several classes those that were not seen by then score −∞.
+            old; 0 before there was one, for the first 16 rows. Of several classes those that were
+            not seen by then score −∞.
         """
         delay = validation.check_nonnegative_int(delay, "delay")
         with validation.transactional(self) as draft:
@@ -272,7 +258,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             if not self._waiting and candidates.learn_one(row, y, w):
                 self._check_first_rows()
                 return
-            if not candidates.calm and w > 0.0 and candidates.kept is not None:
+            if not candidates.calm and w > 0.0:
                 waiting = (*self._waiting, (np.array(row, dtype=np.float64), y, w))
                 if len(waiting) < max(16, candidates.rows // 3):
                     self._waiting = waiting
@@ -336,13 +322,12 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """Make one model of two, as if it had seen both streams, this one first.
 
         Their maps must be the same: fixed by the same rows, before the streams parted, or given.
-        Moments add up; rows that are kept are the last of both streams, and where none are, what
-        was judged adds up.
+        Moments add up; the kept rows are the last of both streams.
 
         Parameters
         ----------
         other : AutoClassifier
-            A fitted model with the same parameters, but for ``memory_limit`` and ``drop``.
+            A fitted model with the same parameters, except for ``memory_limit``.
 
         Returns
         -------
@@ -351,10 +336,10 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         """
         if not isinstance(other, AutoClassifier):
             raise TypeError(f"can only merge with a AutoClassifier, not {type(other)}")
-        (mine, params), (theirs, _) = self._settled(), other._settled()
+        (mine, _), (theirs, _) = self._settled(), other._settled()
         check_same_candidates(self, other, mine, theirs)
         result: AutoClassifier = copy.deepcopy(self)
-        result._candidates = merge_candidates(mine, theirs, self.memory_limit, params.ridges)
+        result._candidates = mine.merged(theirs, self.memory_limit)
         return result
 
     def unlearn(self, X: ArrayLike, y: ArrayLike) -> NoReturn:
@@ -472,13 +457,13 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def g_means_(self) -> dict[str, dict[float, float]]:
-        """G-mean of each candidate that is still in the race, by ridge."""
+        """G-mean of each candidate by ridge."""
         candidates, params = self._settled()
-        verdict = candidates.verdict(params.ridges)
-        if verdict is None:
+        ranking = candidates.ranking(params.ridges)
+        if ranking is None:
             return {name: {} for name in candidates.names}
         ridges, found = params.ridges.tolist(), {}
-        for name, row in zip(verdict.names, verdict.G, strict=True):
+        for name, row in zip(ranking.names, ranking.G, strict=True):
             own = candidates.looked(name, 1.0)
             if own.pooled_rows is None:
                 both = zip(ridges, row.tolist(), strict=True)
@@ -492,10 +477,10 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     def shares_(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
         candidates, params = self._settled()
-        verdict = candidates.verdict(params.ridges)
-        if verdict is None:
+        ranking = candidates.ranking(params.ridges)
+        if ranking is None:
             return {}
-        both = zip(verdict.names, verdict.shares, strict=True)
+        both = zip(ranking.names, ranking.averaging_weights, strict=True)
         return {name: float(share.sum()) for name, share in both}
 
     @property
@@ -514,12 +499,6 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             for name, state in states.items()
             if state.fixed is not None
         }
-
-    @property
-    def dropped_(self) -> dict[str, int]:
-        """Candidates that were dropped, and after how many rows."""
-        self._require_fitted()
-        return dict(self.candidates_.dropped)
 
     @property
     def classes_(self) -> Labels:
@@ -628,10 +607,9 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         names : sequence of str
             Names of all features.
         """
-        candidates, params = self._settled()
+        candidates, _ = self._settled()
         self._require_room(len(self.classes_), len(names), candidates)
-        moved = reindex_candidates(candidates, at, names, self.memory_limit, params.ridges)
-        self._move(moved, len(names))
+        self._move(candidates.placed(at, names, self.memory_limit), len(names))
 
     def _move(self, wider: Candidates, inputs: int) -> None:
         """Take candidates for more features, whose maps are given ones if they were."""
@@ -766,9 +744,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             wanted = union(everything, known)
             into = np.zeros((len(target), n_score_columns(len(wanted))))
             asked = ScoreRequest(into, wanted, delay)
-        self._candidates = before.learn(
-            batch, known, self.memory_limit, params.ridges, self.drop, asked
-        )
+        self._candidates = before.learn(batch, known, self.memory_limit, params.ridges, asked)
         self._learned_with = params.learning
         return np.zeros((0, 1)) if asked is None else asked.into
 
@@ -780,11 +756,9 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         found = find_change(list(candidates.states.values()), candidates.kept)
         self._check_due = np.inf if found is not None else candidates.rows + candidates.rows // 3
         if found is not None:
-            place = "X"
-            if found.feature is not None:
-                place = validation.feature_name(self, found.feature)
-                if self._names is not None:
-                    place = f"feature {self._names[found.feature]!r}"
+            place = validation.feature_name(self, found.feature)
+            if self._names is not None:
+                place = f"feature {self._names[found.feature]!r}"
             warnings.warn(
                 f"{place}: {found.share:.0%} of the last rows are far from the first "
                 f"{found.rows:,} rows, which fix the maps of the candidates; shuffle the rows if "
@@ -805,7 +779,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
 
     def _learned_one(self, X: Any, y: Any) -> bool:
         """Learn a single row the short way, if nothing is to be converted, asked or announced."""
-        if "_candidates" not in self.__dict__ or self._candidates.kept is None or self._waiting:
+        if "_candidates" not in self.__dict__ or self._waiting:
             return False
         if hasattr(self, "feature_names_in_") or y is None:
             return False
@@ -838,12 +812,7 @@ class AutoClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             name: State.empty(plan, inputs).announced(nobody).filling(self.__dict__.get("_fill"))
             for name, plan in params.plans.items()
         }
-        names = list(params.names)
-        tally = PrequentialCounts(
-            np.empty(0), np.zeros(0), np.zeros((0, len(names), len(params.ridges)))
-        )
-        kept = RowBuffer(self.kept_rows) if self.kept_rows else None
-        return Candidates(names, states, [None] * len(names), tally, params.options, kept)
+        return Candidates(list(params.names), states, params.options, RowBuffer(self.kept_rows))
 
     def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
         # Quadratic boundaries take as much as the moments that they are found by.

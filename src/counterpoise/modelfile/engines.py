@@ -15,18 +15,14 @@ import numpy as np
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.encoding.columns import feature_name
 from counterpoise.engine import parameters
-from counterpoise.engine.averaging import Ridges
 from counterpoise.engine.candidates import Candidates, explained
 from counterpoise.engine.parameters import (
     AUTO_PARAMETERS,
     LINEAR,
     Params,
     map_name,
-    pooling_of,
     read_auto_parameters,
-    usual_candidates,
 )
-from counterpoise.engine.ranking import FIRST, Judge, PrequentialCounts, next_refresh
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import LearningConfig, State
 from counterpoise.explanation import Explanation
@@ -48,15 +44,13 @@ from counterpoise.modelfile.values import (
     pack_moments,
     plain_fill,
     plain_labels,
-    scaled_map,
     unpack_moments,
     with_map,
     without_map,
 )
-from counterpoise.moments.classes import n_score_columns, union
+from counterpoise.moments.classes import union
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.options import Options
-from counterpoise.solver.score_functions import QuadraticScores
 from counterpoise.solver.scores import Scores
 from counterpoise.validation import MAX_ABS_VALUE
 
@@ -346,31 +340,20 @@ def pack_candidates(
     candidates: Candidates, models: Sequence[SaveLoadMixin]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of candidates, given what each map has learned as a classifier."""
-    judge, tally = candidates.judges[0], candidates.tally
-    arrays: dict[str, Any] = {"total": tally.total, "hits": tally.hits}
-    kept = {"labels": plain_labels(tally.labels), "counts": []}
-    if candidates.kept is not None and candidates.rows:
-        labels = candidates.first.classes.labels
-        X, code, weight, clock = candidates.kept.arrays(labels)
-        arrays |= {"kept": X, "kept weight": weight, "kept clock": clock}
-        counts = np.bincount(code, minlength=len(labels)).tolist()
-        kept = {"labels": plain_labels(labels), "counts": counts}
+    labels = candidates.first.classes.labels
+    X, code, weight, clock = candidates.kept.arrays(labels)
+    arrays: dict[str, Any] = {"kept": X, "kept weight": weight, "kept clock": clock}
+    counts = np.bincount(code, minlength=len(labels)).tolist()
     parts = []
     for i, model in enumerate(models):
         part = model.contents()
         arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
         parts.append({"options": part.options, "facts": part.facts})
-    for i, one in enumerate(candidates.judges):
-        arrays |= {f"{i} judge {name}": array for name, array in _arrays(one).items()}
     return arrays, {
         "models": parts,
         "names": candidates.names,
         "rows": candidates.rows,
-        "due": candidates.due,
-        "dropped": candidates.dropped,
-        "judged": plain_labels(tally.labels),
-        "classes": None if judge is None else plain_labels(judge.labels),
-        "kept": kept,
+        "kept": {"labels": plain_labels(labels), "counts": counts},
         "weighted": candidates.weighted,
     }
 
@@ -403,7 +386,7 @@ def unpack_candidates(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     """Parameters and candidates from a file, checked as if a stranger had written it."""
     given = options_of(contents.options, AUTO_PARAMETERS)
     if given["candidates"] is None:
-        given["candidates"] = _unusual(contents.facts, given["kept_rows"])
+        given["candidates"] = _unusual(contents.facts)
     usual = given["candidates"] is None
     texts = (given["ridges"],) if usual else (given["candidates"], given["ridges"])
     check_file(all(isinstance(text, str) for text in texts), "malformed candidates")
@@ -419,34 +402,22 @@ def unpack_candidates(contents: Contents) -> tuple[dict[str, Any], Candidates]:
     return given, found
 
 
-def _unusual(facts: dict[str, Any], kept_rows: Any) -> str | None:
-    """Candidates that were those by default when the file was written, and are not any more."""
-    left, dropped = facts.get("names", ()), facts.get("dropped", {})
-    check_file(isinstance(left, list) and isinstance(dropped, dict), "malformed candidates")
-    names = [*left, *dropped]
-    check_file(bool(names) and all(isinstance(name, str) for name in names), "malformed candidates")
-    return None if set(names) == set(usual_candidates(kept_rows)) else " ".join(names)
+def _unusual(facts: dict[str, Any]) -> str | None:
+    """Return the names of candidates that were the default ones of another version, or None."""
+    names: Any = facts.get("names")
+    is_list = isinstance(names, list) and bool(names)
+    check_file(is_list and all(isinstance(name, str) for name in names), "malformed candidates")
+    return None if names == list(parameters.CANDIDATES) else " ".join(names)
 
 
 def _candidates(contents: Contents, params: Params) -> Candidates:
-    """The candidates of a file; the names among the parameters include those dropped."""
-    facts, names, ridges = contents.facts, params.names, len(params.ridges)
-    wanted = {"models", "names", "rows", "due", "dropped", "judged", "classes", "kept"}
-    wanted |= {"weighted"}
-    check_file(set(facts) == wanted, "unexpected facts")
-    left, dropped, rows, due = (facts[k] for k in ("names", "dropped", "rows", "due"))
-    check_file([n for n in names if n in left] == left, "candidates out of order")
-    check_file(
-        set(names) == {*left, *dropped} and not set(left) & set(dropped),
-        "candidates that do not match their names",
-    )
-    check_file(
-        all(type(n) is int and n > 0 for n in (rows, due, *dropped.values())), "impossible counts"
-    )
-    keeps = params.kept_rows > 0
-    scheduled = due == FIRST or rows < due <= next_refresh(rows)
-    check_file(due == FIRST if keeps else scheduled and rows < due, "an invalid schedule")
-    maps = list(dict.fromkeys(map_name(name) for name in left))
+    """Return the candidates of a file."""
+    facts, names = contents.facts, params.names
+    check_file(set(facts) == {"models", "names", "rows", "kept", "weighted"}, "unexpected facts")
+    rows = facts["rows"]
+    check_file(facts["names"] == names, "candidates that do not match their names")
+    check_file(type(rows) is int and rows > 0, "impossible counts")
+    maps = list(dict.fromkeys(map_name(name) for name in names))
     parts = zip(facts["models"], maps, strict=True)
     models = [_model(contents, i, *part) for i, part in enumerate(parts)]
     states = [model.state for model in models]
@@ -461,42 +432,15 @@ def _candidates(contents: Contents, params: Params) -> Candidates:
         facts["weighted"] or int(states[0].class_count.sum()) == rows,
         "a candidate that has seen a different number of rows",
     )
-    seen = set(states[0].classes.labels.tolist())
-    labels = labels_of(facts["judged"])
-    check_file(set(labels.tolist()) <= seen, "a tally of other classes")
-    total, hits = contents.arrays["total"], contents.arrays["hits"]
-    shape = len(labels), len(left), ridges
-    check_file(total.shape == shape[:1] and hits.shape == shape, "a tally of the wrong shape")
-    fits = (hits >= 0).all() and (hits <= total[:, None, None] * 1.000001).all()
-    weight = float(states[0].class_count.sum())
-    check_file(bool(fits and (total <= weight * float(rows) ** 0.5).all()), "an impossible tally")
-    judges: list[Judge | None] = [None] * len(left)
-    by_name = dict(zip(maps, states, strict=True))
-    if facts["classes"] is not None:
-        classes = labels_of(facts["classes"])
-        check_file(
-            classes.tolist() == sorted(seen & set(classes.tolist())), "judges of other classes"
-        )
-        check_file(len(classes) > 1, "judges of one class")
-        judges = [
-            _judge(contents, i, classes, ridges, by_name[map_name(name)], pooling_of(name))
-            for i, name in enumerate(left)
-        ]
     used = {f"{i} {k}" for i in range(len(models)) for k in _of_part(contents, i)}
-    used |= {f"{i} judge {k}" for i in range(len(left)) for k in _of_part(contents, i, "judge ")}
-    used |= {"total", "hits"} | ({"kept", "kept weight", "kept clock"} if keeps else set())
-    check_file(set(contents.arrays) == used, "unexpected tensors")
     check_file(
-        not keeps or (facts["classes"] is None and not len(labels)), "judges beside kept rows"
+        set(contents.arrays) == used | {"kept", "kept weight", "kept clock"}, "unexpected tensors"
     )
     same = all(model.options == params.options for model in models)
     check_file(same, "a candidate with other options")
-    tally = PrequentialCounts(labels, total, hits)
-    kept = _kept(contents, params.kept_rows, states[0]) if keeps else None
-    return Candidates(
-        left, by_name, judges, tally, params.options, kept, rows, due, dropped,
-        facts["weighted"],
-    )  # fmt: skip
+    kept = _kept(contents, params.kept_rows, states[0])
+    by_name = dict(zip(maps, states, strict=True))
+    return Candidates(list(names), by_name, params.options, kept, rows, facts["weighted"])
 
 
 def _kept(contents: Contents, most: int, state: State) -> RowBuffer:
@@ -530,68 +474,14 @@ def _kept(contents: Contents, most: int, state: State) -> RowBuffer:
     return RowBuffer(most, rows)
 
 
-def _of_part(contents: Contents, i: int, kind: str = "") -> dict[str, Any]:
-    """Tensors of one candidate."""
-    start = f"{i} {kind}"
+def _of_part(contents: Contents, i: int) -> dict[str, Any]:
+    """Return the tensors of one map."""
+    start = f"{i} "
     return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
 
 
 def _model(contents: Contents, i: int, part: Any, name: str) -> InferenceModel:
     """A candidate from a file."""
-    arrays = {k: v for k, v in _of_part(contents, i).items() if not k.startswith("judge ")}
-    learned = learned_of(replace(contents, arrays=arrays, **part))
+    learned = learned_of(replace(contents, arrays=_of_part(contents, i), **part))
     check_file((learned.state.plan.text or LINEAR) == name, f"a candidate {name!r}")
     return learned
-
-
-def _arrays(judge: Judge | None) -> dict[str, Any]:
-    """What a file holds of a judge."""
-    if judge is None:
-        return {}
-    held = _names(isinstance(judge.weights, Ridges))
-    arrays = {name: getattr(judge.weights, field) for name, field in held.items()}
-    arrays["rms"] = judge.rms
-    if judge.fixed is not None:
-        arrays |= {name: getattr(judge.fixed, name) for name in ("mean", "deviation", "drawn")}
-        arrays["first"] = np.array([float(judge.fixed.first)])
-    return arrays
-
-
-def _names(linear: bool) -> dict[str, str]:
-    """What a file calls the weights of a judge, and what we call them."""
-    own = {"coef": "coef"} if linear else {"means": "mean", "roots": "root"}
-    return {"anchor": "anchor", **own, "offset": "offset"}
-
-
-def _judge(
-    contents: Contents, i: int, classes: Labels, ridges: int, state: State, nu: float | None
-) -> Judge:
-    """A judge from a file."""
-    arrays = _of_part(contents, i, "judge ")
-    fixed, d = state.fixed, len(state.moments.anchor)
-    c = n_score_columns(len(classes)) if nu is None else len(classes)
-    shapes: dict[str, tuple[int, ...]] = {"anchor": (d,)}
-    if nu is None:
-        shapes |= {"coef": (ridges, c, d), "offset": (ridges, c)}
-    else:
-        shapes |= {"means": (c, d), "roots": (c, d, d), "offset": (c,)}
-    held = _names(nu is None)
-    shapes["rms"] = (ridges if nu is None else 1,)
-    if fixed is not None:
-        shapes |= dict.fromkeys(("mean", "deviation"), (state.inputs,))
-        shapes |= {"drawn": fixed.drawn.shape, "first": (1,)}
-    check_file({k: v.shape for k, v in arrays.items()} == shapes, "a judge of the wrong shape")
-    check_file(bool((arrays["rms"] >= 0.0).all()), "a judge of impossible weights")
-    for name in (*held, "rms"):
-        check_file(
-            np.abs(arrays[name]).max(initial=0.0) <= MAX_ABS_VALUE, "a judge of impossible weights"
-        )
-    if fixed is not None:
-        mean, deviation, drawn = (arrays[name] for name in ("mean", "deviation", "drawn"))
-        scaled = scaled_map(fixed.map, mean, deviation, drawn, int(arrays["first"][0]))
-        fixed = replace(scaled, blank=fixed.blank)
-    values: dict[str, Any] = {field: arrays[name] for name, field in held.items()}
-    if nu is None:
-        return Judge(classes, fixed, Ridges(**values), arrays["rms"])
-    seen = np.ones(c, bool)
-    return Judge(classes, fixed, QuadraticScores(**values, seen=seen, ridge=0.0), arrays["rms"])

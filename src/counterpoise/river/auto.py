@@ -33,7 +33,7 @@ class AutoClassifier(base.Classifier):
     ridges
         Ridges to choose from.
     kept_rows
-        Events of each class that are kept, to judge candidates by; at least 1.
+        Events of each class that are kept to rank candidates; at least 1.
     class_factors
         Factors on the weights of the classes by label.
     half_life
@@ -85,8 +85,6 @@ class AutoClassifier(base.Classifier):
             memory_limit=memory_limit,
         )
         self._model.check()
-        if not kept_rows:
-            raise ValueError("kept_rows must be at least 1: single events are judged by kept ones")
         self._columns: dict[Any, int] = {}
 
     @property

@@ -133,7 +133,7 @@ def described(stored: Stored) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
     names, weights, mapped = weighed(stored)
-    judged, dropped, shares = None, {}, {}
+    judged, shares = None, {}
     model = model_for_prediction(stored) if fitted else stored.model
     classes = model.classes_.tolist()
     if isinstance(stored.model, AutoClassifier) and fitted:
@@ -141,7 +141,7 @@ def described(stored: Stored) -> dict[str, Any]:
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
             for name, by_ridge in stored.model.g_means_.items()
         }
-        dropped, shares = stored.model.dropped_, stored.model.shares_
+        shares = stored.model.shares_
     if weights is None:
         mean, deviation, apart = by_class(model_for_prediction(stored))
         columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
@@ -167,7 +167,6 @@ def described(stored: Stored) -> dict[str, Any]:
         "options": {**options, "feature_map": mapped or _named(model)},
         "candidates": judged,
         "shares": shares,
-        "dropped": dropped,
         "columns": asdict(encoding.columns),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
