@@ -150,8 +150,8 @@ def graph(stored: Stored) -> bytes:
         times in seconds since 1970 in UTC, as ONNX cannot read dates; or text, empty where missing.
         Its outputs are ``prediction`` of shape (n,), ``score`` of shape (n, 1) for two classes or
         (n, c), and ``proba_balanced`` and ``proba_stream`` of shape (n, c). Metadata, as JSON:
-        ``columns`` has the input of each column, ``classes`` the labels. A missing value that the model has not
-        learned to deal with makes the scores of its row NaN.
+        ``columns`` has the input of each column, ``classes`` the labels. A missing value that the
+        model has not learned to deal with makes the scores of its row NaN.
     """
     try:
         import onnx  # noqa: F401
