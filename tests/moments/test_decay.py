@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
-from counterpoise.moments.decay import seconds
+from counterpoise.moments.decay import NO_DECAY, Decay, parse_time_span
 
 DAY = 86_400.0
 ROUNDING = 1e-10  # relative: what any order, chunking or partitioning keeps
@@ -201,7 +201,7 @@ def test_the_same_half_life_for_each_class_is_one_for_all():
     [("7d", 7 * DAY), ("90min", 5400.0), ("2 weeks", 14 * DAY), ("1.5h", 5400.0), ("30s", 30.0)],
 )
 def test_times_to_fade_in_are_read(text, expected):
-    assert seconds(text) == expected
+    assert parse_time_span(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -243,3 +243,19 @@ def test_what_cannot_fade_by_the_clock_says_so():
         BalancedRidgeClassifier(half_life="7d").fit(X, y, t=t).merge(
             BalancedRidgeClassifier(half_life="8d").fit(X, y, t=t)
         )
+
+
+def test_half_lives_are_parsed_once():
+    assert Decay.parse(None) is NO_DECAY
+    assert not NO_DECAY.is_active
+    assert Decay.parse("7d") == Decay.parse("168 hours") == Decay(seconds=604_800.0)
+    assert Decay.parse(np.int64(5)) == Decay(rows=5.0)
+    by_label = {"a": 4.0}
+    decay = Decay.parse(by_label)
+    by_label["a"] = 9.0  # the parsed value does not change
+    labels = np.array(["a", "b"])
+    np.testing.assert_array_equal(decay.rows_per_class(labels), [4.0, np.inf])
+    np.testing.assert_array_equal(decay.row_factors(labels, np.array([8.0, 3.0])), [0.25, 1.0])
+    for wrong in ("soon", "0d", 0.0, -3, True, {"a": 0.0}):
+        with pytest.raises(ValueError, match="half_life"):
+            Decay.parse(wrong)

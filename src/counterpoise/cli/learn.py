@@ -59,9 +59,9 @@ def seconds(text: str | None) -> float | None:
     """
     from counterpoise.moments import decay
 
-    if text is not None and decay.seconds(text) is None:
+    if text is not None and decay.parse_time_span(text) is None:
         raise opt.bad("--expire", f"{text!r} is not a time such as 12h, 90d or 2w")
-    return None if text is None else decay.seconds(text)
+    return None if text is None else decay.parse_time_span(text)
 
 
 @contextmanager
@@ -654,12 +654,12 @@ def _half_life(given: tuple[str, ...]) -> Any:
         return opt.by_name("--half-life", given, float, "ROWS")
     if len(given) > 1:
         raise opt.bad("--half-life", "name one, or one for each label: LABEL=ROWS")
-    from counterpoise.moments.decay import seconds
+    from counterpoise.moments.decay import parse_time_span
 
     try:
         return float(given[0])
     except ValueError:
-        if seconds(given[0]) is None:
+        if parse_time_span(given[0]) is None:
             raise opt.bad(
                 "--half-life", f"{given[0]!r} is neither rows nor a time such as 12h, 7d or 2w"
             ) from None

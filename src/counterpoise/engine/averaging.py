@@ -28,7 +28,6 @@ from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import argmax_classes, n_score_columns
-from counterpoise.moments.decay import HalfLife, common_half_life
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import Scores
 
@@ -238,14 +237,13 @@ class CachedAverage(NamedTuple):
         return result
 
 
-def next_average(rows: int, half_life: HalfLife) -> int:
+def next_average(rows: int, half_life: float | None) -> int:
     """Rows at which an average of so many rows is brought up to date.
 
     A decomposition of d terms takes about as long as learning 4 d rows, so that from 100 d rows on
     looks take no more than a seventh of the time.
     """
-    life = common_half_life(half_life)
-    most = MOST if life is None else max(int(life) // 3, LEAST)
+    most = MOST if half_life is None else max(int(half_life) // 3, LEAST)
     return rows + min(max(rows // 3, LEAST), most)
 
 

@@ -231,7 +231,7 @@ class Candidates:
         moments = self.first.moments
         classes = Classes.of(moments, moments.labels[:0])
         average = self._averaged(ranking, classes, 0.0)
-        due = next_average(self.rows, self.options.half_life)
+        due = next_average(self.rows, self.options.decay.rows)
         linked = None
         if link:
             state, options = self.chosen(ridges)

@@ -62,7 +62,7 @@ def read_ridge_parameters(given: Any) -> tuple[Options, LearningConfig]:
     the_map = parse_feature_map(given.feature_map)
     fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
     name = None if the_map is None else the_map.text
-    return options, LearningConfig(options.half_life, name, fixed, the_map)
+    return options, LearningConfig(options.decay, name, fixed, the_map)
 
 
 T = TypeVar("T")
@@ -165,17 +165,17 @@ def read_auto_parameters(given: Any) -> Params:
     names = [name_of(*one) for one in looks]
     if len(set(names)) < len(names):
         raise ValueError(f"candidates={candidates!r} has a candidate twice")
-    if isinstance(given.half_life, str | Mapping):
+    options = Options(ridge=1.0, class_factors=class_factors, half_life=given.half_life)
+    options.check()
+    if options.decay.is_active and options.decay.rows is None:
         raise ValueError(
             f"half_life={given.half_life!r} must be a number of rows: a model that chooses fades "
             "all classes alike, by rows"
         )
-    options = Options(ridge=1.0, class_factors=class_factors, half_life=given.half_life)
-    options.check()
     fixed = [one if isinstance(one, FittedMap) else None for one in candidates]
     plans = {
         name_of(one, None): LearningConfig(
-            given.half_life, None if one is None else one.text, before, one
+            options.decay, None if one is None else one.text, before, one
         )
         for (one, _), before in zip(looks, fixed, strict=True)
     }

@@ -55,7 +55,7 @@ def scores(
     delay = min(delay, n)
     # Values that may be missing are filled anew at each step.
     warm = min(state.waiting, n) if state.fill is None or state.plan.text is not None else n
-    if state.plan.timed:  # all classes fade with each step
+    if state.plan.decay.is_timed:  # all classes fade with each step
         warm = n
     first, state = _warming(state, batch, declared, options, warm, delay, limit)
     if warm == n:

@@ -23,7 +23,6 @@ from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
 from counterpoise.engine.state import State
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.classes import Classes
-from counterpoise.moments.decay import common_half_life
 from counterpoise.solver.class_weights import ClassFactors, by_label
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import QuadraticScores
@@ -94,7 +93,7 @@ def rank_by_leave_one_out(
             return None
         X, code, weight, clock = kept.arrays(classes.labels, kept.ranking_rows(len(classes.labels)))
         passed = moments.N[classes.slots][code] - clock
-        passed, half_life = np.maximum(passed, 0.0), common_half_life(state.plan.half_life)
+        passed, half_life = np.maximum(passed, 0.0), state.plan.decay.rows
         one, weight = (
             decayed_weight(w, passed, half_life) for w in (np.minimum(weight, 1.0), weight)
         )

@@ -28,7 +28,7 @@ from counterpoise.feature_maps import WARMUP, FittedMap, Map, Warmup
 from counterpoise.moments import resize
 from counterpoise.moments._moments import add, add_all
 from counterpoise.moments.classes import Classes, union
-from counterpoise.moments.decay import HalfLife, decay_factors, half_life_seconds, warn_if_erased
+from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
 from counterpoise.solver.imputation import ImputedMoments, MeanImputation, OpenFill, change_base
@@ -58,8 +58,8 @@ class LearningConfig:
 
     Attributes
     ----------
-    half_life : float, dict or str, optional
-        Weight of a class that fades its past to half, for all or by label, or the time that does.
+    decay : Decay
+        How the past loses weight.
     text : str, optional
         Name of the map.
     given : FittedMap, optional
@@ -68,15 +68,10 @@ class LearningConfig:
         The map.
     """
 
-    half_life: HalfLife = None
+    decay: Decay = NO_DECAY
     text: str | None = None
     given: FittedMap | None = None
     map: Map | None = field(default=None, compare=False)
-
-    @property
-    def timed(self) -> bool:
-        """Whether rows fade by the clock."""
-        return isinstance(self.half_life, str)
 
     @property
     def rows(self) -> int:
@@ -243,12 +238,9 @@ class State:
 
     def _check_clock(self, weight: float, latest: float, rows: int) -> None:
         """Warn if rows of this weight as of their latest time make all others count for nothing."""
-        life = half_life_seconds(self.plan.half_life)
-        if life is not None:
-            before = float(self.moments.n.sum())
-            mine, theirs = decay_factors(float(self.moments.when[0]), latest, life)
-            latest = max(latest, float(self.moments.when[0]))
-            warn_if_erased(before, rows, mine * before + theirs * weight, latest)
+        if self.plan.decay.is_timed:
+            before, previous = float(self.moments.n.sum()), float(self.moments.when[0])
+            self.plan.decay.warn_if_erased(before, previous, weight, latest, rows)
 
     def _calibrated(
         self, batch: Batch, limit: float, calibrating: Options | None
@@ -279,7 +271,7 @@ class State:
         if base is not self:
             more = {"progressive": base.progressive, **more}
             after |= {"fixed": base.fixed, "names": base.names, **more}
-        return grown.entering(chunk, self.plan.half_life, self, after)
+        return grown.entering(chunk, self.plan.decay, self, after)
 
     @staticmethod
     def learn_all(
@@ -324,9 +316,8 @@ class State:
         X = batch.X if terms is None else terms
         d = X.shape[1] if fixed is None or terms is not None else fixed.size
         require_room(len(labels), d, limit, fixed is not None)
-        half_life = self.plan.half_life
-        through = fixed if terms is None else None
-        chunk = moments_of(X, rows_of, labels, batch.weight, half_life, anchor, through, batch.t)
+        decay, through = self.plan.decay, fixed if terms is None else None
+        chunk = moments_of(X, rows_of, labels, batch.weight, decay, anchor, through, batch.t)
         if fixed is None:
             require_moderate(batch.owner, batch.X, chunk)
         else:
@@ -382,7 +373,7 @@ class State:
         """What was learned here, followed by what was learned there, in so many bytes."""
         labels = {*self.moments.labels.tolist(), *other.moments.labels.tolist()}
         require_room(len(labels), len(self.moments.anchor), limit, self.fixed is not None)
-        moments = self.moments.copy().follow(other.moments, self.plan.half_life)
+        moments = self.moments.copy().follow(other.moments, self.plan.decay)
         return self._with(
             moments=moments,
             declared=union(self.declared, other.declared),
@@ -749,7 +740,7 @@ class State:
 
         The row is as the moments want it, or an event that they can take as it is.
         """
-        life = half_life_seconds(self.plan.half_life)
+        life = self.plan.decay.seconds
         assert life is not None
         if t - self.moments.when[0] > 4.0 * life:
             self._check_clock(w, t, 1)

@@ -36,7 +36,7 @@ def why_no_standard_errors(scores: Scores, moments: Moments, options: Options) -
         return "No standard errors: the weights of several classes are not those of least squares."
     if scores.fixed is not None:
         return "No standard errors: terms of a map are not normal, even where the features are."
-    if options.half_life is not None:
+    if options.decay.is_active:
         return "No standard errors: with half_life it is not known how many rows are remembered."
     seen = scores.classes.seen
     if seen.sum() < 2 or float(moments.n[scores.classes.slots[seen]].min()) < 3.0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -391,7 +392,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             When it was, as of :meth:`fit`.
         """
         found = self._open()
-        when = timestamps.time(t) if isinstance(self.half_life, str) else None
+        plan = self.state_.plan if found is not None else self._params().plan
+        when = timestamps.time(t) if plan.decay.is_timed else None
         before = self.state_.progressive if found is not None and self.calibrate else None
         if found is not None and self.state_.learn_row(found, x, y, w, when):
             if self.calibrate:
@@ -954,7 +956,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         state, limit = learned.state, contents.options["memory_limit"]
         features = state.plan.given or state.plan.text
         result = cls.with_state(
-            state, **vars(learned.options), memory_limit=limit, feature_map=features
+            state, **asdict(learned.options), memory_limit=limit, feature_map=features
         )
         state.plan = result._params().plan  # the very same is found to be equal at once
         names = names_of(contents, state.inputs)
@@ -1058,7 +1060,8 @@ class BalancedRidgeClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
     ) -> Batch:
         """Rows with their weights, and times where these matter, without those of weight 0."""
         weight = validation.weights(sample_weight, X.shape[0])
-        when = timestamps.times(t, X.shape[0]) if isinstance(self.half_life, str) else None
+        is_timed = self._params().plan.decay.is_timed
+        when = timestamps.times(t, X.shape[0]) if is_timed else None
         if self.feature_map is not None:
             validation.require_bounded(self, X)
         elif sp.issparse(X) or self.half_life is not None or weight is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from counterpoise.arrays import Counts, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
-from counterpoise.moments.decay import seconds
+from counterpoise.moments.decay import parse_time_span
 from counterpoise.validation import MAX_TIMESTAMP
 
 DAY = 86_400
@@ -120,7 +120,7 @@ def text(start: float) -> str:
 def parse_half_life(value: Any, option: str = "half_life") -> float:
     """A half-life in seconds: so many days, or a text such as 12h, 7d or 2w."""
     if isinstance(value, str):
-        found = seconds(value)
+        found = parse_time_span(value)
         if found is not None:
             return found
         with suppress(ValueError):

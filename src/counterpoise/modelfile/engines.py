@@ -187,7 +187,7 @@ def names_of(contents: Contents, d: int) -> Labels | None:
 def state_contents(estimator: Any, state: State) -> Contents:
     """What a file is to hold of an estimator that has learned this."""
     state.score_pending()
-    arrays, facts = pack_moments(state.moments, state.plan.half_life)
+    arrays, facts = pack_moments(state.moments, state.plan.decay)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = plain_fill(state.fill)
@@ -218,7 +218,7 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
     plain, mapped = without_map(contents)
     plain, calibration = calibration_from(plain)
     plain, scoring = without_progressive(plain)
-    moments = unpack_moments(plain, plan.half_life)
+    moments = unpack_moments(plain, plan.decay)
     progressive = progressive_from(contents.facts, scoring, moments)
     left = set(moments.labels[moments.n > 0].tolist())
     for one in (calibration, None if progressive is None else progressive.pending):
@@ -231,7 +231,7 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
         state = State(plan, moments, declared, calibration=calibration, progressive=progressive)
         return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
     fixed, warmup = map_from(
-        mapped, contents.facts["map"], contents.options["feature_map"], moments, plan.half_life
+        mapped, contents.facts["map"], contents.options["feature_map"], moments, plan.decay
     )
     state = State(
         plan, moments, declared, fixed, warmup, calibration=calibration, progressive=progressive

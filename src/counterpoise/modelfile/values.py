@@ -13,8 +13,7 @@ from counterpoise.arrays import Labels
 from counterpoise.feature_maps import FittedMap, Map, Warmup
 from counterpoise.feature_maps.fitted import feature_map_name, map_of
 from counterpoise.modelfile.container import Contents, ModelFileError, check_file
-from counterpoise.moments.decay import HalfLife, decayed_weights, half_life_seconds
-from counterpoise.moments.decay import half_life_per_class as fading_lives
+from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.downdate import UNTRACKED_MARK, is_indefinite
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import MeanImputation
@@ -80,15 +79,15 @@ MOST = 1e60  # of a count: chunks of 1e50 may add up
 ROOM = 2e9  # bytes that moments usually may take
 
 
-def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any], dict[str, Any]]:
+def pack_moments(moments: Moments, decay: Decay) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tensors and facts of moments: of each scatter, which is symmetric, the lower triangle.
 
     Parameters
     ----------
     moments : Moments
         What was learned.
-    half_life : float, dict or str, optional
-        How rows fade.
+    decay : Decay
+        How the past loses weight.
 
     Returns
     -------
@@ -97,9 +96,9 @@ def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any],
     """
     c, d = moments.mean.shape
     arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
-    if isinstance(half_life, str):
+    if decay.is_timed:
         arrays["when"] = moments.when if moments.n.any() else np.zeros(0)
-    elif half_life is not None:
+    elif decay.is_active:
         arrays["stream"] = moments.stream
     else:  # what removals need to know
         arrays |= {"rest": moments.rest, "lightest": moments.lightest}
@@ -112,22 +111,22 @@ def pack_moments(moments: Moments, half_life: HalfLife) -> tuple[dict[str, Any],
     return arrays, {"labels": plain_labels(moments.labels), "features": d}
 
 
-def unpack_moments(contents: Contents, half_life: HalfLife) -> Moments:
+def unpack_moments(contents: Contents, decay: Decay) -> Moments:
     """Moments of a file, checked as if a stranger had written it.
 
     Parameters
     ----------
     contents : Contents
         What the file holds.
-    half_life : float, dict or str, optional
-        How rows fade.
+    decay : Decay
+        How the past loses weight.
 
     Returns
     -------
     Moments
     """
     facts, arrays = contents.facts, contents.arrays
-    timed, fading = isinstance(half_life, str), half_life is not None
+    timed, fading = decay.is_timed, decay.is_active
     labels = labels_of(facts.get("labels"))
     d, c = facts.get("features"), len(labels)
     if not (isinstance(d, int) and not isinstance(d, bool) and d >= min(c, 1)):
@@ -165,7 +164,7 @@ def unpack_moments(contents: Contents, half_life: HalfLife) -> Moments:
     if timed and arrays["when"].size:
         check_file(abs(float(arrays["when"][0])) < MAX_TIMESTAMP, "an impossible time")
         moments.when = arrays["when"]
-    lives = fading_lives(half_life, labels)
+    lives = decay.rows_per_class(labels)
     if lives is not None:
         moments.stream = arrays["stream"]
         rate = np.maximum(np.log(2.0) / lives, 1e-300)
@@ -345,7 +344,7 @@ def without_map(contents: Contents) -> tuple[Contents, dict[str, Any]]:
 
 
 def map_from(
-    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments, half_life: HalfLife = None
+    arrays: dict[str, Any], facts: Any, text: Any, moments: Moments, decay: Decay = NO_DECAY
 ) -> tuple[FittedMap | None, Warmup | None]:
     """Map and warm-up of a file, checked as if a stranger had written it.
 
@@ -359,8 +358,8 @@ def map_from(
         The name of the map.
     moments : Moments
         What was learned, of its terms; it is told how many rows were clipped.
-    half_life : float, dict or str, optional
-        How rows fade.
+    decay : Decay
+        How the past loses weight.
 
     Returns
     -------
@@ -370,9 +369,7 @@ def map_from(
     whole = isinstance(facts, dict) and set(facts) - {"clipped"} == {"first", "given"}
     check_file(whole, "a malformed map")
     first, given, clipped = facts["first"], facts["given"], facts.get("clipped", 0.0)
-    most = (
-        np.inf if half_life_seconds(half_life) is not None else (1 + 1e-9) * float(moments.N.sum())
-    )
+    most = np.inf if decay.is_timed else (1 + 1e-9) * float(moments.N.sum())
     check_file(type(clipped) is float and 0.0 <= clipped <= most, "an impossible count")
     moments.clipped[0] = clipped
     check_file(isinstance(text, str) and type(given) is bool, "a malformed map")
@@ -384,8 +381,7 @@ def map_from(
         return None, None
     names = {"map mean", "map deviation", "map drawn"}
     warm = {"warmup X", "warmup y", "warmup weight"}
-    life = half_life_seconds(half_life)
-    warm |= set() if life is None else {"warmup t"}
+    warm |= {"warmup t"} if decay.is_timed else set()
     check_file(set(arrays) in (names, names | warm), "a map that is not whole")
     mean, deviation, drawn = (arrays[f"map {name}"] for name in ("mean", "deviation", "drawn"))
     fixed = scaled_map(the_map, mean, deviation, drawn, first)
@@ -402,11 +398,11 @@ def map_from(
     good = bool(((codes == y) & (codes >= 0) & (codes < len(moments.labels))).all())
     check_file(good, "a warm-up of unknown labels")
     t, faded = arrays.get("warmup t"), weight
-    if life is not None and t is not None:
+    if decay.is_timed and t is not None:
         check_file(
             t.shape == (n,) and bool((np.abs(t) < MAX_TIMESTAMP).all()), "a malformed warm-up"
         )
-        faded = decayed_weights(t, weight, life)[1]
+        faded = decay.weigh(t, weight)[1]
     total = np.bincount(codes, faded, len(moments.labels))
     check_file(bool(np.allclose(total, moments.N, rtol=1e-9)), "a warm-up of other rows")
     return fixed, Warmup(X, moments.labels[codes], weight, t)

@@ -25,8 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterpoise.arrays import Labels, Matrix, Rows, Vector, groups, scatters
 from counterpoise.moments import accumulate as class_rows
-from counterpoise.moments import decay, downdate
+from counterpoise.moments import downdate
 from counterpoise.moments._moments import add
+from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 
 EPS = downdate.EPS
 MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that has faded by the clock, and is worth a look
@@ -135,7 +136,7 @@ class Moments:
         self.away, self.removed = np.zeros((2, c, 2, d))
         self.marks = np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = scatters(c, d)
-        self.when, self.clipped = np.array([decay.NO_TIMESTAMP]), np.zeros(1)
+        self.when, self.clipped = np.array([NO_TIMESTAMP]), np.zeros(1)
 
     @classmethod
     def of(
@@ -143,7 +144,7 @@ class Moments:
         X: ArrayLike | sp.csr_array,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
-        half_life: decay.HalfLife = None,
+        half_life: HalfLife = None,
         t: ArrayLike | None = None,
     ) -> Moments:
         """Moments of a labelled sample.
@@ -179,7 +180,7 @@ class Moments:
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         times = None if t is None else np.asarray(t, dtype=np.float64)
         rows_of = groups(codes, len(labels))
-        return cls.of_groups(X, rows_of, labels, weight, half_life, t=times)
+        return cls.of_groups(X, rows_of, labels, weight, Decay.parse(half_life), t=times)
 
     @classmethod
     def of_groups(
@@ -188,7 +189,7 @@ class Moments:
         rows_of: list[NDArray[np.intp]],
         labels: Labels,
         weight: Vector | None = None,
-        half_life: decay.HalfLife = None,
+        decay: Decay = NO_DECAY,
         anchor: Vector | None = None,
         t: Vector | None = None,
     ) -> Moments:
@@ -200,16 +201,11 @@ class Moments:
             first = min((rows[0] for rows in rows_of if len(rows)), default=None)
             anchor = np.zeros(d) if first is None else _row(X, first)
         result = cls(labels, anchor)
-        lives = None
-        if half_life is not None:
-            life, lives = (
-                decay.half_life_seconds(half_life),
-                decay.half_life_per_class(half_life, labels),
-            )
-            if life is not None and t is not None:
-                result.when[0], weight = decay.decayed_weights(t, weight, life)
-                rows_of = [rows[weight[rows] >= MIN_DECAYED_WEIGHT] for rows in rows_of]
-        class_rows.fill(result, X, rows_of, weight, lives, lasting=half_life is None)
+        if decay.is_timed and t is not None:
+            result.when[0], weight = decay.weigh(t, weight)
+            rows_of = [rows[weight[rows] >= MIN_DECAYED_WEIGHT] for rows in rows_of]
+        half_lives = decay.rows_per_class(labels) if decay.is_active else None
+        class_rows.fill(result, X, rows_of, weight, half_lives, lasting=not decay.is_active)
         return result
 
     def __iadd__(self, other: Moments) -> Moments:
@@ -218,7 +214,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return self.copy().follow(other)
 
-    def follow(self, other: Moments, half_life: decay.HalfLife = None) -> Moments:
+    def follow(self, other: Moments, decay: Decay = NO_DECAY) -> Moments:
         """Let another sample follow this one, in place: addition, after fading by its weight.
 
         A signal finds the state before or after, never between.
@@ -227,42 +223,35 @@ class Moments:
 
         grown = with_labels(self, other.labels)
         names = () if grown is self else Moments.__slots__
-        grown.take_in(other, half_life, self, {name: getattr(grown, name) for name in names})
+        grown.take_in(other, decay, self, {name: getattr(grown, name) for name in names})
         return self
 
-    def take_in(
-        self, other: Moments, half_life: decay.HalfLife, holder: Any, state: dict[str, Any]
-    ) -> None:
+    def take_in(self, other: Moments, decay: Decay, holder: Any, state: dict[str, Any]) -> None:
         """Let a sample follow whose labels have slots; its holder gets these attributes with it.
 
         Parameters
         ----------
         other : Moments
             The sample.
-        half_life : float, dict or str, optional
-            Weight of a class that fades its past to half, or the time that does.
+        decay : Decay
+            How the past loses weight.
         holder : object
             Who gets attributes in the same moment: a signal finds all of it done, or nothing.
         state : dict
             These attributes, by name.
         """
-        add(*self.entering(other, half_life, holder, state))
+        add(*self.entering(other, decay, holder, state))
 
     def entering(
-        self, other: Moments, half_life: decay.HalfLife, holder: Any, state: dict[str, Any]
+        self, other: Moments, decay: Decay, holder: Any, state: dict[str, Any]
     ) -> tuple[Any, ...]:
         """What :meth:`take_in` would do, as arguments of ``_moments.add`` and ``add_all``."""
         self._require_alike(other)
         keep, share = None, 1.0
-        if half_life is not None:
-            life, lives = (
-                decay.half_life_seconds(half_life),
-                decay.half_life_per_class(half_life, other.labels),
-            )
-            if life is not None:
-                share, late = decay.decay_factors(float(self.when[0]), float(other.when[0]), life)
-                other = other if late == 1.0 else other.scaled(late, counts=True)
-            keep = None if lives is None else 2.0 ** (-other.N / lives)
+        if decay.is_active:
+            share, late = decay.time_factors(float(self.when[0]), float(other.when[0]))
+            other = other if late == 1.0 else other.scaled(late, counts=True)
+            keep = decay.row_factors(other.labels, other.N)
         return self._slots(other.labels), keep, share, other, self, holder, state
 
     def __sub__(self, other: Moments) -> Moments:

@@ -143,7 +143,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
                 "them, so give the map itself"
             )
         text = None if the_map is None else the_map.text
-        plan = LearningConfig(self._options.half_life, text, None, the_map)
+        plan = LearningConfig(self._options.decay, text, None, the_map)
         self._state = State.empty(plan, 1, [])
         self._columns: dict[Any, int] = {}
         self._open: SingleEventModel | None = None
@@ -152,7 +152,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             | None
         ) = None
         # Whether single events of known classes are learned as they come.
-        self._direct = the_map is None and not plan.timed
+        self._direct = the_map is None and not plan.decay.is_timed
 
     @property
     def _multiclass(self) -> bool:
@@ -183,7 +183,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
             return
         slot = None if found is None else found.slots.get(y)
         if found is None or slot is None or not self._direct:
-            self._learn_slowly(x, y, w, timestamps.time(t) if state.plan.timed else None)
+            self._learn_slowly(x, y, w, timestamps.time(t) if state.plan.decay.is_timed else None)
             return
         if self.calibrate and state.rows_left <= 0:
             self._prepare_row()
@@ -210,7 +210,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         """
         rows, names = matrix_of(X)
         weight, fill = validation.weights(numbers_of(w), len(rows)), None
-        when = timestamps.times(t, len(rows)) if self._state.plan.timed else None
+        when = timestamps.times(t, len(rows)) if self._state.plan.decay.is_timed else None
         if self.absent == "missing":
             events = [dict(zip(names, row, strict=True)) for row in rows.tolist()]
             rows, names, fill = missing_features.entering(self._state, events)

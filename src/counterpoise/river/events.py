@@ -138,7 +138,7 @@ def joined(mine: State, theirs: State, limit: float) -> State:
 
 def require_possible(state: State, options: Options) -> None:
     """Raise if this model can take nothing back."""
-    if options.half_life is not None:
+    if options.decay.is_active:
         raise ValueError(
             "unlearning is not possible with half_life: how far an event has faded is not known; "
             "use river.utils.Rolling without half_life to unlearn what is old"

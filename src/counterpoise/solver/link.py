@@ -132,7 +132,7 @@ def link_of(moments: Moments, classes: Classes, options: Options, solution: Solu
     if len(slot) < 2:
         return Link.none(classes.problems)
     N = moments.N[slot]
-    rate = N if options.half_life is None else moments.n[slot] / moments.stream[slot]
+    rate = N if not options.decay.is_active else moments.n[slot] / moments.stream[slot]
     evenly, stream = np.full(len(slot), 1.0 / len(slot)), rate / rate.sum()
     pool = replace(PooledClasses.of(moments, classes, options), intercept="free")
     rows = float(moments.n[slot].sum())

@@ -12,7 +12,7 @@ from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments._moments import moderate
-from counterpoise.moments.decay import HalfLife
+from counterpoise.moments.decay import Decay
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, refuse_large, require_finite
 
@@ -106,7 +106,7 @@ def moments_of(
     rows_of: list[NDArray[np.intp]],
     labels: Labels,
     weight: Vector | None,
-    half_life: HalfLife,
+    decay: Decay,
     anchor: Vector | None,
     fixed: FittedMap | None,
     t: Vector | None = None,
@@ -117,7 +117,7 @@ def moments_of(
     :meth:`Moments.of_groups` for what the arguments are.
     """
     if fixed is None:
-        return Moments.of_groups(X, rows_of, labels, weight, half_life, anchor, t)
+        return Moments.of_groups(X, rows_of, labels, weight, decay, anchor, t)
     total: Moments | None = None
     for start in range(0, max(X.shape[0], 1), SLICE):
         stop = start + SLICE
@@ -126,8 +126,8 @@ def moments_of(
         mine = [rows[(rows >= start) & (rows < stop)] - start for rows in rows_of]
         own = None if weight is None else weight[start:stop]
         when = None if t is None else t[start:stop]
-        piece = Moments.of_groups(mapped, mine, labels, own, half_life, anchor, when)
-        total = piece if total is None else total.follow(piece, half_life)
+        piece = Moments.of_groups(mapped, mine, labels, own, decay, anchor, when)
+        total = piece if total is None else total.follow(piece, decay)
         anchor = total.anchor
     assert total is not None
     return total

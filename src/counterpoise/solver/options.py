@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from counterpoise import validation
-from counterpoise.moments import decay
+from counterpoise.moments.decay import Decay, HalfLife
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import ClassFactors, ClassWeight
 
@@ -32,7 +33,7 @@ multi_class, pooled_rows, calibrate
     scale: str | None = "standard"
     fit_intercept: bool = True
     penalize_intercept: bool = True
-    half_life: decay.HalfLife = None
+    half_life: HalfLife = None
     multi_class: str = "lda"
     pooled_rows: float | None = None
     calibrate: bool = False
@@ -56,7 +57,7 @@ multi_class, pooled_rows, calibrate
         validation.one_of(self, "scale", ("standard", None))
         validation.check_bool(self, "fit_intercept")
         validation.check_bool(self, "penalize_intercept")
-        _check_half_life(self)
+        _ = self.decay  # raises if half_life has no meaning
         validation.one_of(self, "multi_class", ("lda", "ovr"))
         validation.check_bool(self, "calibrate")
         if self.pooled_rows is None:
@@ -68,27 +69,17 @@ multi_class, pooled_rows, calibrate
                 "multi_class='lda'"
             )
 
+    @cached_property
+    def decay(self) -> Decay:
+        """How the past loses weight: ``half_life``, parsed."""
+        return Decay.parse(self.half_life)
+
     @property
     def intercept(self) -> str:
         """What becomes of the constant: "penalized", "free" or "none"."""
         if not self.fit_intercept:
             return "none"
         return "penalized" if self.penalize_intercept else "free"
-
-
-def _check_half_life(options: Options) -> None:
-    """Raise if a half-life has no meaning: a number of rows, such numbers by label, or a time."""
-    given = options.half_life
-    if isinstance(given, str):
-        if decay.seconds(given) is None:
-            raise ValueError(
-                f"half_life={given!r} is no time to fade in; give a time such as '12h', '7d' or "
-                "'2w', or a number of rows"
-            )
-    elif isinstance(given, Mapping):
-        validation.check_label_dict(options, "half_life")
-    elif given is not None:
-        validation.positive(options, "half_life")
 
 
 MIN_ROWS_BEFORE_WARNING = 1000.0  # rows among which a label should have occurred

@@ -25,7 +25,6 @@ from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes, n_score_columns
-from counterpoise.moments.decay import half_life_per_class
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import by_label, class_total_weights, targets
 from counterpoise.solver.mapped_moments import moments_of
@@ -112,7 +111,7 @@ def progressive_scores(
             stop = _next(at, rows, steps, now)
             if size and _in_blocks(options, moments, X, at, delay):
                 # What allows a block allows the next, unless an origin or a weight may shrink.
-                steady = now == size and options.scale is not None and options.half_life is None
+                steady = now == size and options.scale is not None and not options.decay.is_active
                 begun, far = at, min(stop + (BLOCKS - 1) * size, rows) if steady else stop
                 at = scorer.walk(X, codes, delay, at, far, now, SCORE_ERROR_BOUND, result)
                 if at > begun:
@@ -188,7 +187,7 @@ def solver_spec(options: Options, moments: Moments, classes: Labels) -> SolverSp
     return SolverSpec(
         0.0 if isinstance(options.ridge, str) else float(options.ridge),
         RIDGE_PRIOR_ROWS if shrinks else 0.0,
-        half_life_per_class(options.half_life, moments.labels),
+        options.decay.rows_per_class(moments.labels),
         factor,
         order,
         balanced,
@@ -289,6 +288,5 @@ def _learn(
 ) -> None:
     """Let moments learn rows in bulk."""
     rows_of = [np.flatnonzero(codes == k) for k in range(len(moments.n))]
-    life = options.half_life
-    chunk = moments_of(X, rows_of, moments.labels, None, life, moments.anchor, fixed)
-    moments.follow(chunk, life)
+    chunk = moments_of(X, rows_of, moments.labels, None, options.decay, moments.anchor, fixed)
+    moments.follow(chunk, options.decay)

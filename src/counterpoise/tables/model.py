@@ -28,6 +28,7 @@ from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile.engines import options_of, plain_options
+from counterpoise.moments.decay import Decay
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.prefetch import prefetch
@@ -128,7 +129,7 @@ def require_label(columns: Mapping[str, Any]) -> None:
 
 def require_clock(model: Model, columns: Columns) -> None:
     """Raise unless a half-life that is a time goes with a column of times, and none without."""
-    timed = isinstance(model.half_life, str)
+    timed = Decay.parse(model.half_life).is_timed
     if timed and columns.clock is None:
         raise DataError(
             f"a half-life of {model.half_life} needs the time of each row",
