@@ -17,7 +17,7 @@ from counterpoise.evaluate import plots
 from counterpoise.evaluate.protocol import fold
 from counterpoise.moments.classes import argmax_classes
 from counterpoise.solver.class_weights import affine, targets
-from counterpoise.solver.ridge import System, solve
+from counterpoise.solver.ridge import RidgeSystems
 
 from . import tables
 from .jobs import Settings, run
@@ -55,13 +55,11 @@ class OneMoments:
         moments = Moments.of(X, y)
         self.labels = np.unique(y)
         m, s = affine(moments, None)
-        systems = []
-        for side in targets(len(self.labels)):
-            code = dict(zip(self.labels.tolist(), side, strict=True))
-            y_k = np.array([code[label] for label in moments.labels.tolist()])
-            sums = np.where(y_k > 0, moments.N[y_k > 0].sum(), moments.N[y_k < 0].sum())
-            systems.append(System(moments, m, s, moments.N / sums, y_k, "penalized"))
-        self.solution = solve(systems, RIDGE)
+        y_k = targets(len(self.labels))[:, np.searchsorted(self.labels, moments.labels)]
+        positive = np.where(y_k > 0, moments.N, 0.0).sum(axis=1, keepdims=True)
+        sums = np.where(y_k > 0, positive, moments.N.sum() - positive)
+        systems = RidgeSystems.of(moments, m, s, moments.N / sums, y_k[:, None], "penalized")
+        self.solution = systems.scores(RIDGE)
         return self
 
     def predict(self, X: Matrix) -> Labels:

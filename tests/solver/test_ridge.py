@@ -9,7 +9,7 @@ from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.moments.classes import Classes
 from counterpoise.solver.class_weights import affine, class_total_weights, targets
 from counterpoise.solver.options import Options
-from counterpoise.solver.ridge import RidgePath, System, choose_ridge, solve
+from counterpoise.solver.ridge import RidgeSystems, choose_ridge
 from counterpoise.solver.scores import MAX_FEATURES_FULL_EIGEN, _extreme_eigenvalues, condition
 
 INTERCEPTS = ["penalized", "free", "none"]
@@ -20,33 +20,45 @@ def systems(X, y, intercept, class_weight="balanced", scale="standard", weight=N
     c = targets(len(moments.labels))
     a = class_total_weights(moments.labels, moments.N, c, class_weight, None)
     m, s = affine(moments, scale)
-    return [System(moments, m, s, a_q, y_q, intercept) for a_q, y_q in zip(a, c, strict=True)]
+    return RidgeSystems.of(moments, m, s, a, c[:, None], intercept)
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("scale", ["standard", None])
 def test_the_path_passes_through_every_solution(scale, intercept):
     X, y = stream(100, 4)
-    (system,) = systems(X, y, intercept, scale=scale)
+    system = systems(X, y, intercept, scale=scale)
     b = np.array([1e-6, 1e-2, 10.0])
-    t, w = RidgePath(system).at(b)
+    coef, offset = system.path().coefficients(b)
     for i in range(3):
-        solution = solve([system], b[i])
-        assert_close(solution.coef[0], w[i] / system.s, 1e-9)
-        assert_close(solution.offset, [t[i] - w[i] @ (system.centre / system.s)], 1e-8)
+        solution = system.scores(b[i])
+        assert_close(solution.coef[0], coef[0, i], 1e-9)
+        assert_close(solution.offset, offset[:, i], 1e-8)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_problems_solved_together_are_those_solved_alone(intercept):
+    X, y = stream(300, 4, classes=3)
+    together = systems(X, y, intercept)
+    b = np.array([0.1, 1.0, 10.0])
+    coef, offset = together.solve(b)
+    for i, one in enumerate(together):
+        alone = one.scores(b[i])
+        assert_close(coef[i], alone.coef, 1e-13)
+        assert_close(offset[i], alone.offset, 1e-13)
 
 
 def leave_one_out(X, y, intercept, class_weight, b):
     """Weighted squared error of each row by the model refitted without it, weights unchanged."""
-    (system,) = systems(X, y, intercept, class_weight)
-    Z = (X - system.moments.anchor - system.m) / system.s
+    system = systems(X, y, intercept, class_weight)
+    Z = (X - system.anchor - system.m[0]) / system.s[0]
     if intercept != "none":
         Z = np.column_stack([np.ones(len(Z)), Z])
     penalty = np.full(Z.shape[1], b)
     if intercept == "free":
         penalty[0] = 0.0
     target = np.where(y == 1, 1.0, -1.0)
-    alpha = (system.a / system.moments.n)[y]
+    alpha = (system.a / system.n)[0, y]
     error = np.empty(len(y))
     for i in range(len(y)):
         rest = np.arange(len(y)) != i
@@ -60,9 +72,9 @@ def leave_one_out(X, y, intercept, class_weight, b):
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weight):
     X, y = stream(150, 6, minority=0.2, seed=3)
-    (system,) = systems(X, y, intercept, class_weight)
+    system = systems(X, y, intercept, class_weight)
     b = np.array([1e-3, 1e-1, 1.0]) * (1.0 if class_weight else 75.0)
-    gcv = RidgePath(system).gcv(b)[0]
+    gcv = system.path().gcv(b)[0]
     loo = [leave_one_out(X, y, intercept, class_weight, value) for value in b]
     # GCV replaces each row's leverage by the mean of its class: near, not equal.
     np.testing.assert_allclose(gcv, loo, rtol=0.05)
@@ -72,9 +84,9 @@ def test_generalised_cross_validation_tracks_leave_one_out(intercept, class_weig
 def test_degrees_of_freedom_are_the_trace_of_the_hat_matrix(intercept):
     """With one class weight for all, GCV is the textbook formula class by class."""
     X, y = stream(80, 5, minority=0.3)
-    (system,) = systems(X, y, intercept, None)
+    system = systems(X, y, intercept, None)
     b = 2.0
-    Z = (X - system.moments.anchor - system.m) / system.s
+    Z = (X - system.anchor - system.m[0]) / system.s[0]
     if intercept != "none":
         Z = np.column_stack([np.ones(len(Z)), Z])
     penalty = np.full(Z.shape[1], b)
@@ -87,7 +99,7 @@ def test_degrees_of_freedom_are_the_trace_of_the_hat_matrix(intercept):
         mine = y == k
         rss = ((target - hat @ target)[mine] ** 2).sum()
         expected += rss / (1.0 - np.diagonal(hat)[mine].mean()) ** 2
-    assert_close(RidgePath(system).gcv(np.array([b]))[0], [expected], 1e-10)
+    assert_close(system.path().gcv(np.array([b]))[0], [expected], 1e-10)
 
 
 def test_gcv_prefers_a_large_ridge_for_noise_and_a_small_one_for_signal():
@@ -104,7 +116,7 @@ def test_gcv_prefers_a_large_ridge_for_noise_and_a_small_one_for_signal():
 def test_gcv_is_infinite_where_a_class_has_no_freedom_left():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((12, 30)), np.arange(12) % 2
-    assert np.isinf(RidgePath(systems(X, y, "penalized")[0]).gcv(np.array([1e-9]))[0]).all()
+    assert np.isinf(systems(X, y, "penalized").path().gcv(np.array([1e-9]))[0]).all()
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
@@ -183,11 +195,9 @@ def test_the_condition_number_of_a_wide_model_is_that_of_all_its_eigenvalues(row
     """Found by two iterations: 1e-6 is what a condition number beyond 1e6 leaves of 1e-12."""
     d = MAX_FEATURES_FULL_EIGEN + 50
     X, y = stream(rows, d)
-    (system,) = systems(X, y, "penalized")
-    values = np.linalg.eigvalsh(system.K())
-    found = condition(
-        system.moments, Classes.as_arrived(system.moments), Options(ridge=ridge), ridge
-    )
+    values = np.linalg.eigvalsh(systems(X, y, "penalized").K()[0])
+    moments = Moments.of(X, y)
+    found = condition(moments, Classes.as_arrived(moments), Options(ridge=ridge), ridge)
     if rows < d and not ridge:
         assert found > 1e12  # it has no inverse
     else:

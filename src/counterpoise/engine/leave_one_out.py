@@ -1,19 +1,10 @@
-"""Leave-one-out scores of kept rows: what a model of all other rows would have said of them.
+"""Leave-one-out scores of kept rows: scores by a model of all other rows.
 
-They follow from the moments as they are, without learning anything again. Two classes, least
-squares: a row of weight ω = a_k/n_k and target y that has the score f and the leverage
-
-    h = ω φ·R⁻¹φ,      φ = [1, ζ]
-
-would have had
-
-    f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
-
-The last term gives the rest of its class the weight that the class loses with the row.
-Discriminants: without the row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses
-its share of vvᵀ, so that the formula of Sherman and Morrison has distances and determinants. The
-rest of the class then counts n/(n − 1) times as much: W becomes wider, as if the class had its
-shape.
+They follow from the moments as they are, without learning anything again. For least squares of two
+classes see :meth:`counterpoise.solver.ridge.RidgePath.leave_one_out`. Discriminants: without the
+row x of class k the mean moves by v/(n − 1), v = x − μ_k, and W loses its share of vvᵀ, so that the
+formula of Sherman and Morrison has distances and determinants. The other rows of the class then
+count n/(n − 1) times as much: W becomes wider, as if the class had its shape.
 """
 
 from __future__ import annotations
@@ -29,11 +20,15 @@ from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import ImputedMoments
 from counterpoise.solver.options import Options
-from counterpoise.solver.ridge import PooledClasses, RidgePath, System, eigen, quadratic
+from counterpoise.solver.ridge import (
+    MAX_LEVERAGE,
+    PooledClasses,
+    RidgeSystems,
+    eigen,
+    quadratic,
+)
 from counterpoise.solver.score_functions import QuadraticScores
 from counterpoise.solver.scores import build_problem, resolve_ridge
-
-MAX_LEVERAGE = 0.999  # leverage of a row at most
 
 
 class Sample(NamedTuple):
@@ -95,8 +90,8 @@ def leave_one_out_scores(
     """
     problem = build_problem(moments, classes, options)
     about = rows._replace(Z=rows.Z - moments.anchor)
-    if isinstance(problem, list):
-        return _squares(problem[0], ridges, about, classes.slots[rows.code])
+    if isinstance(problem, RidgeSystems):
+        return _squares(problem, ridges, about, classes.slots[rows.code])
     if options.pooled_rows is None:
         return _linear(problem, ridges, about)
     found = quadratic(problem, resolve_ridge(problem, options), options.pooled_rows, classes.seen)
@@ -114,28 +109,14 @@ def for_raw_rows(
     return found
 
 
-def _squares(system: System, b: Vector, rows: Sample, slot: NDArray[np.intp]) -> LeaveOneOutScores:
-    path, moments, share = RidgePath(system), system.moments, system.share
-    P = (rows.Z - system.centre) / system.s @ path.V
-    t, w = path.turned(b)
-    inverse = 1.0 / (path.lam + b[:, None])
-    u, pull = inverse * path.h, system.rank_one(b, path.norm(inverse))
-    tilt = share - P @ u.T  # φ·R⁻¹q
-    y, omega = system.y[slot, None], (rows.weight * system.a[slot] / moments.n[slot])[:, None]
-    h = np.clip(omega * (share + P**2 @ inverse.T - pull * tilt**2), 0.0, MAX_LEVERAGE)
-    scores = (t + P @ w.T - h * y) / (1.0 - h)
-    coef = w @ path.V.T / system.s
-    for k in np.unique(slot):
-        mine, delta = slot == k, system.delta[k] @ path.V
-        rest = system.y[k] - t - w @ delta
-        # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its scatter.
-        g = rest[:, None] * delta - coef @ moments.C[k] / moments.n[k] / system.s @ path.V
-        along = share * rest + P[mine] @ (inverse * g).T
-        along -= pull * tilt[mine] * (share * rest - (u * g).sum(axis=1))
-        scores[mine] += omega[mine] * along
-    models = Ridges(moments.anchor.copy(), coef[:, None], (t - coef @ system.centre)[:, None])
-    rms = np.sqrt(t * t + share * (w * w @ path.lam))
-    return LeaveOneOutScores(scores[..., None], models, rms, _largest(h, slot))
+def _squares(
+    systems: RidgeSystems, b: Vector, rows: Sample, slot: NDArray[np.intp]
+) -> LeaveOneOutScores:
+    path = systems.path()
+    scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight)
+    (coef,), (offset,) = path.coefficients(b)
+    models = Ridges(systems.anchor.copy(), coef[:, None], offset[:, None])
+    return LeaveOneOutScores(scores[..., None], models, path.rms(b), _largest(h, slot))
 
 
 def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:

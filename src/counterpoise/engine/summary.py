@@ -16,7 +16,7 @@ from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.class_weights import affine
 from counterpoise.solver.options import Options
-from counterpoise.solver.ridge import System
+from counterpoise.solver.ridge import RidgeSystems
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.solver.scores import Scores, build_problem
 
@@ -49,47 +49,12 @@ def standard_errors(scores: Scores, moments: Moments, options: Options) -> Matri
     classes, solution = scores.classes, scores.solution
     assert isinstance(solution, LinearScores)
     systems = build_problem(moments, classes, options)
-    assert isinstance(systems, list)
+    assert isinstance(systems, RidgeSystems)
     found = np.zeros_like(solution.coef)
     rows = np.flatnonzero(classes.seen) if classes.problems > 1 else np.zeros(1, np.intp)
-    for q, system in zip(rows.tolist(), systems, strict=True):
-        found[q] = _errors(system, solution.coef[q], float(solution.offset[q]), solution.ridge)
+    coef, offset = solution.coef[rows], solution.offset[rows]
+    found[rows] = systems.standard_errors(coef, offset, solution.ridge)
     return found
-
-
-def _errors(system: System, coef: Vector, offset: float, b: float) -> Vector:
-    """Standard errors (d,) of one problem."""
-    moments, s, a = system.moments, system.s, system.a
-    d, constant = len(s), system.intercept != "none"
-    # About the centre a constant is orthogonal to the features; without one they have an origin.
-    place = system.centre if constant else system.m
-    w = np.append(offset + coef @ place, coef * s)
-    R = np.zeros((d + 1, d + 1))
-    R.flat[:: d + 2] = b
-    R[0, 0] = 0.0
-    if system.intercept == "penalized":
-        q = np.append(1.0, -system.h)
-        R += b * np.outer(q, q)
-    middle = np.zeros_like(R)
-    for k in np.flatnonzero(a > 0).tolist():
-        n = float(moments.n[k])
-        S = np.zeros_like(R)
-        S[1:, 1:] = moments.C[k] / s / s[:, None] / n
-        mean = np.append(1.0, (moments.mean[k] - place) / s)
-        R += a[k] * (S + np.outer(mean, mean))
-        S *= n / (n - 1.0)
-        c = -S @ w
-        variance, e = float(-c @ w), float(system.y[k] - mean @ w)
-        of_class = (variance + e * e) * S + np.outer(c, c) + variance * np.outer(mean, mean)
-        of_class += e * (np.outer(mean, c) + np.outer(c, mean))
-        middle += a[k] ** 2 / n * of_class
-    if not constant:
-        R, middle = R[1:, 1:], middle[1:, 1:]
-    scale = np.sqrt(np.maximum(np.diagonal(R), 1e-300))
-    inverse = np.linalg.pinv(R / scale / scale[:, None], hermitian=True) / scale / scale[:, None]
-    covariance = inverse @ middle @ inverse
-    errors: Vector = np.sqrt(np.maximum(np.diagonal(covariance)[-d:], 0.0)) / s
-    return errors
 
 
 MAX_ROWS_SHOWN = 15  # features in the text

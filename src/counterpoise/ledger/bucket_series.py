@@ -11,8 +11,7 @@ large as the scatter and little is lost by the difference.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +20,9 @@ from scipy.special import ndtr
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Vector
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger.cells import ClassCells, MomentSum, Stack, unfolded
-from counterpoise.moments.moments import EPS
-from counterpoise.solver.class_weights import by_label, targets
-from counterpoise.solver.ridge import RIDGE_PRIOR_ROWS
+from counterpoise.solver.class_weights import class_total_weights, standardization, targets
+from counterpoise.solver.options import Options
+from counterpoise.solver.ridge import RidgeSystems, decaying_ridge
 
 FLAT = 1e-13  # of a sum of squares: what is left after a difference is rounding
 BLOCK = 1 << 23  # numbers of what is unfolded at a time
@@ -180,15 +179,8 @@ def _add(part: ClassCells, flags: Flags, at: Counts, n: Vector, mean: Matrix, tr
 
 
 @dataclass(frozen=True)
-class SolverOptions:
-    """How moments are solved; see :class:`~counterpoise.BalancedRidgeClassifier`."""
-
-    ridge: float | str = "auto"
-    class_weight: Any = field(default="balanced", hash=False)
-    class_factors: Any = field(default=None, hash=False)
-    scale: str | None = "standard"
-    fit_intercept: bool = True
-    penalize_intercept: bool = True
+class SolverOptions(Options):
+    """Options by which many sets are solved at once."""
 
     def check(self) -> None:
         """Raise if all buckets cannot be solved at once by this rule."""
@@ -240,87 +232,31 @@ def solved(series: Series, rule: SolverOptions) -> LinearScoresBatch:
 
 
 def _solved(series: Series, rule: SolverOptions, y: Matrix) -> tuple[NDArray[np.float64], Matrix]:
-    """Coefficients and offsets of the sets of one block."""
-    n, mean, S = series.n, series.mean, series.covariances()
-    m, s = _affine(series, rule.scale)
-    factor = by_label(series.labels, rule.class_factors)
+    """Return coefficients (g, q, d) and offsets (g, q) of the sets of one block."""
+    n, mean, C = series.n, series.mean, unfolded(series.tri, series.width)
+    m, s = np.tile(-series.anchor, (len(n), 1)), np.ones((len(n), series.width))
+    if rule.scale is not None:
+        anchor, variance = series.anchor, series.variances()
+        m, s = standardization(anchor, n, mean, variance, moved=np.abs(anchor))
     coef = np.zeros((len(n), len(y), series.width))
     offset = np.full((len(n), len(y)), -1.0 if len(y) > 1 else np.nan)
-    a = np.stack([_totals(series, rule, factor, target) for target in y])
+    a = class_total_weights(series.labels, n, y, rule.class_weight, rule.class_factors)
     fit = np.stack([
         (one[:, target > 0] > 0).any(axis=1) & (one[:, target < 0] > 0).any(axis=1)
         for one, target in zip(a, y, strict=True)
     ])  # fmt: skip
-    ridge = _ridge(a, n, fit, rule)
+    ridge = np.full(len(n), np.nan if rule.ridge == "auto" else float(rule.ridge))
+    if rule.ridge == "auto":  # one for all problems of a set
+        b = np.zeros(fit.shape)
+        b[fit] = decaying_ridge(a[fit], np.broadcast_to(n, a.shape)[fit])
+        ridge = b.sum(axis=0) / np.maximum(fit.sum(axis=0), 1)
     for q, target in enumerate(y):
-        some = fit[q]
-        if some.any():
-            w, t, centre = _weights(
-                a[q, some], target, mean[some], S[some], m[some], s[some], ridge[some], rule
-            )
-            coef[some, q] = w / s[some]
-            offset[some, q] = t - np.einsum("gd,gd->g", coef[some, q], centre)
+        at = np.flatnonzero(fit[q])
+        targets_of = np.broadcast_to(target, (len(at), 1, len(target)))
+        each = n[at], mean[at], C[at], m[at], s[at], a[q, at], targets_of
+        found = RidgeSystems(series.anchor, rule.intercept, *each).solve(ridge[at])
+        coef[at, q], offset[at, q] = found[0][:, 0], found[1][:, 0]
     return coef, offset
-
-
-def _totals(series: Series, rule: SolverOptions, factor: Vector, y: Vector) -> Matrix:
-    """Total weight of each class of every set in one problem."""
-    seen = series.n > 0
-    if rule.class_weight != "balanced":
-        a: Matrix = series.n * factor * by_label(series.labels, rule.class_weight)
-        return a
-    sides = [(seen & flags).sum(axis=1)[:, None] for flags in (y > 0, y < 0)]
-    return np.where(seen, factor / np.maximum(np.where(y > 0, *sides), 1), 0.0)
-
-
-def _ridge(a: Any, n: Matrix, fit: Flags, rule: SolverOptions) -> Vector:
-    """The ridge of every set: one for all of its problems."""
-    if rule.ridge != "auto":
-        return np.full(len(n), float(rule.ridge))
-    total = np.maximum(a.sum(axis=2), np.finfo(float).tiny)
-    b = np.where(fit, RIDGE_PRIOR_ROWS * (a * a / np.maximum(n, 1.0)).sum(axis=2) / total, 0.0)
-    ridge: Vector = b.sum(axis=0) / np.maximum(fit.sum(axis=0), 1)
-    return ridge
-
-
-def _weights(
-    a: Matrix, y: Vector, mean: Any, S: Any, m: Matrix, s: Matrix, b: Vector, rule: SolverOptions
-) -> tuple[Matrix, Vector, Matrix]:
-    """Scaled weights, value at the centre, and the centre, of one problem of every set."""
-    total = a.sum(axis=1)
-    centre = np.einsum("gc,gcd->gd", a, mean) / total[:, None]
-    delta = (mean - centre[:, None]) / s[:, None]
-    K = np.einsum("gc,gcij->gij", a, S) / (s[:, :, None] * s[:, None, :])
-    K += np.einsum("gc,gci,gcj->gij", a, delta, delta)
-    z = np.einsum("gc,gcd->gd", a * y, delta)
-    h, t, share = (centre - m) / s, a @ y / total, 1.0 / total
-    d = K.shape[1]
-    K[:, np.arange(d), np.arange(d)] += b[:, None]
-    e = np.sqrt(np.einsum("gii->gi", K))
-    K /= e[:, :, None] * e[:, None, :]
-    right = np.stack([z / e, h / e], axis=2)
-    found = np.linalg.solve(K, right) / e[:, :, None]
-    Kz, Kh = found[..., 0], found[..., 1]
-    norm = share + np.einsum("gd,gd->g", h, Kh)
-    if not rule.fit_intercept:
-        rank = 1.0 / norm
-    else:
-        rank = b / (1.0 + b * norm) if rule.penalize_intercept else 0.0 * norm
-    step = rank * (t - np.einsum("gd,gd->g", h, Kz))
-    return Kz + step[:, None] * Kh, t - step * share, centre
-
-
-def _affine(series: Series, scale: str | None) -> tuple[Matrix, Matrix]:
-    """Shift and divisor of each feature, as ``solver/class_weights.py`` has them."""
-    n, mean = series.n, series.mean
-    if scale is None:
-        return np.tile(-series.anchor, (len(n), 1)), np.ones((len(n), series.width))
-    total = np.maximum(n.sum(axis=1), np.finfo(float).tiny)[:, None]
-    m = np.einsum("gc,gcd->gd", n, mean) / total
-    variance = series.variances() + (mean - m[:, None]) ** 2
-    pooled = np.einsum("gc,gcd->gd", n, variance) / total
-    constant = pooled <= (8.0 * EPS * (np.abs(series.anchor) + np.abs(m))) ** 2
-    return m, np.sqrt(np.where(constant, 1.0, pooled))
 
 
 DRAWS = 512  # of normal scores of several classes

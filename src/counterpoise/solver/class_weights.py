@@ -53,25 +53,11 @@ def targets(c: int) -> Matrix:
 def class_total_weights(
     labels: Labels, N: Vector, y: Matrix, class_weight: ClassWeight, class_factors: ClassFactors
 ) -> Matrix:
-    """Total weight a_k of each class (columns) in each problem (rows).
+    """Return the total weight a_k of each class in each problem, of shape (problems, ..., c).
 
-    Parameters
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    N : ndarray of shape (c,)
-        Their true counts.
-    y : ndarray of shape (problems, c)
-        Targets of the classes, one row a problem.
-    class_weight : "balanced", dict or None
-        Weight 1 in all for each side of a problem, shared evenly by its classes; a weight for each
-        row by its label; or 1 for each row.
-    class_factors : dict or None
-        Factors on these weights, by label; 1 for a label that is not in it.
-
-    Returns
-    -------
-    ndarray of shape (problems, c)
+    N (..., c) are the true counts of the classes, and y (problems, c) their targets. With
+    "balanced" each side of a problem has the weight 1, shared evenly by those of its classes that
+    have rows; else each row has a weight by its label, or 1. Factors multiply these weights.
 
     Examples
     --------
@@ -81,10 +67,11 @@ def class_total_weights(
     """
     factor = by_label(labels, class_factors)
     if class_weight != "balanced":
-        return np.broadcast_to(by_label(labels, class_weight) * factor * N, y.shape)
-    sides = [np.count_nonzero(side, axis=1) for side in (y > 0, y < 0)]
-    a: Matrix = factor / np.where(y > 0, sides[0][:, None], sides[1][:, None])
-    return a
+        return np.broadcast_to(by_label(labels, class_weight) * factor * N, (len(y), *N.shape))
+    y = y.reshape(len(y), *(1 for _ in N.shape[1:]), -1)
+    seen = N > 0
+    sides = [(seen & side).sum(axis=-1, keepdims=True) for side in (y > 0, y < 0)]
+    return np.where(seen, factor / np.maximum(np.where(y > 0, *sides), 1), 0.0)
 
 
 def covariance_weights(N: Vector, class_weight: ClassWeight) -> Vector:
@@ -209,13 +196,23 @@ def affine(moments: Moments, scale: str | None) -> tuple[Vector, Vector]:
     if scale is None:
         return -anchor, np.ones(len(anchor))
     seen = moments.n > 0
-    n, N, mean = moments.n[seen, None], moments.N[seen, None], moments.mean[seen]
-    total = N.sum()
-    m = (N * mean).sum(axis=0) / total
-    C_jj = np.einsum("kjj->kj", moments.C[seen])
-    variance = (N * (C_jj / n + (mean - m) ** 2)).sum(axis=0) / total
-    constant = variance <= (8.0 * EPS * np.abs(anchor + m)) ** 2
-    return m, np.sqrt(np.where(constant, 1.0, variance))
+    variance = np.einsum("kjj->kj", moments.C[seen]) / moments.n[seen, None]
+    return standardization(anchor, moments.N[seen], moments.mean[seen], variance)
+
+
+def standardization(
+    anchor: Vector, N: Vector, mean: Matrix, variance: Matrix, moved: Vector | float = 0.0
+) -> tuple[Vector, Vector]:
+    """Return mean and standard deviation (..., d) of all rows, 1 for a constant feature.
+
+    N (..., c) are the counts, and mean and variance (..., c, d) those of the classes. ``moved``
+    (d,) is the distance by which the origin of the means was moved, which has rounded them.
+    """
+    N, total = N[..., None], np.maximum(N.sum(axis=-1), np.finfo(np.float64).tiny)[..., None]
+    m = (N * mean).sum(axis=-2) / total
+    pooled = (N * (variance + (mean - m[..., None, :]) ** 2)).sum(axis=-2) / total
+    constant = pooled <= (8.0 * EPS * (np.abs(anchor + m) + moved)) ** 2
+    return m, np.sqrt(np.where(constant, 1.0, pooled))
 
 
 def spread(moments: Moments) -> Vector:

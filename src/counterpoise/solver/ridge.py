@@ -1,19 +1,19 @@
 """From moments and class weights to coefficients.
 
-With f(x) = w_0 + w·(x − m)/s the weights minimise
+With f(x) = w_0 + w·(x − m)/s the coefficients minimize
 
     Σ_k a_k E_k[(y_k − f)²] + b (w_0² + ‖w‖²)
 
 where E_k is the mean over class k and a_k its total weight. About the weighted mean of the
 classes the constant and the other features are orthogonal: with f = t + w·ζ and
-ζ = (x − centre)/s the data alone ask for
+ζ = (x − centre)/s the data alone require
 
     a t = Σ a_k y_k,      K w = z,      K = Σ a_k E_k[ζζᵀ],      z = Σ a_k y_k E_k[ζ]
 
-and w_0 = t − h·w = q·[t, w], with h = (centre − m)/s and q = [1, −h], is penalised by one
-rank-one term more, p q qᵀ, added by the formula of Sherman and Morrison: p = b if the constant is
-a weight like any other, 0 if it is free, infinite if there is none. Nothing large is ever
-subtracted, however far from zero the features are.
+and w_0 = t − h·w = q·[t, w], with h = (centre − m)/s and q = [1, −h], is penalized by one more
+rank-one term, p q qᵀ, added by the formula of Sherman and Morrison: p = b if the constant is
+penalized like any other coefficient, 0 if it is free, infinite if there is none. Nothing large is
+ever subtracted, however far from zero the features are.
 """
 
 from __future__ import annotations
@@ -36,150 +36,264 @@ from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 
 LOSS_RTOL = 1e-12  # of a loss: its rounding is a thousandth of that
-MIN_RESIDUAL_DOF_FRACTION = (
-    0.5  # of the rows of a class: degrees of freedom that must be left to trust a criterion
-)
-RIDGE_PRIOR_ROWS = 3.0  # that the shrinking ridge is worth (benchmarks/ridge.py)
+# Degrees of freedom of a class, over its rows, that a trusted criterion leaves.
+MIN_RESIDUAL_DOF_FRACTION = 0.5
+RIDGE_PRIOR_ROWS = 3.0  # rows that the decaying ridge is equal to (benchmarks/ridge.py)
+MAX_LEVERAGE = 0.999  # leverage of a row at most
+
+Batch = NDArray[np.float64]  # an array with a leading axis of problems
 
 
-def within_class_scatter(moments: Moments, a: Vector, s: Vector) -> Matrix:
-    """Σ a_k S_k, the scatter within classes of total weights a, in scaled units; a new array."""
-    n = moments.n
-    alpha = np.divide(a, n, out=np.zeros_like(n), where=n > 0)
-    K: Matrix = np.tensordot(alpha, moments.C, 1)
-    K /= s
-    K /= s[:, None]
+def within_class_scatter(n: Vector, C: Batch, a: Vector, s: Vector) -> Matrix:
+    """Return Σ a_k C_k/n_k (..., d, d) in scaled units, a new array.
+
+    n and a have the shape (..., c), C (..., c, d, d) and s (..., d).
+    """
+    alpha = np.divide(a, n, out=np.zeros(a.shape), where=n > 0)
+    *each, _, d, _ = C.shape
+    K: Matrix = (alpha[..., None, :] @ C.reshape(*C.shape[:-2], d * d)).reshape(*each, d, d)
+    K /= s[..., None, :]
+    K /= s[..., :, None]
     return K
 
 
 @dataclass(frozen=True, eq=False)
-class System:
-    """One weighted ridge problem, in scaled units about its own centre.
+class RidgeSystems:
+    """Normal equations of g ridge problems, each in scaled units about its own centre.
 
     Attributes
     ----------
-    moments : Moments
-        What was seen.
-    m, s : ndarray of shape (d,)
-        Shift (relative to the anchor) and divisor of the scaling.
-    a : ndarray of shape (c,)
-        Total weight of each class; 0 for a class that is not in the problem.
-    y : ndarray of shape (c,) or (q, c)
-        Target of each class; several rows are several problems that share all the rest.
+    anchor : ndarray of shape (d,)
+        Origin of the means.
     intercept : "penalized", "free" or "none"
-        What becomes of the constant.
+        Penalty of the constant.
+    n, mean, C : ndarray of shape (g, c), (g, c, d), (g, c, d, d)
+        Count, mean and scatter of each class.
+    m, s : ndarray of shape (g, d)
+        Shift (relative to the anchor) and divisor of the scaling.
+    a : ndarray of shape (g, c)
+        Total weight of each class; 0 for a class that is not in the problem.
+    y : ndarray of shape (g, q, c)
+        Targets of each class; the q rows of targets of a problem share all else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seen = Moments.of([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> y = np.array([[[-1.0, 1.0]]])
+    >>> systems = RidgeSystems.of(seen, np.zeros(1), np.ones(1), np.ones((1, 2)), y, "free")
+    >>> systems.scores(9.0).coef.round(3).tolist()
+    [[0.214]]
+    >>> systems.path().coefficients(np.array([1e-9, 9.0]))[0].ravel().round(3).tolist()
+    [0.6, 0.214]
     """
 
-    moments: Moments
-    m: Vector
-    s: Vector
-    a: Vector
-    y: Vector
+    anchor: Vector
     intercept: str
+    n: Matrix
+    mean: Batch
+    C: Batch
+    m: Matrix
+    s: Matrix
+    a: Matrix
+    y: Batch
+
+    @classmethod
+    def of(
+        cls, moments: Moments, m: Vector, s: Vector, a: Matrix, y: Batch, intercept: str
+    ) -> RidgeSystems:
+        """Return the problems of weights a (g, c) and targets y (g, q, c) of the same moments."""
+        shared = (moments.n, moments.mean, moments.C, m, s)
+        each = [np.broadcast_to(one, (len(a), *one.shape)) for one in shared]
+        return cls(moments.anchor, intercept, *[*each, a, y])
+
+    def __iter__(self) -> Iterator[RidgeSystems]:
+        """Yield each problem alone, with a leading axis of length 1."""
+        each = self.n, self.mean, self.C, self.m, self.s, self.a, self.y
+        for i in range(len(self.a)):
+            yield RidgeSystems(self.anchor, self.intercept, *(one[i : i + 1] for one in each))
 
     @cached_property
-    def centre(self) -> Vector:
-        """Weighted mean of the classes, where the constant is orthogonal to the features."""
-        centre: Vector = self.a @ self.moments.mean / self.a.sum()
+    def total(self) -> Vector:
+        """Weight a of all classes, of shape (g,)."""
+        total: Vector = self.a.sum(axis=1)
+        return total
+
+    @cached_property
+    def centre(self) -> Matrix:
+        """Weighted mean of the classes (g, d): the constant is orthogonal to the features there."""
+        centre: Matrix = (self.a[:, None] @ self.mean)[:, 0] / self.total[:, None]
         return centre
 
     @cached_property
-    def delta(self) -> Matrix:
-        """Mean of each class about the centre, in scaled units."""
-        return (self.moments.mean - self.centre) / self.s
+    def delta(self) -> Batch:
+        """Mean of each class about the centre, in scaled units, of shape (g, c, d)."""
+        return (self.mean - self.centre[:, None]) / self.s[:, None]
 
-    def K(self) -> Matrix:
-        """Second moment of the features about the centre, without the ridge; a new array."""
-        K = within_class_scatter(self.moments, self.a, self.s)
-        K += (self.a[:, None] * self.delta).T @ self.delta
+    def K(self) -> Batch:
+        """Return second moments (g, d, d) about the centre, without the ridge; a new array."""
+        K = within_class_scatter(self.n, self.C, self.a, self.s)
+        K += (self.a[..., None] * self.delta).swapaxes(1, 2) @ self.delta
         return K
 
     @cached_property
-    def z(self) -> Matrix:
-        """First moment of target times features."""
-        return (self.a * self.y) @ self.delta
+    def z(self) -> Batch:
+        """First moments of target times features, of shape (g, q, d)."""
+        return (self.a[:, None] * self.y) @ self.delta
 
     @cached_property
-    def h(self) -> Vector:
-        """The centre as the penalty sees it."""
+    def h(self) -> Matrix:
+        """Centre relative to the shift of the scaling, of shape (g, d)."""
         return (self.centre - self.m) / self.s
 
-    @property
-    def share(self) -> float:
-        """1/a: what one unit of right-hand side adds to t."""
-        return 1.0 / float(self.a.sum())
-
-    @property
-    def t(self) -> Any:
-        """Value of f at the centre if the constant were free."""
-        return self.share * (self.y @ self.a)
+    @cached_property
+    def t(self) -> Matrix:
+        """Values of f at the centre if the constant were free, of shape (g, q)."""
+        return (self.y @ self.a[..., None])[..., 0] * (1.0 / self.total)[:, None]
 
     def rank_one(self, b: Any, norm: Any) -> Any:
-        """p/(1 + p q·R⁻¹q), where p is the penalty of the constant and norm is q·R⁻¹q."""
+        """Return p/(1 + p q·R⁻¹q), where p is the penalty of the constant and norm is q·R⁻¹q."""
         if self.intercept == "free":
             return 0.0 * norm
         return b / (1.0 + b * norm) if self.intercept == "penalized" else 1.0 / norm
 
+    def solve(self, ridge: float | Vector) -> tuple[Batch, Matrix]:
+        """Minimize all problems at once: coefficients (g, q, d) and scores at the anchor (g, q).
 
-def solve(systems: list[System], ridge: float) -> LinearScores:
-    """Minimise each problem.
+        ``ridge`` is b ≥ 0, or one for each problem. Where b is too small to have an effect and a
+        problem has many solutions, take the limit as b tends to 0, the shortest, with a warning.
+        """
+        b = np.broadcast_to(ridge, len(self.a))
+        K, e = unit_diagonal(self.K(), b)
+        found = np.concatenate([self.z, self.h[:, None]], axis=1) / e[:, None]
+        norms, singular = np.abs(K).sum(axis=1).max(axis=1), []
+        for i, (one, norm) in enumerate(zip(K, norms.tolist(), strict=True)):
+            factor = cholesky(one, norm)
+            if factor is None:
+                singular.append(i)
+            else:
+                found[i] = lapack.dpotrs(factor, found[i].T, lower=1)[0].T
+        found /= e[:, None]
+        Kz, Kh, h, share = found[:, :-1], found[:, -1:], self.h[..., None], 1.0 / self.total
+        # [t, w] − R⁻¹q (q·[t, w]) p / (1 + p q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
+        pull = self.rank_one(b, share + (Kh @ h)[:, 0, 0])[:, None]
+        step = pull * (self.t - (Kz @ h)[..., 0])
+        t, w = self.t - step * share[:, None], Kz + step[..., None] * Kh
+        for i in singular:
+            for q in range(self.y.shape[1]):
+                t[i, q], w[i, q] = self._minimum_norm(i, q, float(b[i]), K[i], e[i])
+        coef = w / self.s[:, None]
+        return coef, t - np.einsum("gqj,gj->gq", coef, self.centre)
 
-    Parameters
-    ----------
-    systems : list of System
-        The problems.
-    ridge : float
-        b ≥ 0. Where b is too small to be felt and a problem has many solutions, the one that b
-        tends to is taken, the shortest in scaled units, with a warning.
+    def scores(self, ridge: float) -> LinearScores:
+        """Solve each problem in turn, and return the scores of all."""
+        coef, offset = zip(*(one.solve(ridge) for one in self), strict=True)
+        d = len(self.anchor)
+        return LinearScores(
+            self.anchor.copy(), np.concatenate(coef).reshape(-1, d), np.concatenate(offset).ravel(),
+            ridge,
+        )  # fmt: skip
 
-    Returns
-    -------
-    Linear
+    def _minimum_norm(self, i: int, q: int, b: float, K: Matrix, e: Vector) -> tuple[float, Vector]:
+        """Return the limit as b tends to 0 of a problem with many solutions."""
+        warn_collinear(b)
+        lam, V = np.linalg.eigh(K)
+        null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
+        V, lam = V / e[:, None], np.where(null, 1.0, lam)
+        inverse = V[:, ~null] / lam[~null] @ V[:, ~null].T
+        w, t, h, share = inverse @ self.z[i, q], self.t[i, q], self.h[i], 1.0 / self.total[i]
+        # Along null directions N the fit does not change, but the length of w and w_0 = t − h·w do.
+        N = np.linalg.qr(V[:, null])[0]
+        w -= N @ (N.T @ w)
+        w_0, hN = t - h @ w, h @ N
+        hN *= hN @ hN > 1e-16 * (1.0 + h @ h)
+        if self.intercept == "free":
+            return t, w
+        # Sherman and Morrison again, where R⁻¹ is 1/b along N: (inverse h) b/base and N hN/base.
+        norm = share + h @ inverse @ h
+        base = b * norm + hN @ hN + (self.intercept == "penalized")
+        step, along = (w_0 * b / base, w_0 / base) if base > 0 else (w_0 / norm, 0.0)
+        return t - step * share, w + step * inverse @ h + along * N @ hN
+
+    def path(self) -> RidgePath:
+        """Return the solutions of the only problem for every ridge."""
+        return RidgePath(self)
+
+    def decaying_ridge(self) -> Vector:
+        """Return the ridge of each problem that decays as rows arrive, of shape (g,)."""
+        return decaying_ridge(self.a, self.n)
+
+    def standard_errors(self, coef: Matrix, offset: Vector, b: float) -> Matrix:
+        """Return standard errors (g, d) of coefficients (g, d) that have scores (g,) at the anchor.
+
+        The sandwich R⁻¹ (Σ a_k²/n_k cov_k) R⁻¹, where cov_k is the covariance of φ (y − f) over a
+        class with normal features.
+        """
+        each = zip(self, coef, offset, strict=True)
+        return np.stack([one._errors(w, at_anchor, b) for one, w, at_anchor in each])
+
+    def _errors(self, coef: Vector, offset: float, b: float) -> Vector:
+        s, h, d = self.s[0], self.h[0], len(self.anchor)
+        has_constant = self.intercept != "none"
+        # About the centre a constant is orthogonal to the features; without one, use the origin.
+        place = self.centre[0] if has_constant else self.m[0]
+        w = np.append(offset + coef @ place, coef * s)
+        R = np.zeros((d + 1, d + 1))
+        R[0, 0], R[1:, 1:] = self.total[0], self.K()[0]
+        R.flat[d + 2 :: d + 2] += b
+        if self.intercept == "penalized":
+            q = np.append(1.0, -h)
+            R += b * np.outer(q, q)
+        elif not has_constant:
+            R[1:, 1:] += self.total[0] * np.outer(h, h)
+        middle = np.zeros_like(R)
+        for k in np.flatnonzero(self.a[0] > 0).tolist():
+            n, S = float(self.n[0, k]), np.zeros_like(R)
+            S[1:, 1:] = self.C[0, k] / s / s[:, None] / (n - 1.0)
+            mean = np.append(1.0, (self.mean[0, k] - place) / s)
+            c = -S @ w
+            variance, e = float(-c @ w), float(self.y[0, 0, k] - mean @ w)
+            of_class = (variance + e * e) * S + np.outer(c, c) + variance * np.outer(mean, mean)
+            of_class += e * (np.outer(mean, c) + np.outer(c, mean))
+            middle += self.a[0, k] ** 2 / n * of_class
+        if not has_constant:
+            R, middle = R[1:, 1:], middle[1:, 1:]
+        scale = np.sqrt(np.maximum(np.diagonal(R), 1e-300))
+        scaled = R / scale / scale[:, None]
+        inverse = np.linalg.pinv(scaled, hermitian=True) / scale / scale[:, None]
+        covariance = inverse @ middle @ inverse
+        errors: Vector = np.sqrt(np.maximum(np.diagonal(covariance)[-d:], 0.0)) / s
+        return errors
+
+
+def unit_diagonal(K: Batch, b: Any) -> tuple[Batch, Batch]:
+    """Divide K + bI (..., d, d) by the roots of its diagonal, so that units have no effect.
+
+    K itself is changed; the roots (..., d) come second. b is a number, or has the shape (...).
     """
-    parts = [_solve(system, ridge) for system in systems]
-    t = np.array([t for t, _ in parts])
-    coef = np.array([w / system.s for system, (_, w) in zip(systems, parts, strict=True)])
-    centre = np.array([system.centre for system in systems])
-    offset = t - np.einsum("qj,qj->q", coef, centre)
-    return LinearScores(systems[0].moments.anchor.copy(), coef, offset, ridge)
-
-
-def unit_diagonal(K: Matrix, b: float) -> tuple[Matrix, Vector]:
-    """K + bI over the roots of its diagonal, so that its condition does not depend on units.
-
-    K itself is taken for it; the roots come second.
-    """
-    K.flat[:: len(K) + 1] += b
-    e = np.sqrt(np.maximum(np.diagonal(K), 0.0))
+    diagonal = np.einsum("...ii->...i", K)
+    diagonal += np.asarray(b)[..., None]
+    e = np.sqrt(np.maximum(diagonal, 0.0))
     e[e == 0.0] = 1.0
-    K /= e
-    K /= e[:, None]
+    K /= e[..., None, :]
+    K /= e[..., :, None]
     return K, e
 
 
-def cholesky(K: Matrix) -> Matrix | None:
-    """Lower factor of a symmetric matrix; None if it is as good as singular."""
+def cholesky(K: Matrix, norm: float | None = None) -> Matrix | None:
+    """Return the lower factor of a symmetric matrix, given its 1-norm; None if it is singular."""
     factor, failed = lapack.dpotrf(K, lower=1)
-    if failed or lapack.dpocon(factor, np.abs(K).sum(axis=0).max(), uplo="L")[0] < len(K) * EPS:
+    norm = np.abs(K).sum(axis=0).max() if norm is None else norm
+    if failed or lapack.dpocon(factor, norm, uplo="L")[0] < len(K) * EPS:
         return None
     lower: Matrix = factor
     return lower
 
 
 def inflation(K: Matrix, b: float) -> Vector:
-    """Diagonal of (K + bI)⁻¹: how much a relative error of a feature is felt in the weights.
+    """Return the diagonal of (K + bI)⁻¹ (d,): the effect of a relative error of each feature.
 
-    Parameters
-    ----------
-    K : ndarray of shape (d, d)
-        Second moments; taken for workspace.
-    b : float
-        The ridge.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        In scaled units; 1 over the second moment for a feature that no other resembles.
+    It is 1 over the second moment for a feature that no other resembles. K is overwritten.
     """
     K, e = unit_diagonal(K, b)
     factor, failed = lapack.dpotrf(K, lower=1)
@@ -190,7 +304,7 @@ def inflation(K: Matrix, b: float) -> Vector:
 
 
 def warn_collinear(b: float) -> None:
-    """Say that there are many solutions."""
+    """Warn that there are many solutions."""
     from sklearn.exceptions import ConvergenceWarning  # takes long to import
 
     warnings.warn(
@@ -201,73 +315,29 @@ def warn_collinear(b: float) -> None:
     )
 
 
-def decaying_ridge(a: Vector, n: Vector) -> float:
-    """The ridge that fades as rows arrive: as strong as ROWS rows of each direction.
+def decaying_ridge(a: Vector, n: Vector) -> Vector:
+    """Return the ridge (...) that decays as rows arrive, given weights and counts (..., c).
 
-    The variance of a weighted mean of class covariances is that of one covariance of
-    1/Σ (a_k/a)²/n_k rows, and b/a is ROWS over that. For classes that are not balanced it is
-    ROWS itself, scikit-learn's ``alpha``. A class counts as one row at least, however little its
-    rows weigh.
-
-    Parameters
-    ----------
-    a, n : ndarray of shape (c,)
-        Total weight of each class, and the rows that are behind it; 0 for none.
-
-    Returns
-    -------
-    float
+    It is equal to RIDGE_PRIOR_ROWS rows of each direction. The variance of a weighted mean of
+    class covariances is the variance of one covariance of 1/Σ (a_k/a)²/n_k rows, and b/a is
+    RIDGE_PRIOR_ROWS over that. For classes that are not balanced it is RIDGE_PRIOR_ROWS itself,
+    scikit-learn's ``alpha``. A class counts as at least one row.
 
     Examples
     --------
     >>> one = np.ones(2)
-    >>> decaying_ridge(one, 100 * one), decaying_ridge(100 * one, 100 * one)
+    >>> float(decaying_ridge(one, 100 * one)), float(decaying_ridge(100 * one, 100 * one))
     (0.03, 3.0)
     """
-    return RIDGE_PRIOR_ROWS * float((a * a / np.maximum(n, 1.0)).sum() / a.sum())
-
-
-def _solve(system: System, b: float) -> tuple[float, Vector]:
-    h = system.h
-    K, e = unit_diagonal(system.K(), b)
-    factor = cholesky(K)
-    if factor is None:
-        return _minimum_norm(system, b)
-    right = np.column_stack([system.z / e, h / e])
-    Kz, Kh = lapack.dpotrs(factor, right, lower=1)[0].T / e
-    # [t, w] − R⁻¹q (q·[t, w]) p / (1 + p q·R⁻¹q),   R⁻¹q = [1/a, −Kh]
-    step = system.rank_one(b, system.share + h @ Kh) * (system.t - h @ Kz)
-    return system.t - step * system.share, Kz + step * Kh
-
-
-def _minimum_norm(system: System, b: float) -> tuple[float, Vector]:
-    """The limit as b tends to 0 of a problem with many solutions."""
-    warn_collinear(b)
-    K, e = unit_diagonal(system.K(), b)
-    lam, V = np.linalg.eigh(K)
-    null = lam <= len(lam) * EPS * max(lam[-1], 0.0)
-    V, lam = V / e[:, None], np.where(null, 1.0, lam)
-    inverse = V[:, ~null] / lam[~null] @ V[:, ~null].T
-    w, t, h = inverse @ system.z, system.t, system.h
-    # Along null directions N the fit does not change, but the length of w and w_0 = t − h·w do.
-    N = np.linalg.qr(V[:, null])[0]
-    w -= N @ (N.T @ w)
-    w_0, hN = t - h @ w, h @ N
-    hN *= hN @ hN > 1e-16 * (1.0 + h @ h)
-    if system.intercept == "free":
-        return t, w
-    # Sherman and Morrison again, where R⁻¹ is 1/b along N: (inverse h) b/base and N hN/base.
-    norm = system.share + h @ inverse @ h
-    base = b * norm + hN @ hN + (system.intercept == "penalized")
-    step, along = (w_0 * b / base, w_0 / base) if base > 0 else (w_0 / norm, 0.0)
-    return t - step * system.share, w + step * inverse @ h + along * N @ hN
+    ridge: Vector = RIDGE_PRIOR_ROWS * ((a * a / np.maximum(n, 1.0)).sum(axis=-1) / a.sum(axis=-1))
+    return ridge
 
 
 def eigen(K: Matrix, more: Flags | None = None) -> tuple[Vector, Matrix]:
-    """Eigenvalues (l,) of a second moment, not negative, and eigenvectors (d, l).
+    """Return eigenvalues (l,) of a second moment, not negative, and eigenvectors (d, l).
 
-    Features that do not vary have none, but for those among ``more``: landmarks that there was no
-    row for yet take no time.
+    Features that do not vary have none, except for those among ``more``: landmarks without a row
+    take no time.
     """
     live = np.diagonal(K) > 0.0
     if more is not None:
@@ -285,151 +355,132 @@ def eigen(K: Matrix, more: Flags | None = None) -> tuple[Vector, Matrix]:
 class RidgePath:
     """Solutions of one problem for every ridge, from one eigendecomposition.
 
-    Parameters
-    ----------
-    system : System
-        The problem.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> seen = Moments.of([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
-    >>> one = np.ones(1)
-    >>> path = RidgePath(System(seen, 0 * one, one, np.ones(2), np.array([-1.0, 1.0]), "free"))
-    >>> t, w = path.at(np.array([1e-9, 9.0]))
-    >>> w.ravel().round(3).tolist()
-    [0.6, 0.214]
+    ``lam`` (l,) are the eigenvalues, ``V`` (d, l) the eigenvectors, and ``size`` is the mean second
+    moment of the features that vary: others, such as those of unlearned rows, must not count.
     """
 
-    def __init__(self, system: System) -> None:
-        self.system = system
-        self.lam, self.V = eigen(system.K(), system.h != 0.0)
-        self.z = system.z @ self.V
-        self.h = system.h @ self.V
+    def __init__(self, systems: RidgeSystems) -> None:
+        (self.a,), (self.y,), (self.n,), (self.C,) = systems.a, systems.y, systems.n, systems.C
+        (self.s,), (self.centre,), (self.delta,) = systems.s, systems.centre, systems.delta
+        self.rank_one, self.share, (self.t,) = systems.rank_one, 1.0 / systems.total[0], systems.t
+        (K,) = systems.K()
+        K_jj = np.diagonal(K)
+        varying = int((K_jj > 1e-30 * K_jj.max(initial=0.0)).sum())
+        self.lam, self.V = eigen(K, systems.h[0] != 0.0)
+        self.size = float(self.lam.sum()) / max(varying, 1)
+        self.z, self.h = systems.z[0] @ self.V, systems.h[0] @ self.V
 
-    def at(self, b: Vector) -> tuple[Vector, Matrix]:
-        """Value at the centre and scaled weights.
-
-        Parameters
-        ----------
-        b : ndarray of shape (r,)
-            The ridges, positive.
-
-        Returns
-        -------
-        t : ndarray of shape (..., r)
-            For each problem, if there are several.
-        w : ndarray of shape (..., r, d)
-        """
+    def coefficients(self, b: Vector) -> tuple[Batch, Matrix]:
+        """Return coefficients (q, r, d) and scores at the anchor (q, r) for r positive ridges."""
         t, w = self.turned(b)
-        return t, w @ self.V.T
+        coef = w @ self.V.T / self.s
+        return coef, t - coef @ self.centre
 
-    def turned(self, b: Vector) -> tuple[Vector, Matrix]:
-        """The same in the coordinates of the eigenvectors."""
+    def turned(self, b: Vector) -> tuple[Matrix, Batch]:
+        """Return values at the centre (q, r) and scaled coefficients (q, r, l) along ``V``."""
         inverse = 1.0 / (self.lam + b[:, None])
-        w, t = inverse * self.z[..., None, :], np.asarray(self.system.t)[..., None]
-        step = self.system.rank_one(b, self.norm(inverse)) * (t - w @ self.h)
-        return t - step * self.system.share, w + step[..., None] * inverse * self.h
+        w, t = inverse * self.z[:, None], self.t[:, None]
+        step = self.rank_one(b, self.norm(inverse)) * (t - w @ self.h)
+        return t - step * self.share, w + step[..., None] * inverse * self.h
 
     def norm(self, inverse: Matrix) -> Vector:
-        """q·R⁻¹q."""
-        q: Vector = self.system.share + inverse @ self.h**2
+        """Return q·R⁻¹q."""
+        q: Vector = self.share + inverse @ self.h**2
         return q
 
     def gcv(self, b: Vector) -> tuple[Vector, Vector]:
-        """Generalised cross-validation, class by class.
+        """Return generalized cross-validation (r,), class by class, and its rounding error (r,).
 
         GCV(b) = Σ_k a_k E_k[(y_k − f)²] / (1 − t_k/n_k)² with t_k = tr(R⁻¹ a_k E_k[φφᵀ]), the
-        degrees of freedom that class k takes up; infinite where t_k ≥ n_k/2. With more terms than
-        rows loss and freedom left vanish together, and their ratio says nothing of other rows: rows
-        are then known by heart.
-
-        Parameters
-        ----------
-        b : ndarray of shape (r,)
-            The ridges, positive.
-
-        Returns
-        -------
-        score : ndarray of shape (r,)
-        blur : ndarray of shape (r,)
-            Differences of scores that mean nothing: the rounding of the loss, and far on the safe
-            side of it. With fewer rows than features loss and freedom both vanish, and nothing
-            else is left.
+        degrees of freedom that class k uses; infinite where t_k ≥ n_k/2. With more features than
+        rows, loss and remaining freedom vanish together: the model interpolates its rows, and the
+        ratio has no meaning. The rounding error is an upper limit.
         """
-        system, moments = self.system, self.system.moments
         t, w = self.turned(b)
         inverse = 1.0 / (self.lam + b[:, None])
         u = inverse * self.h  # R⁻¹q = [share, −u]
         score, blur = np.zeros(len(b)), np.zeros(len(b))
-        D = self.V / system.s[:, None]
+        D = self.V / self.s[:, None]
         # Below 1e-8 the rounding of the loss, 1e-16, would count as much as a loss of 1; and the
         # rounding of eigenvalues that should be zero counts the more the smaller b is.
         least = np.maximum(1e-8, 100.0 * len(self.lam) * EPS * self.lam.max() / b)
-        for k in np.flatnonzero(system.a):
-            G = D.T @ moments.C[k] @ D / moments.n[k]
-            delta = system.delta[k] @ self.V
-            loss = _quadratic(G, w) + (t + w @ delta - system.y[..., k, None]) ** 2
-            loss = loss.reshape(-1, len(b)).sum(axis=0)
-            freedom = system.share + inverse @ (np.diagonal(G) + delta**2)
-            spent = _quadratic(G, u) + (system.share - u @ delta) ** 2
-            freedom -= spent * system.rank_one(b, self.norm(inverse))
-            left = np.maximum(1.0 - system.a[k] * freedom / moments.n[k], 1e-100)
+        for k in np.flatnonzero(self.a):
+            G = D.T @ self.C[k] @ D / self.n[k]
+            delta = self.delta[k] @ self.V
+            loss = _quadratic(G, w) + (t + w @ delta - self.y[:, k, None]) ** 2
+            loss = loss.sum(axis=0)
+            freedom = self.share + inverse @ (np.diagonal(G) + delta**2)
+            spent = _quadratic(G, u) + (self.share - u @ delta) ** 2
+            freedom -= spent * self.rank_one(b, self.norm(inverse))
+            left = np.maximum(1.0 - self.a[k] * freedom / self.n[k], 1e-100)
             score += np.where(
                 left > np.maximum(least, MIN_RESIDUAL_DOF_FRACTION),
-                system.a[k] * loss / left**2,
+                self.a[k] * loss / left**2,
                 np.inf,
             )
-            blur += t.size // len(b) * system.a[k] * LOSS_RTOL / left**2
+            blur += len(t) * self.a[k] * LOSS_RTOL / left**2
         return score, blur
 
+    def leave_one_out(
+        self, b: Vector, Z: Matrix, slot: NDArray[np.intp], weight: Vector
+    ) -> tuple[Matrix, Matrix]:
+        """Return scores (n, r) of learned rows by models without them, and leverages (n, r).
 
-def _n_varying_features(system: System) -> int:
-    """Number of features that vary: others, such as those of rows unlearned, must not count."""
-    K_jj = np.diagonal(system.K())
-    return max(int((K_jj > 1e-30 * K_jj.max(initial=0.0)).sum()), 1)
+        Rows Z (n, d) are relative to the anchor; they are of the classes in these slots and have
+        these weights. A row of weight ω = a_k/n_k and target y that has the score f and the
+        leverage h = ω φ·R⁻¹φ, φ = [1, ζ], would have had
+
+            f₋ = (f − h y)/(1 − h) + ω φ·R⁻¹ E_k[φ (y − f)]
+
+        The last term gives the other rows of its class the weight that the class loses with it.
+        """
+        P = (Z - self.centre) / self.s @ self.V
+        (t,), (w,) = self.turned(b)
+        inverse = 1.0 / (self.lam + b[:, None])
+        u, pull = inverse * self.h, self.rank_one(b, self.norm(inverse))
+        tilt = self.share - P @ u.T  # φ·R⁻¹q
+        y, omega = self.y[0, slot, None], (weight * self.a[slot] / self.n[slot])[:, None]
+        h = np.clip(omega * (self.share + P**2 @ inverse.T - pull * tilt**2), 0.0, MAX_LEVERAGE)
+        scores: Matrix = (t + P @ w.T - h * y) / (1.0 - h)
+        coef = w @ self.V.T / self.s
+        for k in np.unique(slot):
+            mine, delta = slot == k, self.delta[k] @ self.V
+            rest = self.y[0, k] - t - w @ delta
+            # E_k[ζ (y − f)]: the mean residual at the mean of the class, and what f has of its
+            # scatter.
+            g = rest[:, None] * delta - coef @ self.C[k] / self.n[k] / self.s @ self.V
+            along = self.share * rest + P[mine] @ (inverse * g).T
+            along -= pull * tilt[mine] * (self.share * rest - (u * g).sum(axis=1))
+            scores[mine] += omega[mine] * along
+        return scores, h
+
+    def rms(self, b: Vector) -> Vector:
+        """Return the root mean square (r,) of the scores where all classes have their weights."""
+        (t,), (w,) = self.turned(b)
+        rms: Vector = np.sqrt(t * t + self.share * (w * w @ self.lam))
+        return rms
 
 
-def _quadratic(G: Matrix, w: Matrix) -> Vector:
-    """wᵀGw for each row of w; rounding must not make it negative."""
+def _quadratic(G: Matrix, w: Batch) -> Vector:
+    """Return wᵀGw for each row of w; rounding must not make it negative."""
     form: Vector = np.maximum(np.einsum("...i,...i->...", w @ G, w), 0.0)
     return form
 
 
-def choose_ridge(systems: list[System]) -> float:
-    """Ridge that minimises generalised cross-validation, one for all problems.
+def choose_ridge(systems: RidgeSystems) -> float:
+    """Return the ridge that minimizes generalized cross-validation, one for all problems.
 
-    Parameters
-    ----------
-    systems : list of System
-        The problems.
-
-    Returns
-    -------
-    float
-        One of 73 values, six to a decade, about the mean second moment of the features that vary.
-        Where the criterion is flat, or next to nothing, the largest of those that are equal to
-        within 1e-8, and within what rounding can have done, so that rounding cannot decide.
+    It is one of 73 values, six to a decade, about the mean second moment of the features that vary.
+    Where the criterion is flat, or negligible, it is the largest of those that are equal to within
+    1e-8 and within the rounding error, so that rounding cannot decide.
     """
-    paths = [RidgePath(system) for system in systems]
-    size = (
-        float(
-            np.mean(
-                [
-                    path.lam.sum() / _n_varying_features(system)
-                    for path, system in zip(paths, systems, strict=True)
-                ]
-            )
-        )
-        or 1.0
-    )
+    paths = [one.path() for one in systems]
+    size = float(np.mean([path.size for path in paths])) or 1.0
     b = size * np.logspace(-10.0, 2.0, 73)
     score, blur = np.sum([path.gcv(b) for path in paths], axis=0)
-    nothing = 1e-12 * sum(
-        float(system.a.sum()) * (system.y.size // len(system.a)) for system in systems
-    )
+    negligible = 1e-12 * float(systems.total.sum()) * systems.y.shape[1]
     best = float((score + blur).min())
-    return float(b[score <= best * (1.0 + 1e-8) + nothing][-1])
+    return float(b[score <= best * (1.0 + 1e-8) + negligible][-1])
 
 
 MEAN_DISTANCE_RTOL = 1e-8  # of the distances between means: less is rounding
@@ -489,14 +540,14 @@ class PooledClasses:
         return cls(moments, m, s, a, slots, prior, options.intercept)
 
     def K(self) -> Matrix:
-        """aW; a new array."""
-        return within_class_scatter(self.moments, self.a, self.s)
+        """Return aW (d, d), a new array."""
+        return within_class_scatter(self.moments.n, self.moments.C, self.a, self.s)
 
-    def against_rest(self) -> System:
-        """Least squares for each class on 1, and −1 for the others, with the weights of these."""
-        y = np.zeros((len(self.slots), len(self.a)))
-        y[:, self.slots] = 2.0 * np.eye(len(self.slots)) - 1.0
-        return System(self.moments, self.m, self.s, self.a, y, self.intercept)
+    def against_rest(self) -> RidgeSystems:
+        """Return least squares of each class against all others, with the same weights."""
+        y = np.zeros((1, len(self.slots), len(self.a)))
+        y[:, :, self.slots] = 2.0 * np.eye(len(self.slots)) - 1.0
+        return RidgeSystems.of(self.moments, self.m, self.s, self.a[None], y, self.intercept)
 
 
 def linear(pool: PooledClasses, b: float) -> LinearScores:

@@ -27,14 +27,12 @@ from counterpoise.solver.link import Link
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import (
     PooledClasses,
-    System,
+    RidgeSystems,
     choose_ridge,
-    decaying_ridge,
     inflation,
     linear,
     quadratic,
     scatters,
-    solve,
 )
 from counterpoise.solver.score_functions import Solution
 
@@ -99,8 +97,8 @@ def solve_scores(moments: Moments, classes: Classes, options: Options) -> Scores
     """Solve for every class."""
     problem = build_problem(moments, classes, options)
     ridge = resolve_ridge(problem, options)
-    if isinstance(problem, list):
-        found = solve(problem, ridge)
+    if isinstance(problem, RidgeSystems):
+        found = problem.scores(ridge)
         many = classes.problems > 1
         solution: Solution = found.placed(classes.seen, -1.0) if many else found
     elif options.pooled_rows is not None:
@@ -120,17 +118,17 @@ def condition(moments: Moments, classes: Classes, options: Options, ridge: float
 
 
 def _solved(
-    problem: list[System] | PooledClasses, options: Options
+    problem: RidgeSystems | PooledClasses, options: Options
 ) -> Iterator[tuple[Matrix, Vector]]:
     """What is inverted, without the ridge, and in which units errors of it are relative ones.
 
     Those are all second moments, within and between classes.
     """
-    if isinstance(problem, list):
+    if isinstance(problem, RidgeSystems):
         for one in problem:
-            yield (K := one.K()), np.diagonal(K).copy()
+            yield (K := one.K()[0]), np.diagonal(K).copy()
         return
-    size = np.diagonal(problem.against_rest().K())
+    size = np.diagonal(problem.against_rest().K()[0])
     if options.pooled_rows is None:
         yield problem.K(), size
         return
@@ -228,32 +226,29 @@ def without(
 
 def build_problem(
     moments: Moments, classes: Classes, options: Options
-) -> list[System] | PooledClasses:
+) -> RidgeSystems | PooledClasses:
     """What is solved: a problem for two classes or one for each, or all classes at once."""
     if options.pooled_rows is not None or (classes.problems > 1 and options.multi_class == "lda"):
         return PooledClasses.of(moments, classes, options)
     seen = classes.seen
-    slot, by_slot = classes.slots[seen], np.zeros(len(moments.n))
+    slot = classes.slots[seen]
     labels, N = moments.labels[slot], moments.N[slot]
     m, s = affine(moments, options.scale)
     weights = options.class_weight, options.class_factors
     y = targets(len(seen))[:, seen]
     if len(y) > 1:
         y = y[seen]
-    systems = []
-    for a_j, y_j in zip(class_total_weights(labels, N, y, *weights), y, strict=True):
-        a_k, y_k = by_slot.copy(), by_slot.copy()
-        a_k[slot], y_k[slot] = a_j, y_j
-        systems.append(System(moments, m, s, a_k, y_k, options.intercept))
-    return systems
+    a_k, y_k = np.zeros((2, len(y), len(moments.n)))
+    a_k[:, slot], y_k[:, slot] = class_total_weights(labels, N, y, *weights), y
+    return RidgeSystems.of(moments, m, s, a_k, y_k[:, None], options.intercept)
 
 
-def resolve_ridge(problem: list[System] | PooledClasses, options: Options) -> float:
+def resolve_ridge(problem: RidgeSystems | PooledClasses, options: Options) -> float:
     """The ridge, as it is asked for: a number, that of few rows, or chosen."""
-    systems = [problem.against_rest()] if isinstance(problem, PooledClasses) else problem
+    systems = problem.against_rest() if isinstance(problem, PooledClasses) else problem
     if options.ridge == "gcv":
         return choose_ridge(systems)
     if options.ridge != "auto":
         return float(options.ridge)
     # Of several problems that differ in their weights the mean: one ridge for all.
-    return float(np.mean([decaying_ridge(one.a, one.moments.n) for one in systems]))
+    return float(systems.decaying_ridge().mean())
