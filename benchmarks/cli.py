@@ -23,13 +23,13 @@ READ_PARQUET = """
 for batch in pyarrow.parquet.ParquetFile(path).iter_batches(): pass
 """
 LEARN = """
-learner = Learner(path + ".safetensors", {"label": "y"}, {})
-learn(learner, [(source(path), "t")], 1_000_000, lambda: False, lambda *_: None)
+learner = TableModel.open(path + ".safetensors", {"label": "y"}, {})
+learn_inputs(learner, [(source(path), "t")], 1_000_000, lambda: False, lambda *_: None)
 """
 MEASURED = """
 import json, os, sys, time
 import pyarrow.csv, pyarrow.parquet
-from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.readers import source
 def megabytes(field):
     # Not ru_maxrss, which remembers the process that this one was forked from.

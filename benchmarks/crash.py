@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import report
 
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--checkpoint-every", "16384"]
 COMMAND = [sys.executable, "-c", "from counterpoise.cli import main; main()", *LEARN]
@@ -41,7 +41,7 @@ def rows_in(folder):
     """Rows that the file on the disk has learned; it must be whole."""
     if not (folder / "m").exists():
         return 0
-    stored = stored_model(str(folder / "m"))
+    stored = TableModel.load(str(folder / "m"))
     (record,) = stored.records.values()
     assert stored.model.class_count_.sum() == record.mark.rows
     return record.mark.rows

@@ -16,7 +16,7 @@ import report
 from counterpoise.cli import main as command
 from counterpoise.datasets import VARIABLE
 from counterpoise.engine.parameters import name_of
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 SETS = ["pima-diabetes", "wdbc", "spambase", "cod-rna", "ijcnn1"]
 MAPS = ["linear", "poly2", "rm2", "rff:100", "rm2+rff:100", "auto"]
@@ -49,7 +49,7 @@ def compared(folder, file, features):
     more = [] if features == "linear" else ["--feature-map", features]
     counterpoise("learn", folder / "some.csv", "--label", "target", "--model", model, *more)
     counterpoise("export", model, "--output", graph)
-    chosen = getattr(stored_model(str(model)).model, "best_", None)
+    chosen = getattr(TableModel.load(str(model)).model, "best_", None)
     counterpoise("predict", model, file, "--output", folder / "predicted.csv")
     expected = pd.read_csv(folder / "predicted.csv")
     label, score = outputs(graph, pd.read_csv(file))

@@ -18,7 +18,7 @@ from spark import rows, session
 from counterpoise import BalancedRidgeClassifier, datasets
 from counterpoise.modelfile import container as modelfile
 from counterpoise.spark import fit
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 LARGEST = ("skin-nonskin", "ijcnn1", "cod-rna", "mushroom")
 PARTITIONS = (1, 2, 7, 64)
@@ -118,7 +118,7 @@ def killed(folder, files=24, size=500):
         child.wait()
     folded = [int(number) for number in done.read_text().split()]
     again = len(folded) - len(set(folded))
-    stored, rows_in = stored_model(path), pd.concat(made)
+    stored, rows_in = TableModel.load(path), pd.concat(made)
     exact = stored.model.class_count_.tolist() == rows_in["y"].value_counts().sort_index().tolist()
     return exact and stored.records["- spark stream"].mark.rows == len(rows_in), again, len(rows_in)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from counterpoise.tables.event_store import EventStore, pending_path
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 MAX_DELAY = 20
 FORMATS = {2: "parquet", 4: "jsonl"}  # by the day modulo 5; else CSV
@@ -230,7 +230,7 @@ class NightlyJob:
         table.to_csv(path, index=False)
         batch.unlink(missing_ok=True)
         learn(path, batch)
-        one, two = stored_model(str(self.job / "m")), stored_model(str(batch))
+        one, two = TableModel.load(str(self.job / "m")), TableModel.load(str(batch))
         assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
         assert set(one.encoding.features) == set(two.encoding.features)
         order = [one.encoding.features.index(feature) for feature in two.encoding.features]

@@ -29,7 +29,7 @@ from forks import import_commands
 import counterpoise.cli.app
 import counterpoise.tables.model
 import counterpoise.tables.score_window
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 ROWS, CHUNK = 500, 64
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -198,7 +198,7 @@ def taken(folder):
 def rows_of(folder):
     if not (folder / "m").exists():
         return 0
-    ((_, record),) = stored_model(str(folder / "m")).records.items()
+    ((_, record),) = TableModel.load(str(folder / "m")).records.items()
     return record.mark.rows
 
 

@@ -27,7 +27,7 @@ from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 MODEL = "m.safetensors"
 LOCK = f".{MODEL}.counterpoise.lock"
@@ -213,7 +213,7 @@ def test_paths_are_relative_to_the_model(run, tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     payments().to_csv("data/t.csv", index=False)
     learned(run, files=["data/t.csv"])
-    assert list(stored_model(MODEL).records) == ["data/t.csv"]
+    assert list(TableModel.load(MODEL).records) == ["data/t.csv"]
     monkeypatch.chdir(tmp_path / "data")
     done = run("learn", "t.csv", "-m", tmp_path / MODEL)
     assert "nothing new" in done.err
@@ -361,7 +361,7 @@ def test_signals_save_and_stop_at_a_chunk_end(start, tmp_path, number):
     assert process.returncode == 128 + number
     assert b"stopped; the same command continues from here" in process.stderr.read()
     process.stdin.close()
-    (record,) = stored_model(str(tmp_path / MODEL)).records.values()
+    (record,) = TableModel.load(str(tmp_path / MODEL)).records.values()
     assert record.mark.rows % 64 == 0
     assert 0 < record.mark.rows <= 500
     process = start(*learn, stdin=PIPE)
@@ -586,7 +586,7 @@ def test_rows_that_were_all_dropped_may_bring_a_column(run):
 def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
     """Columns not in the order of the alphabet, with something new in each chunk."""
     from counterpoise.readers import source
-    from counterpoise.tables.model import Learner, learn
+    from counterpoise.tables.model import TableModel, learn_inputs
 
     rows = [{"zeta": f"z{i}", "town": f"t{i % 5}", "amount": i, "country": f"c{i // 2}",
              **({f"late{i}": 1.5} if ending == "jsonl" else {}), "y": "pq"[i % 2]}
@@ -600,9 +600,9 @@ def test_categories_that_come_late_resume_bit_by_bit(tmp_path, ending):
 
     def go(model, chunks):
         seen = []
-        learner = Learner(str(tmp_path / model), {"label": "y"}, {}, 4)
+        learner = TableModel.open(str(tmp_path / model), {"label": "y"}, {}, 4)
         inputs = [(source(str(path)), "t")]
-        learn(learner, inputs, 4, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
+        learn_inputs(learner, inputs, 4, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
 
     go("whole", 99)
     for _ in range(9):
@@ -616,7 +616,7 @@ def test_a_copy_that_has_grown_is_known_again(run):
     learn_file(run, "a,y\n" + rows)
     done = learn_file(run, "a,y\n" + rows + "99,q\n", name="copy.csv")
     assert "copy.csv: 1 new rows after 30 (known as t.csv)" in done.err
-    assert list(stored_model(MODEL).records) == ["copy.csv"]
+    assert list(TableModel.load(MODEL).records) == ["copy.csv"]
     short = "a,y\n" + "".join(rows.splitlines(keepends=True)[:20])
     changed = "a,y\n" + rows.replace("27,q", "28,q")
     for text in (short, changed):
@@ -1019,7 +1019,7 @@ def spoilt(text, rng):
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
     """One message, or a model that predicts; benchmarks/mutations.py spoils many more."""
     from counterpoise.readers import DataError, source
-    from counterpoise.tables.model import Learner, learn
+    from counterpoise.tables.model import TableModel, learn_inputs
 
     rng = np.random.default_rng(seed)
     frame = payments(40, seed)
@@ -1032,14 +1032,14 @@ def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
         path = tmp_path / f"t.{ending}"
         path.write_bytes(spoilt(text, rng))
         columns = {"label": "fraud", "missing": ["error", "drop", "indicate"][i % 3]}
-        learner = Learner(str(tmp_path / f"m{i}"), columns, {}, chunk_rows=16)
+        learner = TableModel.open(str(tmp_path / f"m{i}"), columns, {}, chunk_rows=16)
         try:
-            learn(learner, [(source(str(path)), "t")], 100, lambda: False, lambda *_: None)
+            learn_inputs(learner, [(source(str(path)), "t")], 100, lambda: False, lambda *_: None)
         except DataError as error:
             assert str(error).count("\n") == 0, error  # noqa: PT017
             continue
         if learner.model is not None:
-            stored = stored_model(str(tmp_path / f"m{i}"))
+            stored = TableModel.load(str(tmp_path / f"m{i}"))
             assert np.isfinite(stored.model.coef_).all()
 
 

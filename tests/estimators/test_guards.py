@@ -17,8 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.readers import source
 from counterpoise.readers.jsonlines import Elements
-from counterpoise.tables.model import Learner, learn
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel, learn_inputs
 
 MODEL = "m.safetensors"
 
@@ -72,7 +71,7 @@ def test_a_mistyped_label_is_refused_and_turns_no_alert_off(run):
     assert content() == before
     done = teach(run, "u.csv", more=["--allow-new-classes"])
     assert "warning: u.csv, row 7: label 'Yes' is a new class besides no, yes" in done.err
-    assert stored_model(MODEL).positive == "yes"
+    assert TableModel.load(MODEL).positive == "yes"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.6").out))
     assert (table["alert"] == (table["proba_balanced_yes"] >= 0.6)).all()
     assert table["alert"].any()
@@ -91,7 +90,7 @@ def test_a_young_model_learns_new_labels_and_names_the_row(run):
     done = teach(run, labelled("Yes"))
     assert "warning: v.csv, row 1: label 'Yes' is a new class besides no, yes" in done.err
     assert "the positive class" not in done.err  # that is said once
-    assert stored_model(MODEL).positive == "yes"
+    assert TableModel.load(MODEL).positive == "yes"
 
 
 @pytest.mark.slow
@@ -114,7 +113,7 @@ def test_declared_classes_are_the_only_ones(run):
     assert says in teach(run, "u.csv", more=["--allow-new-classes"], code=2).err
     assert content() == before
     teach(run, "t.csv", more=["--classes", "no,other,yes"])  # a guard can be widened
-    assert stored_model(MODEL).encoding.columns.classes == ("no", "other", "yes")
+    assert TableModel.load(MODEL).encoding.columns.classes == ("no", "other", "yes")
     teach(run, "u.csv", more=["--classes", "maybe,no,yes"])
     done = teach(run, "t.csv", more=["--classes", "no,yes"], code=2)
     assert "has learned maybe, no, yes; name these too" in done.err
@@ -126,7 +125,7 @@ def test_declared_classes_are_the_only_ones(run):
 @pytest.mark.slow
 def test_the_positive_class_can_be_said(run):
     teach(run, written("t.csv", 300), more=["--positive", "no"])
-    assert stored_model(MODEL).positive == "no"
+    assert TableModel.load(MODEL).positive == "no"
     table = pd.read_csv(io.StringIO(run("predict", MODEL, "t.csv", "--threshold", "0.5").out))
     assert (table["alert"] == (table["proba_balanced_no"] >= 0.5)).all()
     teach(run, written("u.csv", 30, 1), more=["--positive", "yes"])
@@ -136,7 +135,7 @@ def test_the_positive_class_can_be_said(run):
         in teach(run, written("v.csv", 30, 2), more=["--positive", "fraud"], code=2).err
     )
     run("unlearn", MODEL, "t.csv", "u.csv")
-    assert stored_model(MODEL).positive is None
+    assert TableModel.load(MODEL).positive is None
 
 
 @pytest.mark.slow
@@ -147,8 +146,8 @@ def test_merged_models_agree_on_the_positive_class(run):
     done = run("merge", "0.st", "1.st", "-o", MODEL, code=2)
     assert "the positive class is 'no' in 0.st and 'yes' in 1.st; choose one with" in done.err
     run("merge", "0.st", "1.st", "-o", MODEL, "--positive", "yes")
-    assert stored_model(MODEL).positive == "yes"
-    assert stored_model(MODEL).settled == 120
+    assert TableModel.load(MODEL).positive == "yes"
+    assert TableModel.load(MODEL).settled == 120
 
 
 @pytest.mark.slow
@@ -159,15 +158,15 @@ def test_a_cut_run_ends_with_the_bytes_of_one_that_was_not(tmp_path):
 
     def go(model, chunks):
         seen = []
-        learner = Learner(str(tmp_path / model), {"label": "fraud"}, {}, 200)
+        learner = TableModel.open(str(tmp_path / model), {"label": "fraud"}, {}, 200)
         inputs = [(source(str(tmp_path / "t.csv")), "t")]
-        learn(learner, inputs, 200, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
+        learn_inputs(learner, inputs, 200, lambda: len(seen) >= chunks, lambda *_: seen.append(1))
 
     go("whole", 99)
     for _ in range(6):
         go("parts", 3)
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
-    assert stored_model(str(tmp_path / "whole")).positive == "yes"
+    assert TableModel.load(str(tmp_path / "whole")).positive == "yes"
 
 
 @pytest.mark.parametrize("option", ["--class-factor", "--class-weight"])
@@ -220,7 +219,7 @@ def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
     done = teach(run, name)
     assert "5 new rows after 35" in done.err
     assert "no line end" not in done.err
-    model = stored_model(MODEL).model
+    model = TableModel.load(MODEL).model
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.class_count_.sum() == 40
     assert "40 rows unlearned" in run("unlearn", MODEL, name).err
@@ -338,7 +337,7 @@ def test_a_model_that_was_copied_knows_its_inputs(run):
     with open("a/t.csv", "a") as file:
         file.write("1.5,3,no\n")
     assert "1 new rows after 100" in run("learn", "a/t.csv", "-m", "b/m.st").err
-    assert list(stored_model("b/m.st").records) == ["../a/t.csv", "u.csv"]
+    assert list(TableModel.load("b/m.st").records) == ["../a/t.csv", "u.csv"]
     assert "60 rows unlearned" in run("unlearn", "b/m.st", "a/u.csv").err
     written("b/v.csv", 60, 1)  # the same rows, made anew
     done = run("unlearn", "a/m.st", "b/v.csv")
@@ -356,7 +355,7 @@ def test_a_pipe_with_a_path_is_read_once(run):
     done = teach(run, f"/dev/fd/{reader}", more=["--format", "csv"])
     os.close(reader)
     assert "60 rows" in done.err
-    assert stored_model(MODEL).model.class_count_.sum() == 160
+    assert TableModel.load(MODEL).model.class_count_.sum() == 160
 
 
 @pytest.mark.slow
@@ -382,7 +381,7 @@ def test_two_files_of_one_name_are_merged(run):
         run("learn", f"{k}/t.csv", "--label", "fraud", "-m", f"{k}/{k}.st")
     shutil.copy("b/b.st", "a/b.st")
     run("merge", "a/a.st", "a/b.st", "-o", "a/m.st")
-    assert list(stored_model("a/m.st").records) == ["t.csv", "t.csv of b.st"]
+    assert list(TableModel.load("a/m.st").records) == ["t.csv", "t.csv of b.st"]
     assert "50 rows unlearned" in run("unlearn", "a/m.st", "b/t.csv").err
     assert "50 rows unlearned" in run("unlearn", "a/m.st", "a/t.csv").err
 
@@ -535,7 +534,7 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     frame = payments(700)
     frame.to_csv("t.csv", index=False)
     teach(run, "t.csv", more=["--chunk-rows", "100"])
-    recent = stored_model(MODEL).recent
+    recent = TableModel.load(MODEL).recent
     assert len(recent) == 350  # scores by models of few rows are gone
     X, y = frame[["amount", "hour"]].to_numpy(float), frame["fraud"].to_numpy()
     last = BalancedRidgeClassifier().fit(X[:600], y[:600]).decision_function(X[600:])
@@ -543,15 +542,17 @@ def test_scores_of_the_last_rows_are_progressive_and_bounded(run):
     written("u.csv", 300, 1)
     run("learn", "u.csv", "--label", "fraud", "-m", "u.st", "--chunk-rows", "100")
     run("merge", MODEL, "u.st", "-o", "both.st")
-    assert len(stored_model("both.st").recent) == len(recent) + len(stored_model("u.st").recent)
-    before = stored_model("both.st").recent
+    assert len(TableModel.load("both.st").recent) == len(recent) + len(
+        TableModel.load("u.st").recent
+    )
+    before = TableModel.load("both.st").recent
     run("unlearn", "both.st", "t.csv")  # scores are compared with those of days before all the same
-    np.testing.assert_array_equal(stored_model("both.st").recent, before)
+    np.testing.assert_array_equal(TableModel.load("both.st").recent, before)
     assert max_scores(1) == 10_000
     assert max_scores(400) == 100
     written("v.csv", 300, 2, fraud=lambda f: f["fraud"].where(f.index % 200 < 190, "else"))
     teach(run, "v.csv", more=["--allow-new-classes"])
-    assert stored_model(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
+    assert TableModel.load(MODEL).recent.shape == (100, 3)  # by a model that knows the new class
 
 
 @pytest.mark.slow
@@ -563,7 +564,7 @@ def test_with_more_classes_each_has_its_alerts(run):
     frame[:2000].to_csv("t.csv", index=False)
     frame[2000:].to_csv("u.csv", index=False)
     teach(run, "t.csv")
-    assert stored_model(MODEL).positive == "w"
+    assert TableModel.load(MODEL).positive == "w"
     for positive in "uvw":
         found = alerts(run, "u.csv", "--alert-rate", "0.1", "--positive", positive)
         assert 70 <= found <= 140
@@ -603,7 +604,7 @@ def test_a_column_that_was_never_learned_can_be_dropped_later(run):
     written("new.csv", 80, 1, id=2, device=5)
     teach(run, "old.csv", more=["--drop", "id"])
     teach(run, "new.csv", more=["--drop", "device"])
-    assert stored_model(MODEL).encoding.columns.drop == ("device", "id")
+    assert TableModel.load(MODEL).encoding.columns.drop == ("device", "id")
     teach(run, written("old2.csv", 60, 2, id=3))
     done = teach(run, "new.csv", more=["--drop", "hour"], code=2)
     assert "--drop is hour, but m.safetensors was learned with device, id" in done.err
@@ -692,7 +693,7 @@ def test_shards_of_one_class_have_a_positive_class_together(run, tmp_path):
         (tmp_path / f"{label}.csv").write_text("a,y\n" + f"1,{label}\n2,{label}\n" * n)
         run("learn", f"{label}.csv", "--label", "y", "-m", f"{label}.m")
     run("merge", "no.m", "maybe.m", "yes.m", "-o", "all.m")
-    assert stored_model("all.m").positive == "yes"
+    assert TableModel.load("all.m").positive == "yes"
     run("merge", "no.m", "maybe.m", "yes.m", "-o", "some.m", "--positive", "yes")
     done = run("merge", "no.m", "maybe.m", "-o", "none.m", "--positive", "yes", code=2)
     assert "--positive is 'yes', which is not one of" in done.err
@@ -720,8 +721,8 @@ def test_a_file_that_begins_with_the_one_row_of_another_is_not_its_continuation(
     assert "f2.csv begins with the same rows as f1.csv" in done.err
     assert content() == before
     assert "3 rows" in teach(run, "f2.csv", more=["--allow-overlap"]).err
-    assert list(stored_model(MODEL).records) == ["f1.csv", "f2.csv"]
-    assert stored_model(MODEL).model.class_count_.sum() == 4
+    assert list(TableModel.load(MODEL).records) == ["f1.csv", "f2.csv"]
+    assert TableModel.load(MODEL).model.class_count_.sum() == 4
 
 
 @pytest.mark.parametrize("what", ["copied", "moved", "grown", "compressed"])
@@ -798,7 +799,7 @@ def test_metrics_go_on_after_forgetting(run):
     rows = [json.loads(line)["rows"] for line in after.splitlines()]
     assert rows == [100, 200, 300, 400, 500, 600, 700, 800, 900]
     run("unlearn", MODEL, "1.csv")
-    assert stored_model(MODEL).unlearned == 600
+    assert TableModel.load(MODEL).unlearned == 600
     with open("m.jsonl", "a") as file:  # a run that was killed before it could save
         file.write(json.dumps({"model": MODEL, "rows": 1000}) + "\n")
     teach(run, written("3.csv", 50, 4), more=more)

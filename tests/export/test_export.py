@@ -20,7 +20,7 @@ from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.datasets import VARIABLE
 from counterpoise.export.onnx import graph
 from counterpoise.export.sklearn_pipeline import fitted
-from counterpoise.tables.model_io import save, stored_model
+from counterpoise.tables.model import TableModel
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 MAPS = [
@@ -309,7 +309,7 @@ def test_declared_classes_without_rows_are_never_predicted(run):
     X, y = stream(400, d=2, classes=3, minority=0.05)
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
-    stored = stored_model("m.st")
+    stored = TableModel.load("m.st")
     stored.model.partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
     far = pd.DataFrame(np.vstack([X, -X, 3.0 * X, -3.0 * X]), columns=["a", "b"])
@@ -348,7 +348,7 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     table["target"] = np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")
     table.to_csv("a.csv", index=False)
     learn(run, "a.csv", more=["--feature-map", "auto"])
-    assert stored_model("m.st").model.best_.feature_map_ is not None
+    assert TableModel.load("m.st").model.best_.feature_map_ is not None
     assert_exports_agree(run, "a.csv")
 
 
@@ -360,7 +360,7 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
     X = np.einsum("ij,ijk->ik", rng.standard_normal((500, 8)), shapes[y])
     pd.DataFrame(X, columns=list("abcdefgh")).assign(target=y).to_csv("a.csv", index=False)
     learn(run, "a.csv", more=["--feature-map", "auto"])
-    assert stored_model("m.st").model.best_.pooled_rows == 10.0
+    assert TableModel.load("m.st").model.best_.pooled_rows == 10.0
     assert_exports_agree(run, "a.csv")
 
 
@@ -441,7 +441,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     table = several(3)
     table.to_csv("one.csv", index=False)
     learn(run, "one.csv", more=[] if pooled_rows is None else ["--pooled-rows", str(pooled_rows)])
-    stored = stored_model("m.st")
+    stored = TableModel.load("m.st")
     X, y = table[["a", "b", "c"]].to_numpy(), table["target"].to_numpy()
     stored.model.partial_fit(X[:0], y[:0], classes=[-1, 1, 9])
     f = stored.model.decision_function(X)
@@ -454,7 +454,7 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     np.testing.assert_allclose(stream, stored.model.predict_stream_proba(X), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(fitted(stored).predict(table), label)
-    save("m.st", replace(stored, recent=None))  # which knows three classes
+    replace(stored, recent=None).save("m.st")  # which knows three classes
     found = json.loads(run("export", "m.st").out, parse_constant=pytest.fail)
     if pooled_rows is None:
         assert [value is None for value in found["intercept"]] == [True, False, False, False, True]

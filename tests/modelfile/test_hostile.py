@@ -24,7 +24,7 @@ from counterpoise.readers import (
     text_source,
 )
 from counterpoise.readers.chunk import CHUNK_BYTES
-from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model import TableModel, learn_inputs
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,8 +38,8 @@ def chunks(path, rows=8192, after=None, wanted=everything):
 
 
 def learned(folder, name, label="y", columns=None, options=None, **how):
-    learner = Learner(str(folder / "m"), {"label": label, **(columns or {})}, options or {})
-    learn(
+    learner = TableModel.open(str(folder / "m"), {"label": label, **(columns or {})}, options or {})
+    learn_inputs(
         learner, [(source(str(folder / name)), name)], 10**6, lambda: False, lambda *_: None, **how
     )
     return learner

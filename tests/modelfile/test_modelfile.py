@@ -24,8 +24,7 @@ from counterpoise import BalancedRidgeClassifier, Moments, online
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
 from counterpoise.readers import source
-from counterpoise.tables.model import Learner, learn
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.tables.unlearn import repeated
 
 RULES = [getattr(online, name) for name in online.__all__]
@@ -173,8 +172,10 @@ def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned")
     rows = "".join(f"{i % 7},{'ab'[i % 2]}{i % 3},{i % 5 == 0:d}\n" for i in range(200))
     (folder / "t.csv").write_text("a,b,y\n" + rows)
-    learner = Learner(str(folder / "m"), {"label": "y", "hashed": {"b": 3}}, {})
-    learn(learner, [(source(str(folder / "t.csv")), "t.csv")], 50, lambda: False, lambda *_: None)
+    learner = TableModel.open(str(folder / "m"), {"label": "y", "hashed": {"b": 3}}, {})
+    learn_inputs(
+        learner, [(source(str(folder / "t.csv")), "t.csv")], 50, lambda: False, lambda *_: None
+    )
     return (folder / "m").read_bytes()
 
 
@@ -282,7 +283,7 @@ def test_mutants_are_refused_or_are_models(learned, tmp_path, seed):
         (tmp_path / "m").write_bytes(data)
         try:
             if i % 3 == 0:
-                stored = stored_model(str(tmp_path / "m"))
+                stored = TableModel.load(str(tmp_path / "m"))
                 model = stored.model
                 assert len(stored.encoding.features) == model.n_features_in_
             else:
@@ -408,13 +409,13 @@ HOSTILE = {
 LOAD = """
 import resource, sys
 from counterpoise.modelfile.container import ModelFileError
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for path in sys.argv[1:]:
     try:
-        stored_model(path)
+        TableModel.load(path)
         print("a model")
     except ModelFileError as error:
         print(error)
@@ -613,7 +614,7 @@ CRAFTED = {
 def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case):
     (tmp_path / "m").write_bytes(resealed(learned, lambda h, t: CRAFTED[case](h)))
     with pytest.raises(ModelFileError):
-        stored_model(str(tmp_path / "m"))
+        TableModel.load(str(tmp_path / "m"))
 
 
 @pytest.mark.parametrize(
@@ -623,13 +624,13 @@ def test_streams_that_contradict_themselves_are_refused(learned, tmp_path, case)
 )  # fmt: skip
 def test_scores_that_cannot_be_are_refused(learned, tmp_path, scores):
     def change(header, tensors):
-        assert stored_model(str(tmp_path / "good")).recent.shape == (100, 1)
+        assert TableModel.load(str(tmp_path / "good")).recent.shape == (100, 1)
         tensors["recent"] = np.frombuffer(scores, dtype=np.uint8)
 
     (tmp_path / "good").write_bytes(learned)
     (tmp_path / "m").write_bytes(resealed(learned, change))
     with pytest.raises(ModelFileError):
-        stored_model(str(tmp_path / "m"))
+        TableModel.load(str(tmp_path / "m"))
 
 
 def test_light_rows_that_fade_and_limits_that_shrink_can_be_loaded(tmp_path):

@@ -573,13 +573,13 @@ def test_learning_many_rows_takes_constant_memory(tmp_path):
     """A small version of the benchmark: 37 MB of text in less than 150 MB above the imports."""
     code = """
 import sys
-from counterpoise.tables.model import Learner, learn
+from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.readers import source
 def kilobytes(field):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(field))
 before = kilobytes("VmRSS")
-learner = Learner(sys.argv[1] + ".st", {"label": "y"}, {})
-learn(learner, [(source(sys.argv[1]), "t")], 10**9, lambda: False, lambda *_: None)
+learner = TableModel.open(sys.argv[1] + ".st", {"label": "y"}, {})
+learn_inputs(learner, [(source(sys.argv[1]), "t")], 10**9, lambda: False, lambda *_: None)
 print(kilobytes("VmHWM") - before)
 """
     rng = np.random.default_rng(0)

@@ -21,7 +21,7 @@ from counterpoise.atomic_write import (
     locked,
 )
 from counterpoise.readers import DataError, expanded
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 OTHERS = [
     "poetry.lock", ".poetry.lock", ".poetry.counterpoise", ".poetry.0123abcd.tmp", ".poetry.tmp",
@@ -300,7 +300,7 @@ def test_pipes_with_a_name_go_on(forks, tmp_path):
         done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert "72 new rows after 128" in done.stderr
-    (record,) = stored_model(str(tmp_path / "m")).records.values()
+    (record,) = TableModel.load(str(tmp_path / "m")).records.values()
     assert record.mark.rows == 200
 
 

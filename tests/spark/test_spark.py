@@ -35,7 +35,7 @@ from counterpoise.ledger.synthetic import payments as year_of_payments
 from counterpoise.modelfile import container as modelfile
 from counterpoise.readers import DataError
 from counterpoise.spark import BalancedRidge, ModelSink, fit, ledger, predict, save
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 # One worker for all: they share a session.
 pytestmark = [
@@ -522,7 +522,7 @@ def test_each_batch_is_folded_exactly_once(spark, tmp_path):
             continue
         break
     assert len(calls) > len(set(calls)) == 6  # some were handed over twice
-    stored = stored_model(path)
+    stored = TableModel.load(path)
     assert stored.model.class_count_.tolist() == rows["y"].value_counts().sort_index().tolist()
     mark = stored.records["- spark stream"].mark
     assert (mark.rows, mark.size) == (len(rows), 6)
@@ -568,7 +568,7 @@ def test_a_file_of_other_options_is_left_alone(spark, tmp_path):
         ModelSink(path, "y")(frame.drop("word"), 1)
     assert Path(path).read_bytes() == before
     ModelSink(path, "y")(frame.limit(0), 1)  # a batch without rows counts as taken
-    assert stored_model(path).records["- spark stream"].mark.size == 2
+    assert TableModel.load(path).records["- spark stream"].mark.size == 2
 
 
 def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
@@ -580,7 +580,7 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     words = spark.createDataFrame(table).select(*(col(c).cast("string") for c in table.columns))
     sink = ModelSink(path, "y", hashed={"word": 8})
     sink(words, 0)  # text, as of a CSV that Spark has read
-    stored = stored_model(path)
+    stored = TableModel.load(path)
     assert stored.encoding.kinds["x"] == "number"
     assert stored.encoding.columns.seed == 5
     assert stored.model.class_count_.sum() == 2 * len(table)
@@ -603,7 +603,7 @@ def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spar
             # Spark cuts a local frame into consecutive parts
             batch = spark.createDataFrame(table[cut]).coalesce(2)
             sink(batch, number)
-        found, expected = stored_model(path).model.state_, whole.state_
+        found, expected = TableModel.load(path).model.state_, whole.state_
         assert found.calibration.rows == expected.calibration.rows > 0
         np.testing.assert_array_equal(found.calibration.counts, expected.calibration.counts)
         np.testing.assert_allclose(found.calibration.sums, expected.calibration.sums, atol=1e-6)
@@ -627,7 +627,7 @@ def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
         sink(spark.createDataFrame(some_files(tmp_path / "more", 1)), 7)
     assert Path(path).read_bytes() == before
     run_query(stream_of(spark, tmp_path / "in"), ModelSink(path, "y", query="b"), tmp_path / "b")
-    assert stored_model(path).model.class_count_.sum() == 160
+    assert TableModel.load(path).model.class_count_.sum() == 160
 
 
 def test_queries_wait_for_each_other(spark, tmp_path):
@@ -643,7 +643,7 @@ def test_queries_wait_for_each_other(spark, tmp_path):
     ]
     for query in queries:
         query.awaitTermination()
-    assert stored_model(path).model.class_count_.sum() == 160
+    assert TableModel.load(path).model.class_count_.sum() == 160
 
 
 def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
@@ -656,7 +656,7 @@ def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
     with pytest.raises(DataError, match="has 3 entries, where others have 2"):
         sink(three, 1)
     sink(none, 1)
-    record = stored_model(path).records["- spark stream"]
+    record = TableModel.load(path).records["- spark stream"]
     assert (record.mark.rows, record.dropped) == (3, 1)
 
 
@@ -768,9 +768,9 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     assert spark.read.parquet(str(tmp_path / "scored")).count() == 300
     assert names["book"].model().class_count_.sum() == 300
     names["book"].close()
-    assert stored_model("cluster.safetensors").model.class_count_.sum() == 300
+    assert TableModel.load("cluster.safetensors").model.class_count_.sum() == 300
     # The file of the first example had learned all rows; the stream has learned them once more.
-    assert stored_model("fraud.safetensors").model.class_count_.sum() == 600
+    assert TableModel.load("fraud.safetensors").model.class_count_.sum() == 600
 
 
 # Maps of the features
@@ -811,7 +811,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     halves = [frame.limit(300), frame.subtract(frame.limit(300))]
     for number, half in enumerate(halves):
         sink(half, number)
-    model = stored_model(path).model
+    model = TableModel.load(path).model
     first = halves[0].toPandas()[NAMES[:4]].to_numpy()
     np.testing.assert_allclose(model.feature_map_.mean, first.mean(axis=0), rtol=1e-12)
     rows = pd.concat([half.toPandas() for half in halves])
@@ -900,7 +900,7 @@ def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
         sink(times.where(part), number)
     t = 1.7e9 + 1e4 * X[:, 0]
     wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
-    model = stored_model(str(tmp_path / "m")).model
+    model = TableModel.load(str(tmp_path / "m")).model
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="needs the time of each row"):
         ModelSink(str(tmp_path / "n"), "y", NAMES, half_life="2d")

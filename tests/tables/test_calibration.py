@@ -10,8 +10,7 @@ from samples import assert_close
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.readers import source
-from counterpoise.tables.model import Learner
-from counterpoise.tables.model import learn as learn_inputs
+from counterpoise.tables.model import TableModel, learn_inputs
 
 
 def table(rows, seed=0):
@@ -106,7 +105,7 @@ def test_a_run_in_two_parts_ends_with_the_verdicts_of_one(tmp_path):
 
     def learned(name, chunks=1000):
         learner, seen = (
-            Learner(str(tmp_path / name), {"label": "target"}, {"calibrate": True}, 100),
+            TableModel.open(str(tmp_path / name), {"label": "target"}, {"calibrate": True}, 100),
             [],
         )
         inputs = [(source(str(tmp_path / "one.csv")), "one.csv")]

@@ -19,8 +19,8 @@ from counterpoise.atomic_write import locked
 from counterpoise.cli.learn import _ProgressAndMetrics
 from counterpoise.modelfile import container as modelfile
 from counterpoise.readers import source
-from counterpoise.tables.model import Learner, learn
-from counterpoise.tables.model_io import contents_of, stored_model
+from counterpoise.tables.model import TableModel, learn_inputs
+from counterpoise.tables.model_io import contents_of
 
 LEARN = ["learn", "t.csv", "--label", "y", "-m", "m", "--chunk-rows", "64"]
 OFTEN = ["--checkpoint-every", "64"]
@@ -60,9 +60,9 @@ def write_rows(folder, rows):
 def go_on(folder):
     """The same command, within this process."""
     with locked(str(folder / "m")):
-        learner = Learner(str(folder / "m"), {"label": "y"}, {}, chunk_rows=64)
+        learner = TableModel.open(str(folder / "m"), {"label": "y"}, {}, chunk_rows=64)
         inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
-        learn(learner, inputs, 10**9, lambda: False, lambda *_: None)
+        learn_inputs(learner, inputs, 10**9, lambda: False, lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_dying_at_any_point_of_saving(uninterrupted, forks, tmp_path):
         assert process.wait() == -signal.SIGKILL, process.stderr.read()
         folder, seen = tmp_path / str(k), 0
         if POINTS[k] != ("write", "half", 1):
-            (record,) = stored_model(str(folder / "m")).records.values()
+            (record,) = TableModel.load(str(folder / "m")).records.values()
             seen = record.mark.rows
             assert seen % 64 == 0
             assert 0 < seen < 1000
@@ -121,7 +121,7 @@ def test_killed_at_random_moments(start, tmp_path):
             time.sleep(0.001)
         process.kill()
         process.wait()
-        (record,) = stored_model(str(tmp_path / "m")).records.values()
+        (record,) = TableModel.load(str(tmp_path / "m")).records.values()
         assert record.mark.rows >= last
         last = record.mark.rows
     go_on(tmp_path)
@@ -142,20 +142,21 @@ def measured(folder, every, chunks=10**9, dies=False):
     """Learn with metrics, up to so many chunks; then stop as a signal stops, or die."""
     seen = []
     with locked(str(folder / "m")):
-        learner = Learner(str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64)
+        learner = TableModel.open(
+            str(folder / "m"), {"label": "y"}, {"ridge": "gcv"}, chunk_rows=64
+        )
         watch = _ProgressAndMetrics(learner, str(folder / "m.jsonl"), 150)
 
         def look(*arguments):
             if dies and len(seen) == chunks:
                 raise DiedError
-            watch(*arguments)
+            watch.after_chunk(*arguments)
             seen.append(1)
 
         inputs = [(source(str(folder / "t.csv")), learner.key(str(folder / "t.csv")))]
         with suppress(DiedError):
-            learn(
-                learner, inputs, every, lambda: not dies and len(seen) >= chunks, look,
-                before_save=watch.before_save,
+            learn_inputs(learner, inputs, every, lambda: not dies and len(seen) >= chunks, look,
+                before_save=watch.before_save, needs_scores=True,
             )  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
     write_rows(tmp_path, 1000)
     measured(tmp_path, 1, 4)
     path = str(tmp_path / "m")
-    stored, contents = stored_model(path), modelfile.load(path)
+    stored, contents = TableModel.load(path), modelfile.load(path)
     assert stored.window.rows == 192
     assert sum(count for _, _, count in stored.window.counts) == 64
     assert modelfile.to_bytes(contents_of(stored)) == (tmp_path / "m").read_bytes()
@@ -214,7 +215,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
         bad = replace(contents, stream={**contents.stream, "window": strange})
         Path(path).write_bytes(modelfile.to_bytes(bad))
         with pytest.raises(modelfile.ModelFileError, match="m is not a valid model file"):
-            stored_model(path)
+            TableModel.load(path)
 
 
 # Signals to a whole pipeline: whoever writes into it is gone too
@@ -243,9 +244,9 @@ def test_what_is_left_of_a_broken_pipe_is_notstate_(tmp_path, cut, late):
         seen.append(chunk.mark.rows)
 
     threading.Thread(target=write).start()
-    learner = Learner(str(tmp_path / "m"), {"label": "y"}, {}, chunk_rows=64)
-    learn(learner, [(source(str(tmp_path / "pipe.csv")), "t.csv")], 10**9, stop, watch)
-    (record,) = stored_model(str(tmp_path / "m")).records.values()
+    learner = TableModel.open(str(tmp_path / "m"), {"label": "y"}, {}, chunk_rows=64)
+    learn_inputs(learner, [(source(str(tmp_path / "pipe.csv")), "t.csv")], 10**9, stop, watch)
+    (record,) = TableModel.load(str(tmp_path / "m")).records.values()
     assert record.mark.rows == 64 * 3
     go_on(tmp_path)
     interrupted = (tmp_path / "m").read_bytes()

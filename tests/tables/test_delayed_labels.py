@@ -17,7 +17,7 @@ from nightly_job import NightlyJob
 from samples import assert_close
 
 from counterpoise.tables.event_store import EventStore, pending_path
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 
 ROWS = 60
 LEARN = ["--id", "id", "--label", "y", "--drop", "customer", "--model", "m"]
@@ -64,7 +64,7 @@ def assert_learned(run, frame, *options):
         os.unlink("batch")
     write(frame.drop(columns=["id", "customer"]), "batch.csv")
     run("learn", "batch.csv", "--label", "y", "--model", "batch", *options)
-    one, two = stored_model("m"), stored_model("batch")
+    one, two = TableModel.load("m"), TableModel.load("batch")
     assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
     order = [one.encoding.features.index(feature) for feature in two.encoding.features]
     assert len(order) == len(one.encoding.features)
@@ -119,7 +119,7 @@ def test_options_of_events_create_the_model(run, tmp_path):
     run("learn", more, "--id", "id", "--ridge", "5", "--model", "m")
     run("learn", "--labels", labels(frame, "l.csv"), "--model", "m")
     assert_learned(run, frame, *options)
-    stored = stored_model("m")
+    stored = TableModel.load("m")
     assert stored.model.ridge == 5.0
     assert stored.encoding.columns.hashed == {"shop": 4}
     assert stored.encoding.columns.missing == "error"
@@ -145,11 +145,11 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
     for part in range(3):
         run("learn", "--labels", labels(mixed[part::3], f"l{part}.csv"), "--model", "m")
     frame = mixed.drop(columns="agent").fillna({"device": 0.0})
-    one = stored_model("m")
+    one = TableModel.load("m")
     frame["device"] = frame.device.astype(float)
     write(frame.drop(columns=["id", "customer"]), "batch.csv")
     run("learn", "batch.csv", "--label", "y", "--model", "batch")
-    two = stored_model("batch")
+    two = TableModel.load("batch")
     order = [one.encoding.features.index(feature) for feature in two.encoding.features]
     assert_close(one.model.coef_[:, order], two.model.coef_, 1e-9)
     assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
@@ -324,7 +324,7 @@ def test_merging_reports_pending_events(run, tmp_path):
     told = run("merge", "m", "n", "--output", "both").err
     assert "warning: 20 pending events and 0 labels stay in m.pending" in told
     assert "warning: both does not contain the 40 ids of m.pending" in told
-    assert stored_model("both").model.class_count_.sum() == 100
+    assert TableModel.load("both").model.class_count_.sum() == 100
     shutil.copy("m", "copy")
     assert "was learned by m and by copy" in run("merge", "m", "copy", "-o", "b", code=2).err
     assert "was learned by both and by m" in run("merge", "both", "m", "-o", "b", code=2).err

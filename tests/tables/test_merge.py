@@ -13,8 +13,7 @@ from samples import data_set, stream
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.engine.parameters import CANDIDATES
 from counterpoise.readers import source
-from counterpoise.tables.model import Learner
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 from counterpoise.tables.unlearn import StoreChange, unlearn
 
 SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
@@ -58,7 +57,7 @@ def test_halves_merged_equal_the_whole_and_unlearned_files_were_never_learned(ru
         learn(run, f"{part}.st", f"{part}.csv")
     run("merge", "one.st", "two.st", "--output", "both.st")
     assert_same_files("both.st", "whole.st")
-    assert list(stored_model("both.st").records) == ["one.csv", "two.csv"]
+    assert list(TableModel.load("both.st").records) == ["one.csv", "two.csv"]
     for k in range(3):
         write(f"{k}.csv", X[k * third : (k + 1) * third], y[k * third : (k + 1) * third])
     learn(run, "three.st", "0.csv", "1.csv", "2.csv")
@@ -66,7 +65,7 @@ def test_halves_merged_equal_the_whole_and_unlearned_files_were_never_learned(ru
     done = run("unlearn", "three.st", "1.csv")
     assert f"1.csv: {third:,} rows unlearned" in done.err
     assert_same_files("three.st", "apart.st", 1e-9)
-    assert list(stored_model("three.st").records) == ["0.csv", "2.csv"]
+    assert list(TableModel.load("three.st").records) == ["0.csv", "2.csv"]
     learn(run, "three.st", "1.csv")  # and it can be learned again
     learn(run, "apart.st", "1.csv")
     assert_same_files("three.st", "apart.st", 1e-9)
@@ -114,7 +113,7 @@ def test_an_overlap_is_refused_unless_allowed(run, tmp_path):
     assert "one.csv was learned by a.st and by sub/b.st; to count its rows" in done.err
     assert not Path("c.st").exists()
     run("merge", "a.st", "sub/b.st", "-o", "sub/c.st", "--allow-overlap")
-    assert list(stored_model("sub/c.st").records) == ["../one.csv"]
+    assert list(TableModel.load("sub/c.st").records) == ["../one.csv"]
     assert BalancedRidgeClassifier.load("sub/c.st").class_count_.sum() == 200
 
 
@@ -257,7 +256,7 @@ def test_streams_of_standard_input_merge_unless_they_are_the_same(run, monkeypat
             os.dup2(before, 0)
             os.close(before)
     run("merge", "0.st", "1.st", "-o", "m.st")
-    assert list(stored_model("m.st").records) == ["-", "- 1.st"]
+    assert list(TableModel.load("m.st").records) == ["-", "- 1.st"]
     Path("copy.st").write_bytes(Path("0.st").read_bytes())
     assert (
         "- was learned by 0.st and by copy.st"
@@ -415,7 +414,7 @@ def test_a_model_that_chooses_by_command_line(run):
     )
     assert "m.st: common:" in done.err
     assert "; best is rm2" in done.err
-    stored = stored_model("m.st")
+    stored = TableModel.load("m.st")
     assert [f.name for f in stored.encoding.features][-1] == "kind=new"
     found = json.loads(run("inspect", "m.st", "--json").out)
     assert found["options"]["feature_map"].startswith("rm2")
@@ -428,7 +427,7 @@ def test_a_model_that_chooses_by_command_line(run):
         in run("unlearn", "m.st", "a.csv", code=2).err
     )
     run("learn", "a.csv", "--label", "target", "--feature-map", "m.st", "-m", "exact.st")
-    exact = stored_model("exact.st").model
+    exact = TableModel.load("exact.st").model
     best = stored.model.best_
     assert exact.feature_map_.map.text == best.feature_map
     assert exact.ridge == best.ridge
@@ -481,7 +480,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
         assert not os.path.exists("m.st")
     run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st")  # label and hashes come along
     run("merge", "base.st", "m.st", "-o", "both.st")
-    assert stored_model("both.st").model.class_count_.sum() == 500
+    assert TableModel.load("both.st").model.class_count_.sum() == 500
     learn(run, "linear.st", "a.csv")
     more = ["--label", "target", "--feature-map", "linear.st", "-m", "n.st"]
     assert "has no map" in run("learn", "b.csv", *more, code=2).err
@@ -499,7 +498,7 @@ def test_models_that_choose_among_the_same_maps_merge(run):
     learn(run, "whole.st", "one.csv", "two.csv", more=maps)
     learn(run, "whole.st", "one.csv", "two.csv", more=maps)  # nothing new
     run("merge", "one.st", "two.st", "-o", "both.st")
-    both, whole = (stored_model(name) for name in ("both.st", "whole.st"))
+    both, whole = (TableModel.load(name) for name in ("both.st", "whole.st"))
     assert both.encoding.features == whole.encoding.features
     both, whole = both.model, whole.model
     np.testing.assert_allclose(both.class_count_, whole.class_count_)
@@ -565,7 +564,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
     learn(run, "one.st", "a.csv", more=["--feature-map", "rm2", "--ridge", "gcv"])
     run("learn", "b.csv", "--feature-map", "one.st", "-m", "two.st")
     run("merge", "one.st", "two.st", "-o", "both.st")
-    assert stored_model("both.st").model.ridge == "gcv"
+    assert TableModel.load("both.st").model.ridge == "gcv"
 
 
 @pytest.mark.slow
@@ -580,7 +579,7 @@ def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
     learn(run, "m.st", "one.csv", "two.csv", more=["--memory-limit", str(limit)])
     tracemalloc.start()
     try:
-        learner = Learner("m.st", {}, {})
+        learner = TableModel.open("m.st", {}, {})
         tracemalloc.reset_peak()
         key, change = learner.key("two.csv"), StoreChange(None)
         assert unlearn(learner, source("two.csv"), key, lambda *_: None, change) == 100

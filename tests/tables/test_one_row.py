@@ -9,7 +9,7 @@ from late_labels import OPTIONS, of_day, write_days
 from samples import assert_close
 
 from counterpoise.tables.event_store import EventStore, pending_path
-from counterpoise.tables.model_io import stored_model
+from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import add_rows, contains
 
 HEAD = "customer,payment,amount,country,fraud"
@@ -36,7 +36,7 @@ def write(path, lines):
 
 def assert_alike(one, two):
     """The same features and rows, and weights equal to rounding after removal."""
-    one, two = stored_model(str(one)), stored_model(str(two))
+    one, two = TableModel.load(str(one)), TableModel.load(str(two))
     order = [one.encoding.features.index(f) for f in two.encoding.features]
     assert len(order) == len(one.encoding.features)
     assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
@@ -61,7 +61,7 @@ def test_rows_of_a_customer_are_unlearned_once_and_for_all(run, rows, tmp_path):
     (tmp_path / "lacking.csv").write_text(text)
     assert "lacks column 'country'" in run("predict", "m", "lacking.csv", code=2).err
     assert "257 rows unlearned" in run("unlearn", "m", "t.csv").err
-    assert not stored_model("m").model.__sklearn_is_fitted__()
+    assert not TableModel.load("m").model.__sklearn_is_fitted__()
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_rows_from_a_pipe_are_unlearned(run, rows, tmp_path, monkeypatch):
         run("learn", "-", *LEARN, "--model", "whole")
         pipe(rows)
         assert "300 rows unlearned" in run("unlearn", "whole", "-").err
-        assert not stored_model("whole").records
+        assert not TableModel.load("whole").records
     finally:
         os.dup2(saved, 0)
         os.close(saved)
@@ -136,7 +136,7 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     assert "43 rows unlearned" in run("unlearn", "m", "t.csv", "--where", "customer=1").err
     assert_alike("m", "never")
     run("unlearn", "m", "t.csv")
-    assert not stored_model("m").model.__sklearn_is_fitted__()
+    assert not TableModel.load("m").model.__sklearn_is_fitted__()
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ import pytest
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.moments.resize import select_features
-from counterpoise.tables.model_io import stored_model
-from counterpoise.tables.records import optional_columns
+from counterpoise.tables.model import TableModel
 
 MODEL = "m.st"
 
@@ -42,7 +41,7 @@ def teach(run, model, *files, more=(), code=0):
 
 def assert_same(one, two, tolerance=1e-9):
     """The same features, each with the same rows, the same weights and the same counts."""
-    a, b = stored_model(one), stored_model(two)
+    a, b = TableModel.load(one), TableModel.load(two)
     assert set(a.encoding.features) == set(b.encoding.features)
     at = [a.encoding.features.index(feature) for feature in b.encoding.features]
     np.testing.assert_array_equal(a.held[at], b.held)
@@ -106,7 +105,7 @@ def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
     more = ["--missing", "indicate"]
     teach(run, "one.st", "one.csv", more=more)
     teach(run, MODEL, "one.csv", "two.csv", more=more)
-    assert len(stored_model(MODEL).encoding.features) == 3
+    assert len(TableModel.load(MODEL).encoding.features) == 3
     run("unlearn", MODEL, "two.csv")
     assert_same(MODEL, "one.st")
 
@@ -162,7 +161,7 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     teach(run, MODEL, "two.csv")
     assert b"Secretville" in Path(MODEL).read_bytes()
     run("unlearn", "first.st", "first.csv")  # its map stays, and the features that it scales
-    assert len(stored_model("first.st").encoding.features) == 4
+    assert len(TableModel.load("first.st").encoding.features) == 4
 
 
 def test_moments_of_some_features_are_those_of_rows_with_these_alone():
@@ -194,7 +193,7 @@ def test_merged_models_know_who_holds_what(run):
     assert_same(MODEL, "one.st")
     run("unlearn", "twice.st", "one.csv")
     assert BalancedRidgeClassifier.load("twice.st").n_features_in_ == 0
-    assert optional_columns(stored_model(MODEL)) == frozenset()
+    assert TableModel.load(MODEL).optional_columns == frozenset()
 
 
 def test_rows_without_any_feature_keep_one(run):
@@ -202,7 +201,7 @@ def test_rows_without_any_feature_keep_one(run):
     Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
     teach(run, MODEL, "one.jsonl", "two.jsonl")
     run("unlearn", MODEL, "one.jsonl")
-    left = stored_model(MODEL)
+    left = TableModel.load(MODEL)
     assert len(left.encoding.features) == 1
     assert left.model.class_count_.tolist() == [1.0, 1.0]
     assert not left.model.coef_.any()

@@ -193,10 +193,9 @@ def _judged(
     from counterpoise.cli.messages import Progress
     from counterpoise.cli.predict import ABSENT
     from counterpoise.tables.evaluate import judged
-    from counterpoise.tables.model_io import stored_model
-    from counterpoise.tables.records import require_learned
+    from counterpoise.tables.model import TableModel
 
-    stored = require_learned(stored_model(model), model)
+    stored = TableModel.load(model).require_learned()
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
         options.hint_calibration(stored.model)
@@ -210,7 +209,7 @@ def _judged(
             f"{verdict.skipped:,} rows with missing values, or with none of the columns of the "
             "model, were left out"
         )
-    return verdict, stored.model.classes_.tolist(), stored.positive
+    return verdict, stored.classes, stored.positive
 
 
 def _evaluate_logged(

@@ -96,7 +96,7 @@ def settle(learner: Any, store: Any, is_finished: bool = False) -> None:
 
     Parameters
     ----------
-    learner : Learner
+    learner : TableModel
         The model.
     store : EventStore or None
         The store.
@@ -140,9 +140,9 @@ def settings(
     if store is None:
         return {"columns": columns, "options": options, "more": more}
     from counterpoise.tables.delayed_labels import merge_settings
-    from counterpoise.tables.model_io import stored_model
+    from counterpoise.tables.model import TableModel
 
-    before = stored_model(model).encoding.columns if os.path.exists(model) else None
+    before = TableModel.load(model).encoding.columns if os.path.exists(model) else None
     known = () if before is None else before.drop
     keeps = "keep" in columns or (before is not None and before.keep)
     if not keeps and not (store.id in known and "drop" not in columns):
@@ -164,7 +164,7 @@ def add(
 
     Parameters
     ----------
-    learner : Learner
+    learner : TableModel
         The model.
     store : EventStore
         The store.
@@ -232,7 +232,7 @@ def close(learner: Any, store: Any) -> None:
 
     Parameters
     ----------
-    learner : Learner
+    learner : TableModel
         The model.
     store : EventStore
         The store.
@@ -402,8 +402,8 @@ def learn(
 
     from counterpoise import readers
     from counterpoise.atomic_write import locked
-    from counterpoise.tables.model import Learner
-    from counterpoise.tables.model import learn as learn_inputs
+    from counterpoise.tables.guards import Guards
+    from counterpoise.tables.model import TableModel, learn_inputs
     from counterpoise.tables.records import PENDING
 
     paths = readers.expanded(files or [])
@@ -411,15 +411,10 @@ def learn(
     with collect_stop_signals() as stopped, locked(model), opened_store(model, id) as store:
         more = {"chunk_rows": chunk_rows, "positive": positive}
         given = settings(store, columns, parameters, more, model)
-        learner = Learner(
-            model,
-            given["columns"],
-            given["options"],
-            given["more"].get("chunk_rows"),
-            given["more"].get("positive"),
-            allow_new_classes,
-            allow_new_columns,
-            allow_future,
+        wanted = given["more"].get("positive")
+        guards = Guards(model, wanted, allow_new_classes, allow_new_columns, allow_future)
+        learner = TableModel.open(
+            model, given["columns"], given["options"], given["more"].get("chunk_rows"), guards
         )
         settle(learner, store)
 
@@ -440,9 +435,10 @@ def learn(
                 inputs,
                 checkpoint_every,
                 lambda: bool(stopped),
-                watch,
+                watch.after_chunk,
                 allow_overlap,
                 watch.before_save,
+                watch.needs_scores,
             )
         done: dict[str, Any] = {}
         for source, key in inputs:
@@ -460,7 +456,7 @@ def learn(
                     )
         for note in learner.notes.values():
             messages.info(note)
-        for line in learner.outlying.told():
+        for line in learner.outlying.warnings():
             messages.info(line)
         settle(learner, store, is_finished=not stopped)
         if store is not None and is_delayed:
@@ -492,13 +488,10 @@ class _ProgressAndMetrics:
 
         self.learner, self.progress = learner, Progress()
         self.total = Confusion()
-        self.file = (
-            None
-            if metrics is None
-            else MetricsFile(
-                metrics, os.path.basename(learner.path), every, learner.ever, learner.window
-            )
-        )
+        self.file = None
+        if metrics is not None:
+            name, rows = os.path.basename(learner.path), learner.total_rows_read
+            self.file = MetricsFile(metrics, name, every, rows, learner.window)
         self._rows = self._begun = learner.rows
         self._unlearned = learner.unlearned
 
@@ -509,32 +502,34 @@ class _ProgressAndMetrics:
     def __exit__(self, *_: Any) -> None:
         self.progress.__exit__()
 
-    def __call__(self, source: Any, chunk: Any, encoded: Any) -> None:
-        from counterpoise.evaluate.metrics import Confusion
-        from counterpoise.tables.score_window import score
+    @property
+    def needs_scores(self) -> bool:
+        """Whether each row is scored before it is learned."""
+        return self.file is not None or self.progress.shown
 
+    def after_chunk(self, source: Any, chunk: Any, scored: Any) -> None:
+        """Count what was scored, and show progress now and then."""
         if self.file is not None:
             self.file.write(self._rows + self._unlearned)
-        model = self.learner.model
-        if (self.file or self.progress.shown) and encoded.X.shape[0]:
-            seen = Confusion()
-            score(model, self._rows, encoded, seen)
-            self.total.merge(seen)
-            if self.file is not None:
-                self.file.window.merge(seen)
+        for one in scored if self.needs_scores else ():
+            if one.is_complete:
+                said = one.scores.classes.best(one.f)
+                self.total.add(one.y, said)
+                if self.file is not None:
+                    self.file.window.add(one.y, said)
         self._rows += chunk.rows
         self.progress.advance(chunk.rows)
         if self.progress.due:
-            fitted = model is not None and model.__sklearn_is_fitted__()
-            says = f", {counts_of(model)}" if fitted else ""
+            says = f", {counts_of(self.learner.model)}" if self.learner.is_fitted else ""
             if self.total.g_mean() is not None:
                 says += f", G-mean {self.total.g_mean():.4f}"
             self.progress.show(source.name, source.done(), says)
 
-    def before_save(self, last: bool) -> None:
+    def before_save(self, is_last: bool) -> None:
+        """Write metrics that are due."""
         if self.file is not None:
             ever = self._rows + self._unlearned
-            self.file.write(ever, last)
+            self.file.write(ever, is_last)
             self.learner.window = self.file.unsaid(ever)
         elif self._rows > self._begun:  # nobody has scored these rows
             self.learner.window = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -36,11 +35,11 @@ def inspect(
 
     Example: counterpoise inspect fraud.safetensors
     """
+    from counterpoise.tables.estimator import shown
     from counterpoise.tables.inspect import described
-    from counterpoise.tables.model import shown
-    from counterpoise.tables.model_io import stored_model
+    from counterpoise.tables.model import TableModel
 
-    found = described(stored_model(model))
+    found = described(TableModel.load(model))
     if as_json:
         show_json(found)
         return
@@ -199,22 +198,22 @@ def check(
     from counterpoise.cli.messages import Progress
     from counterpoise.errors import printable
     from counterpoise.tables.check import Checker
+    from counterpoise.tables.estimator import new_encoder
     from counterpoise.tables.guards import Guards
-    from counterpoise.tables.model import new_encoder, resume
-    from counterpoise.tables.model_io import stored_model
+    from counterpoise.tables.model import TableModel
 
     paths = readers.expanded(files)
     columns = readers.with_label(columns, paths, format)
     stored, known = None, tuple[str, ...]()
     if model is not None and os.path.exists(model):
-        known = stored_model(model).encoding.columns.drop
+        known = TableModel.load(model).encoding.columns.drop
     if id is not None and (id not in known or "drop" in columns):
         columns["drop"] = tuple(sorted({*columns.get("drop", known), id}))
     if model is not None and os.path.exists(model):
-        stored, _ = resume(model, columns, {}, None, None)
+        stored = TableModel.open(model, columns, {})
         encoding = stored.encoding
     else:
-        encoding = new_encoder(columns, {}, None)
+        encoding = new_encoder(columns, {})
     guards = Guards(model or "the model", allow_future=allow_future)
     checker = Checker(encoding, guards, stored, most, id)
     found = 0
@@ -273,10 +272,9 @@ def export(
 
     from counterpoise.atomic_write import atomic_write
     from counterpoise.errors import finite
-    from counterpoise.export import exportable
-    from counterpoise.tables.records import require_learned
+    from counterpoise.export.exportable import exportable
 
-    stored = require_learned(exportable(model), model)
+    stored = exportable(model).require_learned()
     if kind == "json":
         from counterpoise.export.json import coefficients
 
@@ -323,25 +321,21 @@ def merge(
     from counterpoise.cli.learn import counts_of, show_summary
     from counterpoise.errors import DataError
     from counterpoise.tables.merge import merged, moved, require_own_stores
-    from counterpoise.tables.model import rarest_class
-    from counterpoise.tables.model_io import save, stored_model
+    from counterpoise.tables.model import TableModel
 
     with locked(output):
         notes = require_own_stores(models, output)
-        whole = moved(stored_model(models[0]), models[0], output)
+        whole = moved(TableModel.load(models[0]), models[0], output)
         for path in models[1:]:
-            other = moved(stored_model(path), path, output)
+            other = moved(TableModel.load(path), path, output)
             whole = merged(whole, other, (models[0], path), allow_overlap, positive)
-        counts = dict(
-            zip(whole.model.classes_.tolist(), whole.model.class_count_.tolist(), strict=True)
-        )
+        counts = whole.class_counts
         if whole.positive is None and positive is not None:
             raise DataError(
                 f"--positive is {positive!r}, which is not one of {', '.join(map(str, counts))}"
             )
-        if whole.positive is None and len(counts) > 1:
-            whole = replace(whole, positive=rarest_class(counts))
-        save(output, whole)
+        whole.choose_positive()
+        whole.save(output)
     for note in notes:
         messages.info(note)
     messages.info(f"{output}: {counts_of(whole.model)}")

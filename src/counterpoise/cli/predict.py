@@ -127,14 +127,14 @@ def predict(
     from counterpoise.cli.messages import Progress
     from counterpoise.modelfile.engines import InferenceModel
     from counterpoise.tables import alerts
-    from counterpoise.tables.model_io import scoring
+    from counterpoise.tables.model import TableModel
     from counterpoise.tables.predict import Predictor, flag_top, sink
     from counterpoise.tables.predict import predict as predictions
     from counterpoise.tables.score_window import late_ranks
 
     paths = readers.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    stored = scoring(model)
+    stored = TableModel.load(model, for_prediction=True)
     state = stored.model.state
     known = state.classes.labels.tolist(), state.class_count.tolist()
     chosen = opt.chosen(positive, *known, stored.positive)
@@ -191,7 +191,7 @@ def predict(
     if predictor.bare:
         rows = f"{predictor.bare:,} of {predictor.rows:,} rows"
         messages.info(f"{rows} have none of the columns of the model and no prediction")
-    for sentence in predictor.outlying.told():
+    for sentence in predictor.outlying.warnings():
         messages.info(sentence)
     if predictor.skipped:
         rows = f"{predictor.skipped:,} of {predictor.rows:,} rows"

@@ -144,7 +144,7 @@ def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tu
 
     Parameters
     ----------
-    learner : Learner
+    learner : TableModel
         The model.
     store : EventStore or None
         The store.
@@ -214,19 +214,18 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
 
     Yields
     ------
-    learner : Learner
+    learner : TableModel
         The model, to be saved.
     progress : Progress
         For jobs that take long.
     """
     from counterpoise.atomic_write import locked
     from counterpoise.cli.messages import Progress
-    from counterpoise.tables.model import Learner
-    from counterpoise.tables.model_io import stored_model
+    from counterpoise.tables.model import TableModel
 
-    stored_model(model)  # it must exist and be whole before there is a lock beside it
+    TableModel.load(model)  # it must exist and be whole before there is a lock beside it
     with locked(model):
-        learner = Learner(model, {}, {})
+        learner = TableModel.open(model, {}, {})
         with Progress() as progress:
             yield learner, progress
         for note in learner.notes.values():

@@ -34,16 +34,15 @@ from counterpoise.estimators.dataframes import (
 )
 from counterpoise.explanation import Explanation
 from counterpoise.moments.classes import ravel_binary
-from counterpoise.readers.chunk import ReadPosition
 from counterpoise.readers.dataframes import FrameSource
 from counterpoise.solver.class_weights import by_label
 from counterpoise.solver.scores import Scores
-from counterpoise.tables import merge, model_io
-from counterpoise.tables.frame_learner import NAME, FrameLearner
+from counterpoise.tables import merge
+from counterpoise.tables.estimator import Model, require_clock
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.model import CHUNK_ROWS, require_clock
-from counterpoise.tables.model_dispatch import Model
-from counterpoise.tables.records import cannot_unlearn_error, optional_columns
+from counterpoise.tables.model import NAME, TableModel
+from counterpoise.tables.records import cannot_unlearn_error
+from counterpoise.tables.scoring import CHUNK_ROWS
 
 LISTS = ("drop", "keep", "numeric", "categorical", "time", "date", "classes")
 POLICIES = ("mean", "indicate", "drop", "error")
@@ -191,7 +190,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     ['no', 'no', 'yes', 'no']
     """
 
-    learner_: FrameLearner
+    learner_: TableModel
 
     def __init__(
         self,
@@ -344,14 +343,14 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         first, second = self._snapshot(), other._snapshot()
         mine = first.learner_.positive
         both = merge.merged(
-            first.learner_.stored(),
-            second.learner_.stored(),
+            first.learner_,
+            second.learner_,
             ("this model", "the other"),
             allow_overlap=True,
             positive=self.positive or (None if mine is None else str(mine)),
         )
         result = copy.deepcopy(first)
-        result.learner_ = FrameLearner.of(both, result._guards())
+        result.learner_ = replace(both, guards=result._guards(), prototype=first.learner_.prototype)
         return result
 
     # Looking
@@ -547,7 +546,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """What was learned, of encoded rows."""
         if not self.__sklearn_is_fitted__() or self.learner_.model is None:
             raise AttributeError("this TableClassifier has learned nothing yet")
-        return self.learner_.model
+        return self.learner_.estimator
 
     @property
     def classes_(self) -> Labels:
@@ -572,11 +571,11 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         path : path
             Where to. An older file is replaced, or left as it was if anything goes wrong.
         """
-        stored = self._snapshot().learner_.stored()
+        model = self._snapshot().learner_
         before = self.__dict__.get("_path")
         if before is not None:
-            stored = merge.moved(stored, before, os.fspath(path))
-        model_io.save(os.fspath(path), stored)
+            model = merge.moved(model, before, os.fspath(path))
+        model.save(os.fspath(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TableClassifier:
@@ -591,12 +590,14 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         -------
         TableClassifier
         """
-        stored = model_io.stored_model(os.fspath(path))
+        stored = TableModel.load(os.fspath(path))
         given = asdict(stored.encoding.columns)
         given["hashed"] = given["hashed"] or None
         positive = None if stored.positive is None else str(stored.positive)
         result = cls(clone(stored.model), positive=positive, chunk_rows=stored.chunk_rows, **given)
-        result.learner_ = FrameLearner.of(stored, result._guards())
+        result.learner_ = replace(
+            stored, path=NAME, guards=result._guards(), prototype=stored.model
+        )
         result._told = set()
         result._path = os.path.realpath(os.fspath(path))
         columns = {*stored.encoding.kinds, *(f.column for f in stored.encoding.features)}
@@ -668,7 +669,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             for note in learner.notes.values():
                 if str(note).startswith("warning: "):
                     warnings.warn(str(note).removeprefix("warning: "), UserWarning, stacklevel=4)
-            for line in learner.outlying.told():
+            for line in learner.outlying.warnings():
                 warnings.warn(line.removeprefix("warning: "), UserWarning, stacklevel=4)
             learner.outlying = type(learner.outlying)()
         elif learner.model is None:
@@ -701,11 +702,22 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             weight = validation.weights(sample_weight, frame.rows)
         return FrameSource(frame.data, given, label=label), weight
 
-    def _begun(self, y: Any) -> FrameLearner:
-        """A learner that has learned nothing yet."""
+    def _begun(self, y: Any) -> TableModel:
+        """Return a model that has learned nothing yet."""
         encoding = ColumnEncoder(parse_column_options(self, self._label(y)))
         prototype = prototype_of(self.estimator, encoding.columns)
-        return FrameLearner(encoding, prototype, chunk_rows(self), self._guards())
+        given, guards = prototype.get_params(deep=False), self._guards()
+        if encoding.columns.classes:
+            guards.require_named(given, encoding.columns.classes, NAME)
+        return TableModel(
+            None,
+            encoding,
+            chunk_rows=chunk_rows(self),
+            held=np.zeros(0, dtype=np.int64),
+            guards=guards,
+            given=given,
+            prototype=prototype,
+        )
 
     def _label(self, y: Any) -> str:
         """The name of the column of labels."""
@@ -729,7 +741,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"{name} is {getattr(now, name)!r}, but the model was learned with "
                 f"{getattr(before, name)!r}; fit again, or use a clone"
             )
-        self.learner_.allow(self.allow_new_classes, self.allow_new_columns)
+        guards = self.learner_.guards
+        guards.allow_new_classes = self.allow_new_classes
+        guards.allow_new_columns = self.allow_new_columns
 
     def _declare(self, classes: ArrayLike) -> None:
         """Let classes appear before they are seen."""
@@ -746,18 +760,12 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> list[Any]:
         """Rows of features, chunk by chunk."""
-        learner, columns = self.learner_, self.learner_.encoding.columns
-        encoding = learner.encoding
-        if columns.missing == "drop":  # every row gets its prediction
-            encoding = replace(encoding, columns=replace(columns, missing="error"))
-        frame = frame_of(self, X, columns.label, reset=False, least=1)
+        encoder = self.learner_.encoder.with_missing("drop", "error")  # all rows are predicted
+        frame = frame_of(self, X, encoder.encoding.columns.label, reset=False, least=1)
         source, parts = FrameSource(frame.data), []
-        optional, usual = optional_columns(learner.stored()), self._plainest().mean
         apart = None if self.allow_new_columns else tuple(self.__dict__.get("_beside", ()))
-        for chunk in source.chunks(
-            max(self.chunk_rows, 1), ReadPosition(), columns.read(encoding.kinds), lambda name: True
-        ):
-            encoded = encoding.predict(chunk, apart, optional, usual)
+        for chunk in encoder.read_chunks(source, max(self.chunk_rows, 1), lambda name: True):
+            encoded = encoder.encode(chunk, apart)
             if encoded.bare:
                 raise DataError("a row has none of the columns of the model")
             self._tell(encoded.blank)

@@ -6,20 +6,20 @@ from typing import Any
 
 from counterpoise.arrays import Labels
 from counterpoise.engine.averaging import Average
-from counterpoise.export import missing_value_constants
+from counterpoise.export.exportable import missing_value_constants
 from counterpoise.feature_maps import FittedMap
 from counterpoise.solver.calibration import MIN_SLOPE
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.records import Stored
+from counterpoise.tables.model import TableModel
 
 
-def coefficients(stored: Stored) -> dict[str, Any]:
+def coefficients(stored: TableModel) -> dict[str, Any]:
     """Weights by name, or the densities of a quadratic model, as JSON can hold them.
 
     Parameters
     ----------
-    stored : Stored
+    stored : TableModel
         The model.
 
     Returns

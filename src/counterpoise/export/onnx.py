@@ -23,7 +23,7 @@ from counterpoise.encoding.datetimes import CYCLES
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.export import missing_value_constants, scores_to_export
+from counterpoise.export.exportable import missing_value_constants, scores_to_export
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.base import Union
 from counterpoise.feature_maps.fitted import CLIP_DEVIATIONS
@@ -34,7 +34,7 @@ from counterpoise.solver.calibration import MAX_ABS_LOGIT, MAX_LOGIT, MIN_SLOPE,
 from counterpoise.solver.link import Link
 from counterpoise.solver.score_functions import LinearScores, QuadraticScores
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.records import Stored
+from counterpoise.tables.model import TableModel
 from counterpoise.version import VERSION
 
 
@@ -135,12 +135,12 @@ FORMAT = 8  # of the file: the oldest that has these operators
 Block = tuple[str, list[int]]  # columns of a graph, and which features they are
 
 
-def graph(stored: Stored) -> bytes:
+def graph(stored: TableModel) -> bytes:
     """Build an ONNX graph that predicts as a model does.
 
     Parameters
     ----------
-    stored : Stored
+    stored : TableModel
         The model.
 
     Returns

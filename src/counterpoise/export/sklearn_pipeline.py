@@ -7,8 +7,6 @@ is the step.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +15,15 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.arrays import Labels, Matrix
 from counterpoise.errors import DataError
-from counterpoise.export import scores_to_export, unmapped
+from counterpoise.export.exportable import scores_to_export, unmapped
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.classes import argmax_classes, ravel_binary
-from counterpoise.readers.chunk import ReadPosition
 from counterpoise.readers.dataframes import FrameSource
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.model import CHUNK_ROWS
-from counterpoise.tables.model_dispatch import model_for_prediction
-from counterpoise.tables.records import Stored, optional_columns
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.scoring import PredictionEncoder
 
 
 class Exported(Pipeline):
@@ -168,36 +163,16 @@ def as_text(frame: Any) -> Any:
     return frame.map(text).astype(object)
 
 
-def encoded(
-    frame: Any, encoding: ColumnEncoder, usual: Vector, optional: Collection[str]
-) -> Matrix:
-    """Features of the rows of a data frame, as the model itself makes them.
+def encode_frame(frame: Any, encoder: PredictionEncoder) -> Matrix:
+    """Return the features (n, d) of a data frame, as the model itself encodes them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The rows; columns that the model does not know are not looked at.
-    encoding : Encoding
-        How columns become features.
-    usual : ndarray of shape (d,)
-        The mean of each feature, for numbers that were never missing before.
-    optional : collection of str
-        Columns that it need not have.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
+    Columns that the model has not learned are ignored.
     """
-    columns, parts = encoding.columns, []
-    if columns.missing == "drop":  # every row gets its prediction
-        encoding = replace(encoding, columns=replace(columns, missing="error"))
-    chunks = FrameSource(frame).chunks(
-        CHUNK_ROWS, ReadPosition(), columns.read(encoding.kinds), encoding.knows
-    )
-    for chunk in chunks:
-        X = encoding.predict(chunk, None, optional, usual).X
+    encoder, parts = encoder.with_missing("drop", "error"), []  # every row gets its prediction
+    for chunk in encoder.read_chunks(FrameSource(frame)):
+        X = encoder.encode(chunk, None).X
         parts.append(X if isinstance(X, np.ndarray) else X.toarray())
-    return np.vstack([np.zeros((0, len(encoding.features))), *parts])
+    return np.vstack([np.zeros((0, len(encoder.encoding.features))), *parts])
 
 
 def mapped(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
@@ -221,12 +196,12 @@ def mapped(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matri
     return rows if fixed is None else fixed.transform(rows)
 
 
-def fitted(stored: Stored) -> Pipeline:
+def fitted(stored: TableModel) -> Pipeline:
     """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
 
     Parameters
     ----------
-    stored : Stored
+    stored : TableModel
         The model.
 
     Returns
@@ -243,13 +218,7 @@ def fitted(stored: Stored) -> Pipeline:
     step = FunctionTransformer(mapped, kw_args={"fixed": scores.fixed, "order": None})
     scorer = Scorer(unmapped(scores))
     if any(feature.kind not in ("number", "category") for feature in features):
-        usual = model_for_prediction(stored).state_.mean
-        kw_args = {
-            "encoding": stored.encoding,
-            "usual": usual,
-            "optional": optional_columns(stored),
-        }
-        columns = FunctionTransformer(encoded, kw_args=kw_args)
+        columns = FunctionTransformer(encode_frame, kw_args={"encoder": stored.encoder})
         return Exported([("columns", columns), ("map", step), ("classifier", scorer)])
     order = [j for j, f in enumerate(features) if f.kind == "number"]
     numbers = [features[j].column for j in order]

@@ -36,14 +36,8 @@ from counterpoise.readers.prefetch import prefetch
 from counterpoise.solver.mapped_moments import require_light
 from counterpoise.tables import records
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.model import CHUNK_ROWS
-from counterpoise.tables.records import (
-    Record,
-    RowFilter,
-    check_not_learned,
-    find_known_input,
-    input_key,
-)
+from counterpoise.tables.records import Record, Records, RowFilter
+from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class Frame(ColumnarSource):
@@ -67,11 +61,11 @@ def opened(
     A frame without a name is called after its content: the same frame is the same input.
     """
     if isinstance(data, (str, os.PathLike)):
-        return [(readers.source(os.fspath(data)), input_key(os.fspath(data), path))]
+        return [(readers.source(os.fspath(data)), Records.key(os.fspath(data), path))]
     if hasattr(data, "chunks") and hasattr(data, "verify"):
-        if data.path == "-":
-            return [(data, f"- {name}" if name else "-")]
-        return [(data, name or input_key(data.path, path))]
+        if data.path != "-" and name:
+            return [(data, name)]
+        return [(data, Records.key(data.path, path, name))]
     if isinstance(data, (list, tuple)) and data and all(_is_path(one) for one in data):
         return [pair for one in data for pair in opened(one, None, path, wanted)]
     frame = Frame(_table(data), name or "the frame")
@@ -453,7 +447,7 @@ class PartialAggregator(CellWriter):
     """Rows of one part into cells in memory. The features must be known."""
 
     def __init__(self, book: LedgerMetadata) -> None:
-        super().__init__(None, replace(book, records={}))
+        super().__init__(None, replace(book, records=Records()))
         self.cells: dict[CellKey, PartialCell] = {}
         self.left_out = 0
 
@@ -517,11 +511,9 @@ def learn(
             break
         new[key] = 0
         if not (allow_overlap or key.startswith("-")):
-            _identify(book, file.path, source, key, present)
-        has_earlier = any(one.mark.rows for name, one in book.records.items() if name != key)
-        filler = CellWriter(file, book, guards, has_earlier)
-        record = book.records.get(key, Record())
-        chunks = prefetch(filler.chunks(source, record.mark), stop=stop)
+            book.records.identify(source, key, book.encoding, file.path, present)
+        filler = CellWriter(file, book, guards, book.records.has_other_rows(key))
+        chunks = prefetch(filler.chunks(source, book.records.position(key)), stop=stop)
         over = False
         while not over:
             with file.writing():
@@ -549,8 +541,7 @@ def _fill(
     rows = waiting = dropped = 0
     for chunk in chunks:
         if record is None:
-            if not allow_overlap:
-                check_not_learned(chunk, book.records)
+            book.records.check_new(chunk, key, allow_overlap)
             record = Record(starts=chunk.starts)
         dropped += int((~filler.add(chunk)).sum())
         watch(source, chunk.rows)
@@ -589,7 +580,7 @@ def unlearn(
     filler = CellWriter(file, book)
     with file.writing():
         for source, key in inputs:
-            is_known = _identify(book, file.path, source, key, None)
+            is_known = book.records.identify(source, key, book.encoding, file.path) is not None
             if os.path.isfile(source.path) and not is_known:
                 raise DataError(
                     f"{source.name} was never learned, under this or any other name; the learned "
@@ -626,19 +617,6 @@ def _subtract(
             kept = filler.add(chunk.only(meant), learning=False)
             found += rows[meant][kept].tolist()
     return found
-
-
-def _identify(
-    book: LedgerMetadata, path: str, source: Source, key: str, present: Mapping[str, Source] | None
-) -> bool:
-    """Find the record of an input by its content, and let it have the name that it has now."""
-    folder = os.path.dirname(os.path.realpath(path))
-    other = find_known_input(source, key, book.records, book.encoding, folder, present)
-    if other is not None and other != key:
-        displaced = other if not other.startswith("-") else f"{key} before"
-        swap = {other: key, key: displaced}
-        book.records = {swap.get(name, name): one for name, one in book.records.items()}
-    return other is not None
 
 
 def require_within(book: LedgerMetadata, every: str) -> None:

@@ -41,9 +41,8 @@ from counterpoise.moments.moments import Moments
 from counterpoise.moments.resize import select_features
 from counterpoise.readers.chunk import ReadPosition, Source
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.model import CHUNK_ROWS, rarest_class
-from counterpoise.tables.model_io import save
-from counterpoise.tables.records import Record, RowFilter, Stored
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.records import Record, RowFilter
 
 
 def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) -> None:
@@ -59,12 +58,10 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     told: dict[str, Any] = {}
     for name in ("keep", "numeric", "categorical", "time"):
         told[name] = tuple(one for one in getattr(columns, name) if one not in others)
-    counts = dict(zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True))
-    stored = Stored(
-        model, replace(mine, columns=replace(columns, **told)), {}, CHUNK_ROWS, rarest_class(counts)
-    )
+    result = TableModel(model, replace(mine, columns=replace(columns, **told)))
+    result.choose_positive()
     with locked(path):
-        save(path, stored)
+        result.save(path)
 
 
 CACHE = 1 << 29  # bytes of cells that are kept in memory

@@ -17,8 +17,8 @@ from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import ALL, Block, Key, Row, Stack, as_row, moved, read_cell
 from counterpoise.ledger.storage import Contents, File
 from counterpoise.readers.chunk import ReadPosition
-from counterpoise.tables.model import shown
-from counterpoise.tables.records import Record
+from counterpoise.tables.estimator import shown
+from counterpoise.tables.records import Record, Records
 from counterpoise.validation import MAX_TIMESTAMP
 
 ROUNDING = 1e-9  # relative difference between a total and the sum of its cells on another machine
@@ -127,7 +127,7 @@ class LedgerMetadata:
         How columns become features.
     labels, segments : list
         Classes, and values of the columns of segments, by number.
-    records : dict of str to Record
+    records : Records
         What was learned from where.
     coarse : list of (int, str)
         Until when which coarser buckets are kept.
@@ -141,7 +141,7 @@ class LedgerMetadata:
     encoding: ColumnEncoder
     labels: list[Any] = field(default_factory=list)
     segments: list[tuple[str | None, ...]] = field(default_factory=list)
-    records: dict[str, Record] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     coarse: list[tuple[int, str]] = field(default_factory=list)
     dropped: int | None = None
     change: int = 0
@@ -180,13 +180,11 @@ class LedgerMetadata:
         try:
             settings = Settings(**{**meta["settings"], "by": tuple(meta["settings"]["by"])})
             encoding = _encoding(meta["encoding"])
-            records = {
-                name: Record(
-                    ReadPosition(**one["mark"]), tuple(one["starts"]), one["dropped"],
-                    gone=tuple((start, stop) for start, stop in one["gone"]),
-                )
-                for name, one in contents.inputs.items()
-            }  # fmt: skip
+            records = Records()
+            for name, one in contents.inputs.items():
+                gone = tuple((start, stop) for start, stop in one["gone"])
+                mark = ReadPosition(**one["mark"])
+                records[name] = Record(mark, tuple(one["starts"]), one["dropped"], gone=gone)
             book = cls(
                 settings,
                 encoding,

@@ -43,7 +43,7 @@ from counterpoise.spark.dataframes import (
     planned,
     raise_first,
 )
-from counterpoise.tables.model import require_clock
+from counterpoise.tables.estimator import require_clock
 
 # The tree: sixteen neighbours are merged at a time, twice. How many partitions there will be cannot
 # be known without running what the frame is made of, so the depth is always the same.

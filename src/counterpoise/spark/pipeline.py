@@ -36,7 +36,8 @@ from counterpoise.modelfile.engines import options_of, plain_options
 from counterpoise.spark.dataframes import column_of
 from counterpoise.spark.fit import fit, with_feature_names
 from counterpoise.spark.predict import predict, stored_of
-from counterpoise.tables.model_io import contents_of, of_contents
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.model_io import contents_of
 
 
 class BalancedRidge(
@@ -218,7 +219,7 @@ class _Reader(MLReader[BalancedRidgeModel]):
         row = self.sparkSession.read.parquet(f"{path}/data").first()
         if row is None:
             raise ValueError(f"{path} holds no model")
-        stored = of_contents(modelfile.from_bytes(bytes(row["model"])), path)
+        stored = TableModel.from_contents(modelfile.from_bytes(bytes(row["model"])), path)
         if not isinstance(stored.model, BalancedRidgeClassifier):
             raise ValueError(f"{path} holds a {type(stored.model).__name__}")
         result = self.cls(with_feature_names(stored.model, stored.encoding))

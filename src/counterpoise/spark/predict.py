@@ -13,20 +13,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions, types
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
-from counterpoise.arrays import Vector, one_thread
+from counterpoise.arrays import one_thread
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.solver.scores import Scores
 from counterpoise.spark.dataframes import chunk_of, large_types, readable, vector_of
-from counterpoise.tables.model import CHUNK_ROWS
-from counterpoise.tables.model_dispatch import model_for_prediction
-from counterpoise.tables.model_io import save as save_stored
-from counterpoise.tables.model_io import stored_model
-from counterpoise.tables.records import Stored, require_learned
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.scoring import TableScorer
 
 BOTH = "__counterpoise"  # the column of both results, until they are taken apart
-Ready = tuple[Scores, ColumnEncoder, Vector]  # and the mean of each feature
 
 
 def predict(
@@ -71,7 +66,7 @@ def predict(
             "prediction=... and score=..."
         )
     current, large = _source(model), large_types(df)
-    scores, encoding, _ = current()
+    encoding, scores = current().encoding, current().scores
     columns, vectors = _needed(df, encoding)
     names, two = list(columns), scores.classes.problems == 1
     text = encoding.labels != "int"
@@ -116,10 +111,10 @@ def save(model: BalancedRidgeClassifier, path: str) -> None:
     >>> path = os.path.join(tempfile.mkdtemp(), "fraud.safetensors")
     >>> save(model, path)  # for predict, TableClassifier.load and the command line
     """
-    save_stored(path, stored_of(model))
+    stored_of(model).save(path)
 
 
-def stored_of(model: BalancedRidgeClassifier) -> Stored:
+def stored_of(model: BalancedRidgeClassifier) -> TableModel:
     """A model of :func:`fit` as a model file holds it.
 
     Parameters
@@ -129,7 +124,7 @@ def stored_of(model: BalancedRidgeClassifier) -> Stored:
 
     Returns
     -------
-    Stored
+    TableModel
     """
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
@@ -139,15 +134,15 @@ def stored_of(model: BalancedRidgeClassifier) -> Stored:
         )
     bare: BalancedRidgeClassifier = model.__copy__()
     bare.__dict__.pop("feature_names_in_", None)
-    return Stored(bare, encoding, {}, CHUNK_ROWS)
+    return TableModel(bare, encoding)
 
 
-def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], Ready]:
+def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], TableScorer]:
     """What gives the model of the moment."""
     if not isinstance(model, BalancedRidgeClassifier):
         path = os.path.abspath(model)
 
-        def newest() -> Ready:
+        def newest() -> TableScorer:
             told = os.stat(path)
             return _loaded(path, told.st_mtime_ns, told.st_ino)
 
@@ -157,16 +152,14 @@ def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: str, _: int, __: int) -> Ready:
-    return _ready(require_learned(stored_model(path), path))
+def _loaded(path: str, _: int, __: int) -> TableScorer:
+    return _ready(TableModel.load(path, for_prediction=True))
 
 
-def _ready(stored: Stored) -> Ready:
-    """Weights, and an encoding that leaves rows out where values are missing."""
-    encoding = stored.encoding
-    if encoding.columns.missing == "error":
-        encoding = replace(encoding, columns=replace(encoding.columns, missing="drop"))
-    return stored.model.scores_, encoding, model_for_prediction(stored).state_.mean
+def _ready(model: TableModel) -> TableScorer:
+    """Return the scorer of a model, which leaves rows out where values are missing."""
+    scorer = model.scorer.with_missing("error", "drop")
+    return replace(scorer, optional=frozenset())
 
 
 def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dict[str, int]]:
@@ -194,7 +187,7 @@ def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dic
 
 
 def _predicted(
-    ready: Ready,
+    scorer: TableScorer,
     arrays: dict[str, pa.Array],
     vectors: dict[str, int],
     text: bool,
@@ -202,12 +195,11 @@ def _predicted(
     large: bool,
 ) -> pa.Array:
     """Labels and scores of a batch, null where the model cannot say anything."""
-    scores, encoding, usual = ready
+    scores = scorer.scores
     if (scores.classes.problems == 1) != two:
         raise DataError("the model has other classes now; start the stream again")
-    one = encoding.predict(chunk_of(arrays, "the frame", 1, vectors), None, usual=usual)
+    one, f = scorer.score(chunk_of(arrays, "the frame", 1, vectors), None)
     where = np.flatnonzero(one.kept)
-    f = scores.of(one.X) if len(where) else np.empty((0, 1))
     take = np.full(len(one.kept), len(where))
     take[where] = np.arange(len(where))
     labels = scores.classes.best(f) if len(where) else scores.classes.labels[:0]

@@ -26,10 +26,9 @@ from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.spark.dataframes import columns_of, encoded, planned, vector_of
 from counterpoise.spark.fit import learned, learned_progressively, with_fixed_map
-from counterpoise.tables.model import CHUNK_ROWS, rarest_class, require_clock
-from counterpoise.tables.model_dispatch import has_sorted_labels
-from counterpoise.tables.model_io import save, stored_model
-from counterpoise.tables.records import Record, Stored
+from counterpoise.tables.estimator import has_sorted_labels, require_clock
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.records import Record, Records
 
 KEPT = ("seed", "classes", "decimal", "time_format")  # of which a sink has no option
 LOCK_TIMEOUT_SECONDS = 600.0  # seconds to wait for somebody else who is writing the file
@@ -128,10 +127,10 @@ class ModelSink:
             Its number, as Spark counts them.
         """
         with _wait_for_lock(self.path):
-            before = stored_model(self.path) if os.path.exists(self.path) else None
+            before = TableModel.load(self.path) if os.path.exists(self.path) else None
             if before is not None:
                 self._require_same(before)
-            records = before.records if before else {}
+            records = before.records if before else Records()
             record, whose = records.get(self.key, Record()), _query_id(batch)
             if not self._is_next(record, whose, number, self.key in records):
                 return  # it is in the file already
@@ -148,8 +147,10 @@ class ModelSink:
                 return
             mark = ReadPosition(rows=record.mark.rows + rows, size=number + 1, hash=whose)
             known = replace(record, mark=mark, dropped=record.dropped + dropped)
-            result = settled(replace(folded, records={**records, self.key: known}))
-            save(self.path, result)
+            folded.records = Records({**records, self.key: known})
+            folded.settled = folded.rows
+            folded.choose_positive()
+            folded.save(self.path)
 
     def _is_next(self, record: Record, whose: str, number: int, known: bool) -> bool:
         """Whether a batch is to be folded; raise if it cannot be told."""
@@ -166,7 +167,7 @@ class ModelSink:
             )
         return number >= record.mark.size
 
-    def _columns(self, before: Stored | None) -> Columns:
+    def _columns(self, before: TableModel | None) -> Columns:
         """What is wanted of the columns of a batch: what nobody says stays as it was learned."""
         if before is None:
             return self.columns
@@ -176,19 +177,19 @@ class ModelSink:
             kept["missing"] = known.missing
         return replace(self.columns, **kept)
 
-    def _folded(self, batch: DataFrame, before: Stored | None) -> tuple[Stored | None, int]:
+    def _folded(self, batch: DataFrame, before: TableModel | None) -> tuple[TableModel | None, int]:
         columns = self._columns(before)
         sizes = None if before is None else _sizes(before.encoding)
         plan = planned(batch, columns, sizes)
         encoding = encoded(plan, before.encoding if before else ColumnEncoder(plan.columns))
-        if before is None or not before.model.__sklearn_is_fitted__():
+        if before is None or not before.is_fitted:
             options = with_fixed_map(plan, encoding, self.options)
             learn = learned
             if options["calibrate"]:
                 learn = partial(learned_progressively, before=BalancedRidgeClassifier())
             model, dropped = learn(plan, encoding, options)
         else:
-            wide = before.model.__copy__()
+            wide = before.estimator.__copy__()
             assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
             wide.widen([feature.name for feature in encoding.features])
             wide.fill_in(MeanImputation.of(*encoding.fill))
@@ -204,14 +205,14 @@ class ModelSink:
         if has_sorted_labels(model) and not had_sorted:
             warnings.warn(SORTED, UserWarning, stacklevel=2)
         if before is None:
-            return Stored(model, encoding, {}, CHUNK_ROWS), dropped
+            return TableModel(model, encoding), dropped
         after = replace(before, model=model, encoding=encoding)
         return replace(after, recent=None, window=None, held=None), dropped  # nobody counts here
 
-    def _require_same(self, before: Stored) -> None:
+    def _require_same(self, before: TableModel) -> None:
         """Raise if the file was learned with other options."""
         mine = _settled(self.options)
-        theirs = _settled(before.model.get_params(deep=False))
+        theirs = _settled(before.options)
         if mine != theirs:
             raise DataError(
                 f"{self.path} was learned with other options of the classifier: {theirs}; use "
@@ -224,18 +225,6 @@ class ModelSink:
                     f"{self.path} was learned with {name} {known[name]!r}, not {value!r}; use "
                     "that, or another file"
                 )
-
-
-def settled(stored: Stored) -> Stored:
-    """A model at the end of a batch: all its rows are no longer new, and one class is positive."""
-    counts = dict(
-        zip(stored.model.classes_.tolist(), stored.model.class_count_.tolist(), strict=True)
-    )
-    positive = stored.positive
-    if positive not in counts:
-        positive = rarest_class(counts) if len(counts) > 1 else None
-    rows = sum(record.mark.rows for record in stored.records.values())
-    return replace(stored, positive=positive, settled=rows)
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:

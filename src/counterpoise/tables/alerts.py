@@ -18,7 +18,7 @@ from counterpoise.encoding import cell_parsing
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.evaluate.cost_curve import should_alert
 from counterpoise.readers.chunk import Chunk
-from counterpoise.tables.records import MOST_RECENT
+from counterpoise.tables.records import MAX_RECENT_SCORES
 
 DAY = 86400.0
 
@@ -136,7 +136,7 @@ class TopShare:
 
     def __init__(self, share: float, late: Vector | None = None) -> None:
         self.share = share
-        self._late: deque[float] = deque([] if late is None else late[-MOST_RECENT:].tolist())
+        self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
     def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
@@ -149,7 +149,7 @@ class TopShare:
 
     def next(self, value: float) -> float:
         """Return the share of recent values, itself included, that are at least as high."""
-        if len(self._late) == MOST_RECENT:
+        if len(self._late) == MAX_RECENT_SCORES:
             del self._sorted[bisect.bisect_left(self._sorted, self._late.popleft())]
         self._late.append(value)
         bisect.insort(self._sorted, value)
@@ -192,7 +192,7 @@ class DailyQuota:
     ) -> None:
         self.most, self.columns, self.time_format = most, (column,), time_format
         self._highest = TopShare(1.0, late)
-        self._times: deque[float] = deque(maxlen=MOST_RECENT)
+        self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
     def judge(self, chunk: Chunk, told: AlertInput) -> Flags:

@@ -18,12 +18,10 @@ from counterpoise.encoding.cell_parsing import NUMBER
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.errors import DataError, Suggestion, Words
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-from counterpoise.tables.event_ids import duplicate_id_error, ids_of
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.model import with_any_label
-from counterpoise.tables.records import Stored
-
-CHUNK_ROWS = 8192
+from counterpoise.tables.model import TableModel, with_any_label
+from counterpoise.tables.records import duplicate_id_error, ids_of
+from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class RowError(DataError):
@@ -74,7 +72,7 @@ class Checker:
         What is known of the columns.
     guards : Guards
         What is allowed.
-    stored : Stored, optional
+    stored : TableModel, optional
         The model that is to learn the files; None for a new one.
     most : int
         Maximum number of problems of a file.
@@ -86,7 +84,7 @@ class Checker:
         self,
         encoding: ColumnEncoder,
         guards: Guards,
-        stored: Stored | None = None,
+        stored: TableModel | None = None,
         most: int = 100,
         id: str | None = None,  # noqa: A002
     ) -> None:
@@ -171,11 +169,11 @@ class Checker:
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))
         guards.require_past(chunk, encoded, encoding.columns.clock)
-        earlier = stored is not None and any(r.mark.rows for r in stored.records.values())
+        earlier = stored is not None and stored.rows > 0
         guards.notice_columns(chunk, lacking, encoding, after, earlier)
-        known: list[Any] = [] if stored is None else stored.model.classes_.tolist()
+        known: list[Any] = [] if stored is None else stored.classes
         settled = 0 if stored is None else stored.settled
-        options: Any = {} if stored is None else stored.model.get_params(deep=False)
+        options: Any = {} if stored is None else stored.options
         guards.require_labels(chunk, encoded, known, options, encoding.columns.classes, settled)
         self._ids |= ids
         return encoded, after

@@ -15,10 +15,11 @@ from counterpoise.encoding.columns import Columns
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import ColumnarSource
-from counterpoise.tables.event_ids import JoinedChunk, column_of, duplicate_id_error, ids_of
-from counterpoise.tables.event_store import EventStore
-from counterpoise.tables.model import CHUNK_ROWS, NEW_FILE_REMEDY, Learner, shown
-from counterpoise.tables.records import Record
+from counterpoise.tables.estimator import NEW_FILE_REMEDY, shown
+from counterpoise.tables.event_store import EventStore, JoinedChunk
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.records import Record, column_of, duplicate_id_error, ids_of
+from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class PendingRows:
@@ -268,7 +269,7 @@ def merge_settings(
     return result
 
 
-def checker(learner: Learner, store: EventStore) -> Callable[[Chunk], dict[str, str]]:
+def checker(learner: TableModel, store: EventStore) -> Callable[[Chunk], dict[str, str]]:
     """Return a check of the events of one input; it returns the types of their columns."""
     encoding = replace(learner.encoding, kinds={**store.kinds, **learner.encoding.kinds})
     has_earlier = bool(encoding.kinds)

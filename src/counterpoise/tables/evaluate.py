@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise import readers, validation
+from counterpoise import readers
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns
@@ -24,12 +24,12 @@ from counterpoise.moments.classes import ravel_binary
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.tables.alerts import ExpectedCost
-from counterpoise.tables.event_ids import column_of, duplicate_id_error, ids_of
+from counterpoise.tables.estimator import require_label
 from counterpoise.tables.inspect import weighed
-from counterpoise.tables.model import CHUNK_ROWS, require_label
-from counterpoise.tables.model_dispatch import model_for_prediction
-from counterpoise.tables.records import Stored, optional_columns
+from counterpoise.tables.model import TableModel
+from counterpoise.tables.records import column_of, duplicate_id_error, ids_of
 from counterpoise.tables.score_window import ranking_scores
+from counterpoise.tables.scoring import CHUNK_ROWS, TableScorer
 
 PREFIX = "proba_stream_"  # of the column of each class in logged predictions
 
@@ -129,7 +129,7 @@ class Watcher(Protocol):
 
 
 def judged(
-    stored: Stored,
+    stored: TableModel,
     sources: Iterable[Source],
     watch: Watcher,
     ignore_unknown: bool = False,
@@ -142,25 +142,22 @@ def judged(
     have none of its own. ``prices`` say what mistakes cost. The first rows, ``explain`` of them,
     are explained.
     """
-    encoding, model, optional = stored.encoding, stored.model, optional_columns(stored)
+    encoding = stored.encoding
     true, predicted, scores, skipped, lacking = [], [], [], 0, dict[str, None]()
     risks, costs, needed = [], [], () if prices is None else prices.columns
     apart = None if ignore_unknown else needed
-    behind, why = model.scores_, _First(explain)
+    scorer, why = stored.scorer, _First(explain)
+    behind = scorer.scores
+
+    def wanted(name: str) -> bool:
+        return name in needed or encoding.columns.wanted(name)
+
     for source in sources:
-        kinds = encoding.columns.read(encoding.kinds)
-
-        def wanted(name: str) -> bool:
-            return name in needed or encoding.columns.wanted(name)
-
-        for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), kinds, wanted):
-            encoded = encoding.judge(
-                chunk, apart, optional, model_for_prediction(stored).state_.mean
-            )
+        for chunk in scorer.read_chunks(source, wanted=wanted):
+            encoded, f = scorer.score(chunk, apart, has_labels=True)
             skipped += int((~encoded.kept).sum())
             lacking |= dict.fromkeys(encoded.lacking)
-            if encoded.X.shape[0]:
-                f = behind.of(encoded.X)
+            if len(f):
                 true.append(encoded.y)
                 predicted.append(behind.classes.best(f))
                 scores.append(ranking_scores(f, behind))
@@ -174,7 +171,7 @@ def judged(
     if not true:
         raise DataError("there are no rows to evaluate")
     y, guess, f = np.concatenate(true), np.concatenate(predicted), np.vstack(scores)
-    known = model.classes_.tolist()
+    known = stored.classes
     if not np.isin(y, known).any():
         found = ", ".join(map(repr, np.unique(y).tolist()[:5]))
         raise DataError(
@@ -182,7 +179,7 @@ def judged(
             f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
             "rows first"
         )
-    metrics = measure(y, guess, f, model.classes_)
+    metrics = measure(y, guess, f, stored.estimator.classes_)
     terms, weights, _ = weighed(stored)
     result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), weights, terms)
     price, alarm = None, 1.0
@@ -191,7 +188,7 @@ def judged(
         alarm = prices.alarm
     return EvaluationResult(
         result, y, np.vstack(risks), price, alarm,
-        skipped=skipped, lacking=tuple(lacking), reasons=why.reasons(stored),
+        skipped=skipped, lacking=tuple(lacking), reasons=why.reasons(scorer),
     )  # fmt: skip
 
 
@@ -208,15 +205,11 @@ class _First:
             self._kept.append(part.toarray() if sp.issparse(part) else part.copy())
             self._left -= part.shape[0]
 
-    def reasons(self, stored: Stored) -> Explanation | None:
+    def reasons(self, scorer: TableScorer) -> Explanation | None:
         """Reasons by column, if there are rows."""
         if not self._kept:
             return None
-        d = stored.model.n_features_in_  # more than the first rows had, if some came later
-        X = np.vstack([np.pad(part, ((0, 0), (0, d - part.shape[1]))) for part in self._kept])
-        columns = [feature.column for feature in stored.encoding.features]
-        found: Explanation = validation.without_feature_names(stored.model).explain(X)
-        return found.grouped(columns)
+        return scorer.explain(np.vstack(self._kept))
 
 
 ROWS = 8192

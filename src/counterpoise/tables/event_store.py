@@ -11,11 +11,12 @@ A row is deleted from the file when it is learned, erased or expired.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,20 +26,10 @@ from xxhash import xxh3_128_hexdigest
 
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cell_parsing
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import DataError, OptionValue, Suggestion, Words
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.checked_database import CheckedDatabase
-from counterpoise.tables.event_ids import (
-    JoinedChunk,
-    as_numbers,
-    bare_chunk,
-    bytes_of,
-    column_of,
-    duplicate_id_error,
-    ids_of,
-    whole,
-)
-from counterpoise.tables.records import Record
+from counterpoise.tables.records import Record, column_of, duplicate_id_error, ids_of, is_prefix
 
 SUFFIX = ".pending"
 VERSION = 1
@@ -65,6 +56,52 @@ BEGINNING: dict[str, Any] = {
     "settings": None,
     "expire": None,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedChunk(Chunk):
+    """Events with their labels.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        Id of each row.
+    positions : tuple of int
+        Position of each row in its input, counted from 0 at ``first``.
+    origins : tuple of str
+        Input and row of each event, where the positions are those of labels.
+    learned : tuple of bool
+        Whether the model has learned the row with its label by the store, where some were not.
+    inputs : tuple of str
+        Labeled input from which a row was learned instead, or empty.
+    """
+
+    ids: tuple[str, ...] = ()
+    positions: tuple[int, ...] = ()
+    origins: tuple[str, ...] = ()
+    learned: tuple[bool, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    def only(self, rows: Flags) -> JoinedChunk:
+        """Return the rows that are meant, with the same mark."""
+        at = np.flatnonzero(rows).tolist()
+        part = super().only(rows)
+        assert isinstance(part, JoinedChunk)
+        return replace(
+            part,
+            ids=_taken(self.ids, at),
+            positions=_taken(self.positions, at),
+            origins=_taken(self.origins, at),
+            learned=_taken(self.learned, at),
+            inputs=_taken(self.inputs, at),
+        )
+
+    def error(self, row: int, problem: Words, *remedies: Suggestion) -> DataError:
+        """Return the error about a row, with the label and the event."""
+        where = f"{self.source}, row {self.first + self.positions[row]}"
+        where += f" ({self.origins[row]}): " if self.origins else ": "
+        parts = (problem,) if isinstance(problem, str) else problem
+        return DataError((where, *parts), *remedies)
 
 
 def pending_path(model: str) -> str:
@@ -232,12 +269,7 @@ class EventStore:
         }
         for name in sorted(inputs, key=lambda name: name != key):
             _, kind, record = self._record(inputs[name])
-            wanted = self._wanted(kind)
-            if record.begins_like(starts[kind]):
-                try:
-                    source.verify(record.mark, wanted)
-                except DataError:
-                    continue
+            if is_prefix(record, source, starts[kind], self._wanted(kind)):
                 return name, kind, record
         return self._record(inputs[key]) if key in inputs else None  # it has changed
 
@@ -701,3 +733,37 @@ class EventStore:
 
 def _packed(record: Record) -> str:
     return json.dumps({"mark": asdict(record.mark), "starts": record.starts})
+
+
+def _taken(values: tuple[Any, ...], at: list[int]) -> tuple[Any, ...]:
+    return tuple(values[i] for i in at) if values else ()
+
+
+def bytes_of(table: pa.Table) -> bytes:
+    """Return a table as the bytes of an Arrow stream."""
+    out = io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return out.getvalue()
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def bare_chunk(column: pa.ChunkedArray) -> Chunk:
+    """Return a chunk of labels alone."""
+    return Chunk("", 1, len(column), {"label": whole(column)}, ReadPosition(), cells=True)
+
+
+def as_numbers(labels: pa.Array) -> pa.Array:
+    """Return labels of a text file as integers, if they are, for events that are not text."""
+    chunk = Chunk("", 1, len(labels), {"label": labels}, ReadPosition(), cells=True)
+    try:
+        return (
+            labels.cast(pa.int64()) if cell_parsing.kind_of(chunk, "label") == "number" else labels
+        )
+    except pa.ArrowInvalid:
+        return labels

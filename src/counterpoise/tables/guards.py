@@ -256,8 +256,8 @@ class OutlierCounter:
         where = known[1] if known else f"{x[first]:.10g} in row {row} of {chunk.source}"
         self._found[feature.column] = (known[0] if known else 0) + len(rows), where
 
-    def told(self) -> list[str]:
-        """Return sentences, one a column."""
+    def warnings(self) -> list[str]:
+        """Return one warning for each column."""
         return [
             f"warning: column {name!r}: {count:,} value{'s are' if count > 1 else ' is'} more than "
             f"{DEVIATIONS} standard deviations from all that was learned, the first {where}"

@@ -11,14 +11,13 @@ import numpy as np
 from counterpoise.arrays import Matrix, Vector
 from counterpoise.engine.parameters import name_of
 from counterpoise.engine.summary import summarize
-from counterpoise.estimators.auto import AutoClassifier
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.solver.class_weights import spread
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.solver.scores import condition
-from counterpoise.tables.model_dispatch import Model, model_for_prediction
-from counterpoise.tables.records import Stored
+from counterpoise.tables.estimator import Model, as_auto, as_ridge, single_model
+from counterpoise.tables.model import TableModel
 
 FOUND = ("note", "means", "means_of", "errors", "intervals")
 LARGE = 1000  # features of which standard errors take a second
@@ -45,16 +44,16 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def weighed(stored: Stored) -> tuple[list[str], Matrix | None, str | None]:
+def weighed(stored: TableModel) -> tuple[list[str], Matrix | None, str | None]:
     """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
 
     No two names are the same; the weights are zero if nothing was learned, and None if scores are
     quadratic.
     """
     names = unique([feature.name for feature in stored.encoding.features])
-    if not stored.model.__sklearn_is_fitted__():
+    if not stored.is_fitted:
         return names, np.zeros((1, len(names))), None
-    model = model_for_prediction(stored)
+    model = single_model(stored.estimator)
     weights: Matrix | None = None
     if isinstance(model.scores_.solution, LinearScores):
         solution = model.state_.imputed(model.options_).solution
@@ -82,9 +81,8 @@ def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
 
 
 def _named(model: Model) -> str | None:
-    return (
-        feature_map_name(model.feature_map) if isinstance(model, BalancedRidgeClassifier) else None
-    )
+    ridge = as_ridge(model)
+    return None if ridge is None else feature_map_name(ridge.feature_map)
 
 
 def _condition(model: BalancedRidgeClassifier) -> float:
@@ -104,9 +102,12 @@ def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
 
 def _clipped(model: Model) -> dict[str, float]:
     """Weight of the rows that each map has clipped, by its name."""
-    if isinstance(model, AutoClassifier):
-        return model.clipped_
-    return {} if model.feature_map_ is None else {model.feature_map_.map.text: model.clipped_}
+    auto, ridge = as_auto(model), as_ridge(model)
+    if auto is not None:
+        return auto.clipped_
+    if ridge is None or ridge.feature_map_ is None:
+        return {}
+    return {ridge.feature_map_.map.text: ridge.clipped_}
 
 
 def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
@@ -129,21 +130,22 @@ def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
     return result
 
 
-def described(stored: Stored) -> dict[str, Any]:
+def described(stored: TableModel) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
-    encoding, fitted = stored.encoding, stored.model.__sklearn_is_fitted__()
+    encoding, fitted = stored.encoding, stored.is_fitted
     names, weights, mapped = weighed(stored)
     judged, shares = None, {}
-    model = model_for_prediction(stored) if fitted else stored.model
+    model = single_model(stored.estimator) if fitted else stored.model
     classes = model.classes_.tolist()
-    if isinstance(stored.model, AutoClassifier) and fitted:
+    auto = as_auto(stored.model)
+    if auto is not None and fitted:
         judged = {
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
-            for name, by_ridge in stored.model.g_means_.items()
+            for name, by_ridge in auto.g_means_.items()
         }
-        shares = stored.model.shares_
+        shares = auto.shares_
     if weights is None:
-        mean, deviation, apart = by_class(model_for_prediction(stored))
+        mean, deviation, apart = by_class(single_model(stored.estimator))
         columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
         told = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
         order = np.argsort(-apart, kind="stable")
@@ -159,7 +161,7 @@ def described(stored: Stored) -> dict[str, Any]:
             "weights": {names[j]: weights[:, j].tolist() for j in order.tolist()},
             "densities": None,
         }
-    options = stored.model.get_params(deep=False)
+    options = dict(stored.options)
     if options.get("candidates") is not None:
         options["candidates"] = [name_of(one, None) for one in options["candidates"]]
     return {
@@ -170,9 +172,9 @@ def described(stored: Stored) -> dict[str, Any]:
         "columns": asdict(encoding.columns),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
-        "ridge": model_for_prediction(stored).ridge_ if fitted else None,
-        "condition": _condition(model_for_prediction(stored)) if fitted else None,
-        "calibration": _verdicts(model_for_prediction(stored)) if fitted else None,
+        "ridge": single_model(stored.estimator).ridge_ if fitted else None,
+        "condition": _condition(single_model(stored.estimator)) if fitted else None,
+        "calibration": _verdicts(single_model(stored.estimator)) if fitted else None,
         "clipped": _clipped(stored.model) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
@@ -180,5 +182,5 @@ def described(stored: Stored) -> dict[str, Any]:
             for key, record in stored.records.items()
         },
         **shown,
-        **(_found(model_for_prediction(stored), names) if fitted else dict.fromkeys(FOUND)),
+        **(_found(single_model(stored.estimator), names) if fitted else dict.fromkeys(FOUND)),
     }

@@ -8,38 +8,36 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from xxhash import xxh3_128
 
 from counterpoise.arrays import Counts
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.estimators.auto import AutoClassifier
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
+from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.event_store import EventStore, has_store, pending_path
-from counterpoise.tables.model_dispatch import Model
+from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import (
     FRAMES,
     MAX_REPEAT_COUNT,
     PENDING,
     Record,
-    Stored,
+    Records,
     UnfiledRows,
+    concatenate_positions,
     input_key,
-    require_learned,
 )
 from counterpoise.tables.score_window import merge_windows
 
 
 def merged(
-    one: Stored,
-    two: Stored,
+    one: TableModel,
+    two: TableModel,
     names: tuple[str, str],
     allow_overlap: bool,
     positive: str | None = None,
-) -> Stored:
+) -> TableModel:
     """Return one model of two, as if it had learned what both have, the first one first.
 
     Their records must be relative to the same folder; ``names`` are the models' names in messages.
@@ -47,7 +45,7 @@ def merged(
     alerts are about, as it is written; by default that of both.
     """
     for stored, name in zip((one, two), names, strict=True):
-        require_learned(stored, name)
+        replace(stored, path=name).require_learned()
     _require_alike(one, two, names)
     records = _united(one.records, two.records, names, allow_overlap)
     kinds = {**two.encoding.kinds, **one.encoding.kinds}
@@ -56,23 +54,21 @@ def merged(
     bases = {**two.encoding.bases, **one.encoding.bases}
     encoding = ColumnEncoder(one.encoding.columns, kinds, features, labels, bases)
     first, second = (_placed(stored, encoding) for stored in (one, two))
-    model: Model
-    if isinstance(first, BalancedRidgeClassifier) and isinstance(second, BalancedRidgeClassifier):
-        model = first.merge(second)
-    else:
-        model = _chosen(first, second, names)
+    ridge, other = as_ridge(first), as_ridge(second)
+    model: Model = (
+        _chosen(first, second, names) if ridge is None or other is None else (ridge.merge(other))
+    )
     chosen = _positive(one, two, names, model.classes_.tolist(), positive)
-    settled = sum(record.mark.rows for record in records.values())
-    rows = [sum(record.mark.rows for record in s.records.values()) for s in (one, two)]
-    same = one.model.classes_.tolist() == two.model.classes_.tolist()
-    recent = merge_windows(one.recent, two.recent, (rows[0], rows[1])) if same else None
-    return Stored(
+    recent = None
+    if one.classes == two.classes:
+        recent = merge_windows(one.recent, two.recent, (one.rows, two.rows))
+    return TableModel(
         model,
         encoding,
         records,
         one.chunk_rows,
         chosen,
-        settled,
+        records.rows,
         recent,
         held=_held(one, two, features),
         unlearned=one.unlearned + two.unlearned,
@@ -82,29 +78,30 @@ def merged(
 
 def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoClassifier:
     """One model that chooses of two, whose maps must be the same."""
-    both = isinstance(one, AutoClassifier) and isinstance(two, AutoClassifier)
-    if not both or not one.candidates_.calm or one.maps_ != two.maps_:
+    first, second = as_auto(one), as_auto(two)
+    if not (first and second and first.candidates_.calm and first.maps_ == second.maps_):
         raise DataError(
             f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
             "rows",
             Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
         )
-    return one.merge(two)
+    return first.merge(second)
 
 
-def _held(one: Stored, two: Stored, features: tuple[Feature, ...]) -> Counts | None:
+def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
     """Rows of both that hold each feature, if both have counted."""
     index = {feature: j for j, feature in enumerate(features)}
     held = np.zeros(len(features), dtype=np.int64)
     for stored in (one, two):
-        if stored.held is None:
+        mine = stored.held_rows
+        if mine is None:
             return None
-        held[[index[feature] for feature in stored.encoding.features]] += stored.held
+        held[[index[feature] for feature in stored.encoding.features]] += mine
     return held
 
 
 def _positive(
-    one: Stored, two: Stored, names: tuple[str, str], classes: list[Any], wanted: str | None
+    one: TableModel, two: TableModel, names: tuple[str, str], classes: list[Any], wanted: str | None
 ) -> Any:
     """The class that alerts are about: the one asked for, or that of both."""
     by_name = {str(label): label for label in classes}
@@ -120,7 +117,7 @@ def _positive(
     return both[0] if both else None
 
 
-def moved(stored: Stored, old: str, new: str) -> Stored:
+def moved(stored: TableModel, old: str, new: str) -> TableModel:
     """Return a model as another file would keep it: paths are relative to its folder."""
     folder = os.path.dirname(os.path.realpath(old))
 
@@ -129,7 +126,8 @@ def moved(stored: Stored, old: str, new: str) -> Stored:
             return f"- pending of {os.path.basename(old)}"  # the store stays with its own model
         return key if key.startswith("-") else input_key(os.path.join(folder, key), new)
 
-    return replace(stored, records={place(k): record for k, record in stored.records.items()})
+    records = Records((place(k), record) for k, record in stored.records.items())
+    return replace(stored, records=records, path=new)
 
 
 def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
@@ -168,17 +166,18 @@ def require_own_stores(models: Sequence[str], output: str) -> list[Message]:
     return notes
 
 
-def _placed(stored: Stored, encoding: ColumnEncoder) -> Model:
+def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
     """The model with its features at their places among those of an encoding."""
     features, fill = encoding.features, MeanImputation.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
-    result = stored.model.__copy__()
+    result: Model = stored.estimator.__copy__()
     result.place(at, [feature.name for feature in features])
     mine = MeanImputation.of(*replace(encoding, bases=stored.encoding.bases).fill)
-    if isinstance(result, BalancedRidgeClassifier):
+    ridge = as_ridge(result)
+    if ridge is not None:
         if fill is not None and mine is not None:
-            result.rebase(mine, fill)
+            ridge.rebase(mine, fill)
     elif mine != fill:
         raise DataError(
             "models that choose can be merged only if missing values stand for the same numbers",
@@ -190,12 +189,10 @@ def _placed(stored: Stored, encoding: ColumnEncoder) -> Model:
 
 def _of_frames(one: Record, two: Record) -> Record:
     """The record of the frames of both."""
-    rows, marks = one.mark.rows + two.mark.rows, one.mark.hash + two.mark.hash
-    mark = ReadPosition(rows, 0, xxh3_128(marks.encode()).hexdigest())
-    return Record(mark, (), one.dropped + two.dropped)
+    return Record(concatenate_positions(one.mark, two.mark), (), one.dropped + two.dropped)
 
 
-def _require_alike(one: Stored, two: Stored, names: tuple[str, str]) -> None:
+def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> None:
     mine, theirs = asdict(one.encoding.columns), asdict(two.encoding.columns)
     for option, value in mine.items():
         if value != theirs[option]:
@@ -226,9 +223,9 @@ def _united(
     two: Mapping[str, Record],
     names: tuple[str, str],
     allow_overlap: bool,
-) -> dict[str, Record]:
-    """Records of both; an input gets another name if its name is taken."""
-    records = dict(one)
+) -> Records:
+    """Return the records of both; an input gets another name if its name is taken."""
+    records = Records(one)
     for key, record in two.items():
         same = [k for k, known in one.items() if known.begins_like(record.starts)]
         if same and not allow_overlap:

@@ -1,8 +1,8 @@
-"""Learning into a file, each row exactly once, whatever happens on the way.
+"""A model with columns, which learns each row of its inputs exactly once.
 
-A model file says of each input how many of its rows were learned and what their hash was. Chunks
-end where the rows say, never where somebody stopped, so that a run that was killed and started
-again ends with the bytes of one that was not.
+A model file records for each input how many of its rows were learned and their hash. Chunks end
+where the rows determine it, independent of where a run stopped. So a run that was killed and
+started again ends with the same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -11,573 +11,474 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 
-from counterpoise.arrays import Counts, Matrix, one_thread
+from counterpoise.arrays import Counts, Matrix, Rows, Vector, one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_declared
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.progressive_calibration import SORTED
-from counterpoise.errors import DataError, Message, OptionValue, Suggestion
-from counterpoise.estimators.auto import AutoClassifier
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.feature_maps import FittedMap
-from counterpoise.feature_maps.fitted import feature_map_name
-from counterpoise.modelfile.engines import options_of, plain_options
-from counterpoise.moments.decay import Decay
+from counterpoise.engine.row_buffer import row_order
+from counterpoise.errors import DataError, Message, Suggestion
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.engines import InferenceModel
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.readers.dataframes import FrameSource
 from counterpoise.readers.prefetch import prefetch
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.guards import Guards, OutlierCounter
-from counterpoise.tables.model_dispatch import (
+from counterpoise.tables import model_io
+from counterpoise.tables.estimator import (
+    MAPS,
     Model,
+    as_auto,
+    as_ridge,
+    default_memory_limit,
     has_sorted_labels,
+    inference_model,
+    is_fitted,
     learn_rows,
-    model_for_prediction,
+    new_encoder,
+    new_model,
+    pop_map_file,
     reference_state,
+    require_same_settings,
+    typed,
+    widen_maps,
 )
-from counterpoise.tables.model_io import save, stored_model
+from counterpoise.tables.guards import Guards, OutlierCounter
 from counterpoise.tables.records import (
+    FRAMES,
     PENDING,
     Record,
-    Stored,
+    Records,
     UnfiledRows,
     Window,
-    check_not_learned,
-    find_known_input,
-    fits,
-    input_key,
-    require_learned,
+    concatenate_positions,
 )
-from counterpoise.tables.score_window import push_scores, scored
+from counterpoise.tables.score_window import ScoredRows, learn_and_score, push_scores
+from counterpoise.tables.scoring import CHUNK_ROWS, PredictionEncoder, TableScorer
 
-NEW_FILE_REMEDY = Suggestion("learn into a new file")
-AUTO = "auto"
-MAPS = {"feature_map", "candidates"}  # options that may hold maps which are fixed
-
-
-def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
-    """Return a model that has learned nothing yet; ``feature_map="auto"`` averages."""
-    if options.get("feature_map") != AUTO:
-        return BalancedRidgeClassifier(**options)
-    _require_open(options)
-    if columns.clock is not None:
-        raise DataError("a model that chooses fades by rows", Suggestion("leave {} out", "clock"))
-    return AutoClassifier(**{k: v for k, v in options.items() if k != "feature_map"})
-
-
-def source_of(options: dict[str, Any]) -> str | None:
-    """Return the model file, if there is one, whose maps a new model begins with.
-
-    It is named by ``features``, which then says only whether the model chooses, or is gone.
-    """
-    given = options.get("feature_map")
-    if not isinstance(given, str) or not os.path.dirname(given):
-        return None
-    path = given.removeprefix(f"{AUTO}:")
-    if path == given:
-        del options["feature_map"]
-    else:
-        options["feature_map"] = AUTO
-    return path
-
-
-def widened(given: Any, names: list[str]) -> Any:
-    """Return maps, or one, for features of these names, if they are fixed for fewer."""
-    if isinstance(given, tuple):
-        return tuple(widened(one, names) for one in given)
-    if isinstance(given, FittedMap) and len(given.mean) < len(names):
-        return given.placed(np.arange(len(given.mean)), names)[0]
-    return given
-
-
-def new_encoder(
-    columns: Mapping[str, Any], options: dict[str, Any], source: str | None
-) -> ColumnEncoder:
-    """Return how columns become features in a new model.
-
-    ``columns`` holds the fields of Columns that the user has set. If ``source`` is given, the new
-    model begins with the map of that model file, and ``options`` get what comes with it.
-    """
-    like = None if source is None else _reuse_map_from(source, options)
-    if like is not None:
-        columns = {**asdict(like.columns), **columns}
-    require_label(columns)
-    encoding = ColumnEncoder(Columns(**columns))
-    if like is not None:
-        encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
-        _require_alike(encoding, like.columns, str(source))
-    model = new_model(options, encoding.columns)
-    model.check()
-    require_clock(model, encoding.columns)
-    return encoding
-
-
-def require_label(columns: Mapping[str, Any]) -> None:
-    """Raise unless the fields of Columns that the user has set name the label."""
-    if not columns.get("label"):
-        raise DataError(
-            "no column is named as the label",
-            Suggestion("name the column that holds the labels", "label"),
-        )
-
-
-def require_clock(model: Model, columns: Columns) -> None:
-    """Raise unless a half-life that is a time goes with a column of times, and none without."""
-    timed = Decay.parse(model.half_life).is_timed
-    if timed and columns.clock is None:
-        raise DataError(
-            f"a half-life of {model.half_life} needs the time of each row",
-            Suggestion("name its column", "clock"),
-        )
-    if columns.clock is not None and not timed:
-        raise DataError(
-            (OptionValue("clock"), " says by which time rows fade, and no half-life is a time"),
-            Suggestion("give a time such as 7d", "half_life"),
-            Suggestion("leave {} out", "clock"),
-        )
-
-
-def resume(
-    path: str,
-    columns: Mapping[str, Any],
-    options: Mapping[str, Any],
-    chunk_rows: int | None,
-    source: str | None,
-) -> tuple[Stored, bool]:
-    """Return a model that goes on learning, and whether its columns were amended.
-
-    What the user has set must be as it was, except for what may change on the way. ``source`` is a
-    model file that it is said to have begun with.
-    """
-    stored = stored_model(path)
-    before = stored.encoding.columns
-    wanted = _changed(stored, columns, path)
-    if wanted.drop != before.drop:
-        columns = {**columns, "drop": wanted.drop}
-    options = _named(typed(options, stored.encoding.labels))
-    params = _named(stored.model.get_params(deep=False))
-    if params["feature_map"] == AUTO:
-        _require_open(options)
-    # Apart: a model that chooses has an option of its own called drop.
-    for now, then in (
-        (columns, asdict(wanted)),
-        (options, params),
-        (
-            {} if chunk_rows is None else {"chunk_rows": chunk_rows},
-            {"chunk_rows": stored.chunk_rows},
-        ),
-    ):
-        for name, value in now.items():
-            if value != then[name]:
-                text = f" is {shown(value)}, but {path} was learned with {shown(then[name])}"
-                raise DataError(
-                    (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
-                )
-    if source is not None:
-        _require_same_map(stored.model, path, source, options.get("feature_map") == AUTO)
-    encoding = replace(stored.encoding, columns=wanted)
-    return replace(stored, encoding=encoding), wanted != before
-
-
-def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
-    """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
-    result = dict(options)
-    for name in ("class_weight", "class_factors", "half_life"):
-        value = result.get(name)
-        if isinstance(value, Mapping) and labels == "int":
-            try:
-                result[name] = {int(key): number for key, number in value.items()}
-            except ValueError:
-                raise DataError(
-                    (OptionValue(name), f" names {list(value)}, but labels are whole numbers")
-                ) from None
-    maps = {name: result.pop(name) for name in MAPS & result.keys()}
-    return {**options_of(plain_options(result), result), **maps}
-
-
-def shown(value: Any) -> str:
-    """Return the value of an option in words."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
-    if isinstance(value, (tuple, list)):
-        return ", ".join(map(str, value)) or "nothing"
-    return "none" if value is None else str(value)
-
-
-# Beginning with the map of another model
-
-
-def _reuse_map_from(path: str, options: dict[str, Any]) -> ColumnEncoder:
-    """Let options begin with what another model file has fixed, and return its encoding."""
-    stored = require_learned(stored_model(path), path)
-    if options.get("feature_map") == AUTO:
-        options["candidates"] = _maps(stored.model, path)
-        return stored.encoding
-    model = model_for_prediction(stored)
-    for name in ("ridge", "multi_class", "pooled_rows"):
-        options.setdefault(name, getattr(model, name))
-    if stored.model is model and model.feature_map_ is None:
-        raise DataError(f"{path} has no map of the features to begin with; leave it out")
-    if model.state_.warmup is not None:
-        raise DataError(f"the map of {path} is not fixed yet; let it learn more rows")
-    options["feature_map"] = model.feature_map_
-    return stored.encoding
-
-
-def _maps(model: Model, path: str) -> tuple[Any, ...]:
-    """The candidates of a model that chooses, with their maps, which must be fixed."""
-    if not isinstance(model, AutoClassifier):
-        raise DataError(
-            f"{path} does not choose, so it has no maps to choose among",
-            Suggestion("take its own map, if it has one: {}", "feature_map", path),
-        )
-    if not model.candidates_.calm:
-        raise DataError(f"the maps of {path} are not fixed yet; let it learn more rows")
-    return model.maps_
-
-
-def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
-    """Raise if columns are not wanted as the map that was borrowed knows them."""
-    mine, kinds = encoding.columns, encoding.kinds
-    strange = [f.column for f in encoding.features if not fits(f, encoding)]
-    strange += [name for name, kind in mine.told.items() if kinds.get(name, kind) != kind]
-    for name, buckets in theirs.hashed.items():
-        if (mine.hashed.get(name), mine.seed) != (buckets, theirs.seed):
-            strange.append(name)
-    if strange:
-        raise DataError(
-            f"column {strange[0]!r} is a feature of the map of {path}, and the options say "
-            "otherwise; leave them out, or learn without that map"
-        )
-
-
-def _require_same_map(model: Model, path: str, source: str, chooses: bool) -> None:
-    """Raise if the map of another file, if it still exists, is not what was begun with.
-
-    A model that chooses begins with all maps.
-    """
-    if not os.path.exists(source) or os.path.samefile(source, path):
-        return
-    stored = require_learned(stored_model(source), source)
-    mine: tuple[Any, ...]
-    if isinstance(model, AutoClassifier):
-        mine, theirs = model.maps_, _maps(stored.model, source) if chooses else ()
-    else:
-        mine, theirs = (model.feature_map,), (model_for_prediction(stored).feature_map_,)
-    if [*map(_begins, mine)] == [*map(_begins, theirs)]:
-        return
-    raise DataError(
-        f"{path} did not begin with the map that {source} has now",
-        Suggestion("leave {} out", "feature_map"),
-        NEW_FILE_REMEDY,
-    )
-
-
-def _begins(one: Any) -> Any:
-    """What a map was fixed with: features that came later do not matter."""
-    if not isinstance(one, FittedMap):
-        return one
-    first = slice(one.first)
-    return one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist()
-
-
-# Options that were stored
-
-
-def _changed(stored: Stored, columns: Mapping[str, Any], path: str) -> Columns:
-    """Return the columns as they are wanted now, with what may change on the way."""
-    before = stored.encoding.columns
-    known = stored.model.classes_.tolist()
-    classes = columns.get("classes", before.classes)
-    if classes and not {str(label) for label in known} <= set(classes):
-        text = f" is {shown(classes)}, but {path} has learned {', '.join(map(str, known))}"
-        raise DataError(
-            (OptionValue("classes"), text), Suggestion("name these too"), NEW_FILE_REMEDY
-        )
-    more = [name for name in columns.get("drop", ()) if name not in before.drop]
-    seen = [name for name in more if stored.encoding.knows(name)]
-    # A column that was never learned can be left out at any time.
-    drop = before.drop if seen else tuple(sorted({*before.drop, *more}))
-    return replace(before, classes=classes, drop=drop)
-
-
-def _require_open(options: Mapping[str, Any]) -> None:
-    """Raise if an option decides what a model that chooses decides by itself."""
-    factors = (" balances the classes, with ", OptionValue("class_factors"), " if you like")
-    given = set(options)
-    for name, what in (
-        ("ridge", (" chooses the ridge",)),
-        ("multi_class", (" tells all classes apart at once",)),
-        ("pooled_rows", (" chooses the boundaries",)),
-        ("scale", (" scales by itself",)),
-        ("class_weight", factors),
-        ("fit_intercept", (" has a constant",)),
-        ("calibrate", (" does not calibrate",)),
-    ):
-        if name in given:
-            raise DataError(
-                (OptionValue("feature_map", AUTO), *what), Suggestion("leave {} out", name)
-            )
-
-
-def _named(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the map by its name, to be compared."""
-    result = dict(options)
-    if "candidates" in result:
-        result["feature_map"] = AUTO
-    elif result.get("feature_map") not in (None, AUTO):
-        result["feature_map"] = feature_map_name(result["feature_map"])
-    return result
-
-
+NAME = "the model"
+SIGNAL_GRACE_SECONDS = 0.1  # by which a signal may come after the end of the pipe that it broke
 SomeChunk = TypeVar("SomeChunk", bound=Chunk)
-CHUNK_ROWS = 8192
-SIGNAL_GRACE_SECONDS = (
-    0.1  # seconds that a signal may come later than the end of the pipe that it broke
-)
 
 
-class Learner:
-    """A model, how columns become its features, and what it has learned from where.
-
-    Parameters
-    ----------
-    path : str
-        The model file; it need not exist.
-    columns : mapping
-        What is wanted of the columns: those fields of Columns that somebody has named.
-    options : mapping
-        Parameters of the classifier that somebody has named; the keys of dicts by label are text.
-        ``features`` may also be "auto", for a model that chooses, or the path of a model file, with
-        a separator in it, whose map, and whose ridge unless one is named, it is to begin with.
-    chunk_rows : int, optional
-        Rows learned at a time.
-    positive : str, optional
-        The class that alerts are about, as it is written.
-    allow_new_classes : bool, default=False
-        Whether a model that is no longer young may learn a label that it does not know.
-    allow_new_columns : bool, default=False
-        Whether tables may have columns that were not learned, or lack some that were.
-    allow_future : bool, default=False
-        Whether rows that decay by the clock may have times after now.
+@dataclass(eq=False)
+class TableModel:
+    """Model with columns: an estimator, the encoder of its columns, and records of its inputs.
 
     Attributes
     ----------
-    model : BalancedRidgeClassifier, AutoClassifier or None
-        None while nothing was learned.
-    encoding : Encoding
+    model : BalancedRidgeClassifier, AutoClassifier, InferenceModel or None
+        The estimator of encoded rows; the third only predicts. None while nothing was learned.
+    encoding : ColumnEncoder
         How columns become features.
-    records : dict of str to Record
-        By path, relative to the folder of the model file. Inputs are known by their content; their
-        paths are for people.
+    records : Records
+        Read position of each input, by path relative to the folder of the model file.
+    chunk_rows : int
+        Rows learned in one step.
     positive : label, optional
-        The class that alerts are about, once it is known.
+        The positive class, once it is known.
     settled : int
-        Rows that were read when a run last ended: a run that was cut short is not over.
+        Rows that were read when a run last ended; a run that was interrupted has not ended.
     recent : ndarray of shape (m, problems), optional
-        How the rows that were learned last stand.
-    window : Window or None
-        What a metrics file does not say yet; it is saved with the model.
+        Ranking scores of the rows that were learned last.
+    window : Window, optional
+        Progressive scores that no line of a metrics file contains yet.
     held : ndarray of shape (d,), optional
-        Learned rows that have a value for each feature; None if somebody has not counted.
+        Learned rows that have a value for each feature; None if they were not counted.
     unlearned : int
         Rows that were read and unlearned since.
-    apart : Apart
-        Rows that were learned or taken back apart from the inputs.
-    outlying : Outlying
-        Values far from everything that was learned before them.
-    notes : dict of Message
-        What somebody should be told at the end, by subject.
+    apart : UnfiledRows
+        Rows that were learned or unlearned separately from the inputs.
+    path : str
+        The model file.
+    guards : Guards, optional
+        What the user allows.
+    given : dict
+        Options of a model that was not created yet; keys of dicts by label are text.
+    prototype : BalancedRidgeClassifier or AutoClassifier, optional
+        An estimator to clone instead.
+    outlying : OutlierCounter
+        Values far from all values that were learned before them.
     formerly : dict of str to str
-        Other paths under which inputs of this run were known.
+        Other paths under which inputs of this run were learned.
     """
 
-    def __init__(
-        self,
+    model: Any
+    encoding: ColumnEncoder
+    records: Records = field(default_factory=Records)
+    chunk_rows: int = CHUNK_ROWS
+    positive: Any = None
+    settled: int = 0
+    recent: Matrix | None = None
+    window: Window | None = None
+    held: Counts | None = None
+    unlearned: int = 0
+    apart: UnfiledRows = field(default_factory=UnfiledRows)
+    path: str = NAME
+    guards: Guards = field(default_factory=lambda: Guards(NAME))
+    given: dict[str, Any] = field(default_factory=dict)
+    prototype: Model | None = None
+    outlying: OutlierCounter = field(default_factory=OutlierCounter)
+    formerly: dict[str, str] = field(default_factory=dict)
+    _is_amended: bool = False
+    _has_earlier: bool = False
+    _calibrates: bool = True  # progressively, where the estimator does
+    _kinds: dict[str, str] = field(default_factory=dict)
+
+    # Files
+
+    @classmethod
+    def open(
+        cls,
         path: str,
         columns: Mapping[str, Any],
         options: Mapping[str, Any],
         chunk_rows: int | None = None,
-        positive: str | None = None,
-        allow_new_classes: bool = False,
-        allow_new_columns: bool = False,
-        allow_future: bool = False,
-    ) -> None:
-        guards = Guards(path, positive, allow_new_classes, allow_new_columns, allow_future)
-        self._begin(path, options, guards)
-        borrowed = source_of(self._options)
-        if os.path.exists(path):
-            stored, self._amended = resume(path, columns, self._options, chunk_rows, borrowed)
-            self.take_up(stored)
-        else:
-            self.encoding = new_encoder(columns, self._options, borrowed)
-            self.chunk_rows = chunk_rows or CHUNK_ROWS
-        if self.encoding.columns.classes:
-            classes = self.encoding.columns.classes
-            self._guards.require_named(self._all_options(), classes, path)
+        guards: Guards | None = None,
+    ) -> TableModel:
+        """Return the model of a file to continue, or a new one if the file does not exist.
 
-    def _begin(self, path: str, options: Mapping[str, Any], guards: Guards) -> None:
-        """Begin with nothing learned."""
-        self.path, self._options, self._guards = path, dict(options), guards
-        self.model: Model | None = None
-        self.records: dict[str, Record] = {}
-        self.positive: Any = None
-        self.settled = 0
-        self.recent: Matrix | None = None
-        self.held: Counts | None = np.zeros(0, dtype=np.int64)
-        self.unlearned, self.apart = 0, UnfiledRows()
-        self.outlying = OutlierCounter()
-        self.formerly: dict[str, str] = {}
-        self._classes: list[Any] = []
-        self._amended = False
-        self.window: Window | None = None
-        self._calibrates = True  # progressively, where the model does
+        ``columns`` are the fields of Columns, and ``options`` the parameters of the estimator, that
+        the user has set; keys of dicts by label are text. ``feature_map`` may also be "auto", for a
+        model that averages, or the path of a model file, with a separator in it. The new model
+        begins with the map of that one, and with its ridge unless one is named.
+        """
+        given = dict(options)
+        source, other = pop_map_file(given), None
+        exists = os.path.exists(path)
+        if source is not None and not (exists and _is_same_or_missing(source, path)):
+            other = cls.load(source).require_learned()
+        if exists:
+            result = cls.load(path)
+            before = result.encoding.columns
+            wanted = require_same_settings(result, columns, given, chunk_rows, other)
+            result.encoding = replace(result.encoding, columns=wanted)
+            result._is_amended = wanted != before
+        else:
+            encoding = new_encoder(columns, given, other)
+            result = cls(None, encoding, chunk_rows=chunk_rows or CHUNK_ROWS, path=path)
+            result.given, result.held = given, np.zeros(0, dtype=np.int64)
+        result.guards = guards or Guards(path)
+        if result.encoding.columns.classes:
+            result.guards.require_named(result.options, result.encoding.columns.classes, path)
+        return result
+
+    @classmethod
+    def load(cls, path: str, for_prediction: bool = False) -> TableModel:
+        """Load a model file; for predictions without scikit-learn, and not empty."""
+        contents = model_io.read_contents(path)
+        result = cls.from_contents(contents, path, for_prediction)
+        return result.require_learned() if for_prediction else result
+
+    @classmethod
+    def from_contents(
+        cls, contents: Contents, path: str, for_prediction: bool = False
+    ) -> TableModel:
+        """Return the model that a file contains, checked; ``path`` is its name in messages."""
+        fields = model_io.read_fields(contents, path, for_prediction)
+        return cls(**fields, path=path, guards=Guards(path))
+
+    def save(self, path: str | None = None) -> None:
+        """Write the model file completely or not at all, if there is a model."""
+        if self.model is not None:
+            model_io.save(path or self.path, self)
+
+    def require_learned(self) -> TableModel:
+        """Return this model, or raise if it has learned nothing, or has unlearned everything."""
+        if not self.is_fitted:
+            raise DataError(f"{self.path} is empty: everything that it had learned was unlearned")
+        return self
+
+    # Properties
+
+    @property
+    def estimator(self) -> Model:
+        """The estimator, which must exist."""
+        assert self.model is not None
+        result: Model = self.model
+        return result
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there are learned rows."""
+        return is_fitted(self.model)
+
+    @property
+    def classes(self) -> list[Any]:
+        """Labels that were learned or declared."""
+        if isinstance(self.model, InferenceModel):
+            return list(self.model.state.classes.labels.tolist())
+        return list(self.model.classes_.tolist()) if hasattr(self.model, "classes_") else []
+
+    @property
+    def class_counts(self) -> dict[Any, float]:
+        """Weight of each class of an estimator that exists."""
+        return dict(zip(self.classes, self.model.class_count_.tolist(), strict=True))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Options of the estimator, or those that it will have."""
+        return self.given if self.model is None else self.model.get_params(deep=False)
 
     @property
     def notes(self) -> dict[Any, Message]:
-        """What the user should be told at the end, by subject."""
-        return self._guards.notes
+        """Messages for the user at the end, by subject."""
+        return self.guards.notes
 
     @property
     def rows(self) -> int:
         """Rows read so far, those dropped included."""
-        return sum(record.mark.rows for record in self.records.values())
+        return self.records.rows
 
     @property
-    def ever(self) -> int:
+    def total_rows_read(self) -> int:
         """Rows that were ever read, those unlearned included: a number that never falls."""
         return self.rows + self.unlearned
 
-    def key(self, path: str, stdin_name: str | None = None) -> str:
-        """Return the name of an input in the records: its path relative to the model's folder."""
-        if path == "-":
-            return f"- {stdin_name}" if stdin_name else "-"
-        return input_key(path, self.path)
+    @property
+    def held_rows(self) -> Counts | None:
+        """Learned rows that have a value for each of all features, (d,), if they were counted."""
+        if self.held is None:
+            return None
+        return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
 
-    def identify(
-        self, source: Source, key: str, present: Mapping[str, Source] | None = None
-    ) -> bool:
-        """Find the record of an input by its content, and let it have the path that it has now.
-
-        ``key`` is that path, as :meth:`key` gives it; ``present`` are the inputs of the same
-        command by path, which keep their records. Return whether the input was learned, wholly or
-        in part.
-        """
-        folder = os.path.dirname(os.path.realpath(self.path))
-        other = find_known_input(source, key, self.records, self.encoding, folder, present)
-        if other is not None and other != key:
-            displaced = other if not other.startswith("-") else f"{key} before"
-            swap = {other: key, key: displaced}
-            self.records = {swap.get(name, name): one for name, one in self.records.items()}
-            self.formerly[key] = other
-        return other is not None
-
-    def chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
-        """Read what is new in an input.
-
-        ``stop`` is asked whether to end, at chunk ends and while nothing comes. After it has said
-        yes no chunk follows, least of all what is left of a pipe that has ended.
-        """
-        mark = self.records.get(key, Record()).mark
-        columns = self.encoding.columns
-        self._kinds = columns.read({**columns.told, **self.encoding.kinds})
-        chunks = source.chunks(self.chunk_rows, mark, self._kinds, columns.wanted)
-        patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
-        try:
-            for chunk in prefetch(chunks, stop=stop):
-                if chunk.last and _asked_soon(stop, patience):
-                    return
-                yield chunk
-        except ValueError:
-            if not _asked_soon(stop, patience):
-                raise
-
-    def encode(self, chunk: Chunk, key: str, allow_overlap: bool = False) -> EncodedChunk:
-        """Turn a chunk into rows of features, and make the model ready for them.
-
-        ``key`` is the name of their input in the records; with ``allow_overlap`` the input may
-        begin like another one that was learned.
-        """
-        if key not in self.records and not allow_overlap:
-            check_not_learned(chunk, self.records)
-        if key in self.records and self.records[key].times > 1:
-            raise DataError(
-                f"{chunk.source} has grown, but its rows count {self.records[key].times} times "
-                "since models were merged; put the new rows into a file of their own"
-            )
-        lacking = self.encoding.lacking(chunk)
-        self._guards.require_whole(chunk, lacking)
-        encoded, self._next = self.encoding.learn(chunk, self._room(), lenient=bool(lacking))
-        if key != PENDING:  # which were checked when they came
-            self._guards.require_past(chunk, encoded, self.encoding.columns.clock)
-        others = any(record.mark.rows for record in self._others(key))
-        self._guards.notice_columns(chunk, lacking, self.encoding, self._next, others)
-        fitted = self.model is not None and self.model.__sklearn_is_fitted__()
-        known = self.model.classes_.tolist() if self.model is not None and fitted else []
-        declared = self.encoding.columns.classes
-        self._guards.require_labels(
-            chunk, encoded, known, self._all_options(), declared, self.settled
-        )
-        self._prepare(chunk, encoded, self._next)
-        if self.model is not None and fitted:
-            self.outlying.look(
-                reference_state(self.model), self._next.features, encoded.X, encoded.kept, chunk
-            )
-        for subject, text in encoded.notes.items():
-            self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
-        if self.encoding.columns.missing == "mean":
-            self._guards.note_blank(encoded.blank)
-        return encoded
-
-    def learn(self, chunk: Chunk, key: str, encoded: EncodedChunk) -> None:
-        """Learn a chunk of the input ``key`` that was just encoded."""
-        if encoded.X.shape[0] and self.model is not None:
-            found = scored(self.model, self.rows, encoded, self.chunk_rows)
-            was_sorted = has_sorted_labels(self.model)
-            learn_rows(
-                self.model, encoded.X, encoded.y, encoded.weight, encoded.t, self._calibrates
-            )
-            if has_sorted_labels(self.model) and not was_sorted:
-                self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
-            self._classes, before = self.model.classes_.tolist(), self._classes
-            window = self.recent if self._classes == before else None
-            rows = self.rows + chunk.rows
-            self.recent = push_scores(window, found, self._classes, rows)
-        if self.held is not None:
-            more = encoded.held.copy()
-            more[: len(self.held)] += self.held
-            self.held = more
-        self.encoding = self._next
-        self._kinds.update(self.encoding.columns.read(self.encoding.kinds))
-        known = self.records.get(key, Record(starts=chunk.starts))
-        dropped = known.dropped + int((~encoded.kept).sum())
-        self.records[key] = replace(known, mark=chunk.mark, dropped=dropped)
-        if chunk.store_mark is not None:
-            self.set_store_mark(chunk.store_mark)
+    @property
+    def optional_columns(self) -> frozenset[str]:
+        """Columns that some of the learned rows did not have, and that were 0 there."""
+        held = self.held_rows
+        if held is None:
+            return frozenset()
+        rows, there = self.apart.rows + self.records.learned_rows, dict[str, int]()
+        for feature, count in zip(self.encoding.features, held.tolist(), strict=True):
+            there[feature.column] = there.get(feature.column, 0) + count
+        return frozenset(column for column, count in there.items() if count < rows)
 
     @property
     def store_mark(self) -> ReadPosition:
-        """Mark of the store of pending events as the saved model has it."""
+        """Read position of the store of pending events as the saved model has it."""
         known = self.records.get(PENDING) if self.model is not None else None
         return ReadPosition() if known is None else known.mark
 
     def set_store_mark(self, mark: ReadPosition) -> None:
-        """Record the mark of the store of pending events."""
+        """Record the read position of the store of pending events."""
         known = self.records.get(PENDING, Record(starts=(mark.hash,)))
         self.records[PENDING] = replace(known, mark=mark)
+
+    # Scoring
+
+    @property
+    def encoder(self) -> PredictionEncoder:
+        """Encoder of rows that are to be predicted."""
+        return PredictionEncoder(
+            self.encoding, self.optional_columns, inference_model(self.model).state.mean
+        )
+
+    @property
+    def scorer(self) -> TableScorer:
+        """Encoder and scores of this moment; all predictions go through it."""
+        model = inference_model(self.model)
+        return TableScorer(
+            self.encoding, self.optional_columns, model.state.mean, model, model.scores
+        )
+
+    # Learning
+
+    def key(self, path: str, stdin_name: str | None = None) -> str:
+        """Return the name of an input in the records: its path relative to the model's folder."""
+        return self.records.key(path, self.path, stdin_name)
+
+    def identify(
+        self, source: Source, key: str, present: Mapping[str, Source] | None = None
+    ) -> bool:
+        """Find the record of an input by its content, and give it the path that it has now.
+
+        ``key`` is that path, as :meth:`key` returns it; ``present`` are the inputs of the same
+        command by path, which keep their records. Return whether the input was learned, completely
+        or in part.
+        """
+        other = self.records.identify(source, key, self.encoding, self.path, present)
+        if other is not None and other != key:
+            self.formerly[key] = other
+        return other is not None
+
+    def new_chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
+        """Read the new rows of an input.
+
+        ``stop`` returns whether to end, at the end of each chunk and while no data arrives. No
+        chunk follows after it was true, not even the rest of a pipe that has ended.
+        """
+        chunks = self._chunks(source, key, self.records.position(key))
+        patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
+        try:
+            for chunk in prefetch(chunks, stop=stop):
+                if chunk.last and _stops_soon(stop, patience):
+                    return
+                yield chunk
+        except ValueError:
+            if not _stops_soon(stop, patience):
+                raise
+
+    def _chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
+        """Return the chunks of an input after a read position, and prepare to learn them."""
+        columns = self.encoding.columns
+        self._kinds = columns.read({**columns.told, **self.encoding.kinds})
+        self._has_earlier = self.records.has_other_rows(key)
+        return source.chunks(self.chunk_rows, after, self._kinds, columns.wanted)
+
+    def learn(
+        self,
+        chunk: Chunk,
+        key: str,
+        allow_overlap: bool = False,
+        weight: Vector | None = None,
+        needs_scores: bool = False,
+    ) -> list[ScoredRows]:
+        """Learn the next chunk of the input ``key``.
+
+        With ``allow_overlap`` the input may begin like another one that was learned. ``weight``
+        (rows,) multiplies the weights of the rows. With ``needs_scores``, return progressive scores
+        of all rows; without it, of those that the score window needs.
+        """
+        encoded, after = self.encode_new(chunk, key, allow_overlap)
+        return self._learn_encoded(chunk, key, weighted(encoded, weight), after, needs_scores)
+
+    def encode_new(
+        self, chunk: Chunk, key: str, allow_overlap: bool = False, known: list[Any] | None = None
+    ) -> tuple[EncodedChunk, ColumnEncoder]:
+        """Encode rows that are to be learned, and check them; return the encoder after them.
+
+        ``known`` are the labels before them, by default those that were learned.
+        """
+        self.records.check_new(chunk, key, allow_overlap)
+        lacking = self.encoding.lacking(chunk)
+        self.guards.require_whole(chunk, lacking)
+        encoded, after = self.encoding.learn(chunk, self._max_features(), lenient=bool(lacking))
+        if key != PENDING:  # which were checked when they arrived
+            self.guards.require_past(chunk, encoded, self.encoding.columns.clock)
+        self.guards.notice_columns(chunk, lacking, self.encoding, after, self._has_earlier)
+        self._require_labels(chunk, encoded, known)
+        for subject, text in encoded.notes.items():
+            self.notes.setdefault(subject, text.after(f"warning: {chunk.source}: "))
+        if self.encoding.columns.missing == "mean":
+            self.guards.note_blank(encoded.blank)
+        return encoded, after
+
+    def _require_labels(
+        self, chunk: Chunk, encoded: EncodedChunk, known: list[Any] | None = None
+    ) -> None:
+        if known is None:
+            known = self.classes if self.is_fitted else []
+        declared = self.encoding.columns.classes
+        self.guards.require_labels(chunk, encoded, known, self.options, declared, self.settled)
+
+    def _learn_encoded(
+        self,
+        chunk: Chunk,
+        key: str,
+        encoded: EncodedChunk,
+        after: ColumnEncoder,
+        needs_scores: bool = False,
+    ) -> list[ScoredRows]:
+        """Learn encoded rows, and record that they were learned."""
+        was_fitted, before = self.is_fitted, self.classes
+        self._prepare(chunk.source, encoded, after)
+        found: list[ScoredRows] = []
+        if encoded.X.shape[0]:
+            if was_fitted:
+                state = reference_state(self.estimator)
+                self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
+            had_sorted = has_sorted_labels(self.estimator)
+            found = self._learn_rows(encoded, before, chunk.rows, needs_scores)
+            if has_sorted_labels(self.estimator) and not had_sorted:
+                self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
+        self._count(chunk, key, encoded, after)
+        return found
+
+    def _learn_rows(
+        self, encoded: EncodedChunk, before: list[Any], rows: int, needs_scores: bool = False
+    ) -> list[ScoredRows]:
+        """Let the estimator learn rows; ``before`` are its classes so far."""
+        # One thread: others parse meanwhile, and no bit depends on the number of cores.
+        with one_thread():
+            found = learn_and_score(
+                self.estimator,
+                self.rows,
+                self.rows + rows,
+                encoded,
+                self.chunk_rows,
+                needs_scores,
+                self._calibrates,
+            )
+        window = self.recent if self.classes == before else None
+        self.recent = push_scores(window, found, self.classes, self.rows + rows)
+        return found
+
+    def _count(self, chunk: Chunk, key: str, encoded: EncodedChunk, after: ColumnEncoder) -> None:
+        """Record that a chunk was learned."""
+        if self.held is not None:
+            more = encoded.held.copy()
+            more[: len(self.held)] += self.held
+            self.held = more
+        self.encoding = after
+        self._kinds.update(after.columns.read(after.kinds))
+        self.records.advance(key, chunk, int((~encoded.kept).sum()))
+        if chunk.store_mark is not None:
+            self.set_store_mark(chunk.store_mark)
+
+    def _prepare(self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder) -> None:
+        """Make the estimator ready for rows of these features."""
+        names = [feature.name for feature in encoding.features]
+        if self.model is not None:
+            self.model.widen(names)
+        if not encoded.X.shape[0]:
+            return
+        if not names:
+            raise DataError(f"{source}: no column is left to learn from")
+        if self.model is None:
+            for option in MAPS & self.given.keys():
+                self.given[option] = widen_maps(self.given[option], names)
+            self.model = self._new_model(encoding)
+        self.model.fill_in(MeanImputation.of(*encoding.fill))
+        auto = as_auto(self.model)
+        if auto is not None:
+            auto.name_in_warnings(names)
+        if len({*self.classes, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
+            raise DataError(
+                f"{source}: column {encoding.columns.label!r} has more than "
+                f"{MAX_CATEGORIES:,} "
+                "different labels; is it the right column?"
+            )
+
+    def _new_model(self, encoding: ColumnEncoder) -> Model:
+        """Return an estimator that has learned nothing yet."""
+        if self.prototype is None:
+            return new_model(typed(self.given, encoding.labels), encoding.columns)
+        from sklearn.base import clone
+
+        model: Model = clone(self.prototype)
+        return model
+
+    def _max_features(self) -> float:
+        """Return the features for whose moments of one class, and of a chunk, there is memory."""
+        limit = self.given.get("memory_limit") if self.model is None else self.model.memory_limit
+        return math.sqrt((default_memory_limit() if limit is None else limit) / 16.0)
+
+    # Delayed labels
 
     def check_events(
         self, encoding: ColumnEncoder, chunk: Chunk, has_earlier: bool
     ) -> ColumnEncoder:
-        """Raise if events cannot be learned with any label; return the encoding after them.
+        """Raise if events cannot be learned with any label; return the encoder after them.
 
-        ``encoding`` has the types of all columns of events before them, ``has_earlier`` says
+        ``encoding`` has the types of all columns of events before them, and ``has_earlier`` states
         whether there were other inputs.
         """
         label = encoding.columns.label
@@ -592,11 +493,11 @@ class Learner:
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
             lacking = [c for c in named if c not in chunk.offered and encoding.columns.feature(c)]
-        self._guards.require_whole(chunk, lacking)
+        self.guards.require_whole(chunk, lacking)
         before = replace(encoding, labels="text")
-        encoded, after = before.learn(probe, self._room(), lenient=bool(lacking))
-        self._guards.require_past(chunk, encoded, encoding.columns.clock)
-        self._guards.notice_columns(chunk, lacking, before, after, has_earlier)
+        encoded, after = before.learn(probe, self._max_features(), lenient=bool(lacking))
+        self.guards.require_past(chunk, encoded, encoding.columns.clock)
+        self.guards.notice_columns(chunk, lacking, before, after, has_earlier)
         return replace(after, labels=encoding.labels)
 
     def check_labels(self, chunk: Chunk) -> None:
@@ -604,115 +505,168 @@ class Learner:
         columns, kept = self.encoding.columns, np.ones(chunk.rows, dtype=bool)
         _, y, _ = labels(columns, chunk, self.encoding.labels)
         require_declared(columns, chunk, y, kept)
-        fitted = self.model is not None and self.model.__sklearn_is_fitted__()
-        known = self.model.classes_.tolist() if self.model is not None and fitted else []
-        encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
-        self._guards.require_labels(
-            chunk, encoded, known, self._all_options(), columns.classes, self.settled
+        self._require_labels(chunk, EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {}))
+
+    # Frames: all of them are one input in the records, of which the number of rows and a hash are
+    # recorded. They have no names and cannot be read again.
+
+    def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Learn the rows of a frame, with weights (n,) next to it, and return their number."""
+        at = 0
+        for chunk in self._chunks(source, FRAMES, ReadPosition()):
+            part = None if weight is None else weight[at : at + chunk.rows]
+            self.learn(self._following(chunk), FRAMES, allow_overlap=True, weight=part)
+            at += chunk.rows
+        return at
+
+    def fit_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Learn the rows of a frame in memory as the first ones, and return their number.
+
+        With ``calibrate`` they are cross-fitted, so that their order has no effect. An estimator
+        that averages learns them in a seeded random order, whose first rows fit its maps.
+        """
+        prototype = self.prototype
+        assert prototype is not None
+        if prototype.half_life is None and as_auto(prototype) is not None:
+            return self._fit_shuffled(source, weight)
+        cross_fits = prototype.half_life is None and getattr(prototype, "calibrate", False)
+        self._calibrates = not cross_fits
+        try:
+            rows = self.learn_frame(source, weight)
+        finally:
+            self._calibrates = True
+        ridge = as_ridge(self.model)
+        if cross_fits and ridge is not None and rows:
+            features = [feature.name for feature in self.encoding.features]
+
+            def batches() -> Iterator[Any]:
+                for _, part, _ in self._encode_again(source, weight):
+                    if part.X.shape[0]:
+                        yield ridge.batch_of(part.X, part.y, part.weight)
+
+            with one_thread():
+                ridge.cross_fit(batches, features)
+        return rows
+
+    def _fit_shuffled(self, source: FrameSource, weight: Vector | None) -> int:
+        """Learn the rows of a frame in the order of their hashes, after all were checked."""
+        known: list[Any] = []
+        for chunk in self._chunks(source, FRAMES, ReadPosition()):
+            chunk = self._following(chunk)
+            encoded, after = self.encode_new(chunk, FRAMES, allow_overlap=True, known=known)
+            known = sorted({*known, *encoded.y.tolist()})
+            self._count(chunk, FRAMES, encoded, after)
+        parts = [part for _, part, _ in self._encode_again(source, weight)]
+        if any(part.X.shape[0] for part in parts):
+            whole = _concatenate(parts)
+            order = row_order(whole.X, whole.y, whole.weight)
+            X, y = whole.X[order], whole.y[order]
+            w = None if whole.weight is None else whole.weight[order]
+            rows = whole._replace(X=X, y=y, weight=w)
+            self._prepare(source.name, rows, self.encoding)
+            with one_thread():
+                learn_rows(self.estimator, X, y, w)
+        return self.rows
+
+    def unlearn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
+        """Unlearn the rows of a frame, and return their number."""
+        from counterpoise.tables.unlearn import subtract_encoded
+
+        at = 0
+
+        def parts() -> Iterator[tuple[EncodedChunk, ColumnEncoder]]:
+            nonlocal at
+            for chunk, part, after in self._encode_again(source, weight):
+                at += chunk.rows
+                yield part, after
+
+        strange = DataError(
+            f"{source.name} has values or labels that were never learned",
+            Suggestion("unlearn rows as they were learned"),
         )
+        with one_thread():
+            subtract_encoded(self, parts(), 1, strange)
+        self.unlearned += at
+        record = self.records.get(FRAMES)
+        if record is not None:
+            left = max(record.mark.rows - at, 0)
+            mark = ReadPosition(left, 0, record.mark.hash)
+            self.records[FRAMES] = replace(record, mark=mark, dropped=min(record.dropped, left))
+        self.finish()
+        return at
+
+    def _encode_again(
+        self, source: FrameSource, weight: Vector | None
+    ) -> Iterator[tuple[Chunk, EncodedChunk, ColumnEncoder]]:
+        """Yield the chunks of a frame whose rows were learned, encoded again."""
+        at = 0
+        columns = self.encoding.columns
+        kinds = columns.read(self.encoding.kinds)
+        for chunk in source.chunks(self.chunk_rows, ReadPosition(), kinds, columns.wanted):
+            encoded, after = self.encoding.learn(chunk, lenient=True)
+            part = None if weight is None else weight[at : at + chunk.rows]
+            at += chunk.rows
+            yield chunk, weighted(encoded, part), after
+
+    def _following(self, chunk: Chunk) -> Chunk:
+        """Return a chunk as the rows after those of all frames so far."""
+        mine = replace(chunk.mark, rows=chunk.rows)
+        mark = concatenate_positions(self.records.position(FRAMES), mine)
+        return replace(chunk, mark=mark, starts=())
+
+    # The end of a run
 
     def finish(self) -> bool:
-        """Close a run that was not cut short: what was learned until now is no longer new.
+        """End a run that was not interrupted: labels learned until now are no longer new.
 
         Return whether there is something to save.
         """
         before = self.settled, self.positive
         self.settled = self.rows
-        if self.model is None or not self.model.__sklearn_is_fitted__():
+        if not self.is_fitted:
             self.positive = None
-            return self._amended or before != (self.settled, self.positive)
-        counts = dict(
-            zip(self.model.classes_.tolist(), self.model.class_count_.tolist(), strict=True)
-        )
-        by_name = {str(label): label for label in counts}
-        if self._guards.positive in by_name:
-            self.positive = by_name[self._guards.positive]
-        elif self.positive not in counts:
-            self.positive = rarest_class(counts) if len(counts) > 1 else None
+            return self._is_amended or before != (self.settled, self.positive)
+        self.choose_positive(self.guards.positive)
         if self.positive != before[1] and self.positive is not None:
             self.notes["positive"] = Message(
                 f"the positive class is {str(self.positive)!r}",
                 Suggestion("choose another", "positive"),
             )
-        self._guards.note_unseen(self._all_options(), list(by_name))
-        return self._amended or before != (self.settled, self.positive)
+        self.guards.note_unseen(self.options, list(map(str, self.classes)))
+        return self._is_amended or before != (self.settled, self.positive)
 
-    def save(self) -> None:
-        """Write the model file."""
-        if self.model is not None:
-            save(self.path, self.stored())
+    def choose_positive(self, wanted: str | None = None) -> None:
+        """Set the positive class: the wanted one, the present one, or the rarest of several."""
+        counts = self.class_counts
+        by_name = {str(label): label for label in counts}
+        if wanted in by_name:
+            self.positive = by_name[wanted]
+        elif self.positive not in counts:
+            self.positive = rarest_class(counts) if len(counts) > 1 else None
 
-    def stored(self) -> Stored:
-        """Return what a file is to hold of a model that there is."""
-        assert self.model is not None
-        return Stored(
-            self.model,
-            self.encoding,
-            self.records,
-            self.chunk_rows,
-            self.positive,
-            self.settled,
-            self.recent,
-            self.window,
-            self._all_held(),
-            self.unlearned,
-            self.apart,
-        )
 
-    def take_up(self, stored: Stored) -> None:
-        """Go on where a file left off."""
-        self.model, self.encoding, self.records = stored.model, stored.encoding, stored.records
-        self.chunk_rows, self.window = stored.chunk_rows, stored.window
-        self.held, self.unlearned, self.apart = stored.held, stored.unlearned, stored.apart
-        self.positive, self.settled = stored.positive, stored.settled
-        self.recent, self._classes = stored.recent, stored.model.classes_.tolist()
+def _is_same_or_missing(source: str, path: str) -> bool:
+    return not os.path.exists(source) or os.path.samefile(source, path)
 
-    def _all_options(self) -> Mapping[str, Any]:
-        """Return the options of the model, or those that it will have."""
-        return self._options if self.model is None else self.model.get_params(deep=False)
 
-    def _all_held(self) -> Counts | None:
-        """What is held of every feature, also of those that a borrowed map begins with."""
-        if self.held is None:
-            return None
-        return np.pad(self.held, (0, len(self.encoding.features) - len(self.held)))
+def weighted(encoded: EncodedChunk, weight: Vector | None) -> EncodedChunk:
+    """Return encoded rows whose weights are multiplied by weights (rows,) of all rows."""
+    if weight is None:
+        return encoded
+    mine = weight[encoded.kept]
+    return encoded._replace(weight=mine if encoded.weight is None else mine * encoded.weight)
 
-    def _room(self) -> float:
-        """Features of which the moments of one class, and those of a chunk, have room."""
-        limit = self._options.get("memory_limit", BalancedRidgeClassifier().memory_limit)
-        return math.sqrt((limit if self.model is None else self.model.memory_limit) / 16.0)
 
-    def _others(self, key: str) -> list[Record]:
-        """Return the records of inputs that came before the one of this name."""
-        return [record for name, record in self.records.items() if name != key]
-
-    def _made(self, encoding: ColumnEncoder) -> Model:
-        """Return a model that has learned nothing yet."""
-        return new_model(typed(self._options, encoding.labels), encoding.columns)
-
-    def _prepare(self, chunk: Chunk, encoded: EncodedChunk, encoding: ColumnEncoder) -> None:
-        """Make the model ready to look at these rows, and to learn them."""
-        names = [feature.name for feature in encoding.features]
-        if self.model is not None:
-            self.model.widen(names)
-        if not encoded.X.shape[0]:
-            return
-        if not names:
-            raise DataError(f"{chunk.source}: no column is left to learn from")
-        if self.model is None:
-            for option in MAPS & self._options.keys():
-                self._options[option] = widened(self._options[option], names)
-            self.model = self._made(encoding)
-        self.model.fill_in(MeanImputation.of(*encoding.fill))
-        if isinstance(self.model, AutoClassifier):
-            self.model.name_in_warnings(names)
-        known = self.model.classes_.tolist() if hasattr(self.model, "classes_") else []
-        if len({*known, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
-            raise DataError(
-                f"{chunk.source}: column {encoding.columns.label!r} has more than "
-                f"{MAX_CATEGORIES:,} "
-                "different labels; is it the right column?"
-            )
+def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk:
+    """Return the rows of several chunks as one."""
+    is_sparse = any(sp.issparse(part.X) for part in parts)
+    rows = [part.X for part in parts]
+    X: Rows = sp.vstack(rows, format="csr") if is_sparse else np.vstack(rows)
+    weight = None
+    if parts[0].weight is not None:
+        weight = np.concatenate([np.asarray(part.weight) for part in parts])
+    y, kept = (np.concatenate([getattr(p, name) for p in parts]) for name in ("y", "kept"))
+    return parts[0]._replace(X=X, y=y, weight=weight, kept=kept)
 
 
 def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
@@ -728,11 +682,11 @@ def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
     )
 
 
-def _asked_soon(stop: Callable[[], bool], patience: float) -> bool:
-    """Whether to end, if need be after a moment.
+def _stops_soon(stop: Callable[[], bool], patience: float) -> bool:
+    """Return whether to end, if necessary after a moment.
 
-    Ctrl-C and the like go to a whole pipeline. Whoever writes into it is gone at once, perhaps in
-    the middle of a row, and the end of the pipe may be noticed here before the signal is.
+    Ctrl-C goes to a whole pipeline. The process that writes into it may end in the middle of a row,
+    and the end of the pipe may be noticed here before the signal.
     """
     until = time.monotonic() + patience
     while not stop():
@@ -743,25 +697,27 @@ def _asked_soon(stop: Callable[[], bool], patience: float) -> bool:
 
 
 def rarest_class(counts: Mapping[Any, float]) -> Any:
-    """Return the label of the rarest class by its rows; of equals the last."""
+    """Return the label of the class of the fewest rows; of equal classes the last."""
     return min(reversed(list(counts)), key=lambda label: counts[label])
 
 
-def learn(
-    learner: Learner,
+def learn_inputs(
+    model: TableModel,
     inputs: Iterable[tuple[Source, str]],
-    checkpoint_every: int,
-    stop: Callable[[], bool],
-    watch: Callable[[Source, Chunk, EncodedChunk], None],
+    checkpoint_every: int = 1_000_000,
+    stop: Callable[[], bool] = lambda: False,
+    after_chunk: Callable[[Source, Chunk, list[ScoredRows]], None] = lambda *_: None,
     allow_overlap: bool = False,
-    before_save: Callable[[bool], None] = lambda last: None,
+    before_save: Callable[[bool], None] = lambda is_last: None,
+    needs_scores: bool = False,
 ) -> dict[str, int]:
-    """Learn what is new in several inputs, saving now and then, and at the end.
+    """Learn the new rows of several inputs, and save the model now and then, and at the end.
 
     ``inputs`` are sources with their names in the records. The model is saved every
-    ``checkpoint_every`` rows, rounded up to whole chunks; ``stop`` says whether to save and end
-    now. ``watch`` is told of each chunk before it is learned, and ``before_save``, before each save
-    and at the end, whether nothing is left to be learned. Return the new rows of each input.
+    ``checkpoint_every`` rows, rounded up to complete chunks; ``stop`` returns whether to save and
+    end. ``after_chunk`` gets each learned chunk, with progressive scores of its rows if it
+    ``needs_scores``, and ``before_save`` whether all rows were learned. Return the number of new
+    rows of each input.
     """
     new: dict[str, int] = {}
     unsaved = 0
@@ -772,22 +728,19 @@ def learn(
             break
         new[key] = 0
         if not (allow_overlap or key.startswith("-")):
-            learner.identify(source, key, present)
-        for chunk in learner.chunks(source, key, stop):
-            encoded = learner.encode(chunk, key, allow_overlap)
-            watch(source, chunk, encoded)
-            # One thread: others parse meanwhile, and no bit depends on the number of cores.
-            with one_thread():
-                learner.learn(chunk, key, encoded)
+            model.identify(source, key, present)
+        for chunk in model.new_chunks(source, key, stop):
+            scored = model.learn(chunk, key, allow_overlap, needs_scores=needs_scores)
+            after_chunk(source, chunk, scored)
             new[key] += chunk.rows
             unsaved += chunk.rows
             if unsaved >= checkpoint_every:
                 before_save(False)
-                learner.save()
+                model.save()
                 unsaved = 0
-    window, over = learner.window, not stop()
-    before_save(over)
-    finished = over and learner.finish()
-    if unsaved or finished or learner.window != window:
-        learner.save()
+    window, is_over = model.window, not stop()
+    before_save(is_over)
+    is_changed = is_over and model.finish()
+    if unsaved or is_changed or model.window != window:
+        model.save()
     return new

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoise.arrays import Counts, Labels, Matrix
+from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.state import State
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, ModelFileError, check_file
-from counterpoise.modelfile.engines import InferenceModel, chosen_of, learned_of
+from counterpoise.modelfile.engines import chosen_of, learned_of
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
 from counterpoise.solver.imputation import MeanImputation
+from counterpoise.tables.estimator import first_state, load_estimator
 from counterpoise.tables.records import (
+    MAX_RECENT_SCORES,
     MAX_REPEAT_COUNT,
-    MOST_RECENT,
-    M,
     Ranges,
     Record,
-    Scoring,
-    Stored,
-    StoredModel,
+    Records,
     UnfiledRows,
     Window,
-    empty_model_error,
     fits,
 )
 from counterpoise.validation import MAX_ABS_VALUE
 
 if TYPE_CHECKING:
-    from counterpoise.tables.model_dispatch import Model
-
+    from counterpoise.tables.model import TableModel
 
 MISSING = ("mean", "indicate", "drop", "error")
 BUCKETS = 2**32  # of a hashed column: more values the hash does not have
@@ -44,13 +40,13 @@ BUCKETS = 2**32  # of a hashed column: more values the hash does not have
 KINDS = {"BalancedRidgeClassifier": learned_of, "AutoClassifier": chosen_of}
 
 
-def save(path: str, stored: Stored) -> None:
-    """Write a model file, wholly or not at all."""
-    modelfile.save(path, contents_of(stored), lambda contents: of_contents(contents, path))
+def save(path: str, table: TableModel) -> None:
+    """Write a model file, completely or not at all."""
+    modelfile.save(path, contents_of(table), lambda contents: read_fields(contents, path))
 
 
-def contents_of(stored: Stored) -> Contents:
-    """Return what the file of a model holds."""
+def contents_of(stored: TableModel) -> Contents:
+    """Return the contents of the file of a model."""
     inputs = {
         key: {
             **asdict(record.mark),
@@ -79,14 +75,15 @@ def contents_of(stored: Stored) -> Contents:
     lists: dict[str, list[Any]] = {
         "features": [list(feature) for feature in stored.encoding.features]
     }
-    if stored.held is not None:
-        lists["held"] = stored.held.tolist()
+    held = stored.held_rows
+    if held is not None:
+        lists["held"] = held.tolist()
     if stored.recent is not None:
         # Six digits are enough for a rank; rounding again changes nothing.
         lists["recent"] = [
             [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
         ]
-    return replace(stored.model.contents(), stream=stream, lists=lists)
+    return replace(stored.estimator.contents(), stream=stream, lists=lists)
 
 
 def _plain_labels(record: Record) -> list[Any]:
@@ -94,56 +91,19 @@ def _plain_labels(record: Record) -> list[Any]:
     return [[label, [list(one) for one in ranges]] for label, ranges in record.relabeled]
 
 
-def stored_model(path: str) -> Stored:
-    """Load a file that was learned from a stream."""
-    return of_contents(read_contents(path), path)
-
-
 def read_contents(path: str) -> Contents:
-    """Return what a model file holds; raise DataError if it cannot be read."""
+    """Return the contents of a model file; raise DataError if it cannot be read."""
     try:
         return modelfile.load(path)
     except OSError as error:
         raise cannot_read(path, error) from None
 
 
-def of_contents(contents: Contents, path: str) -> Stored:
-    """Return the model that a file holds, checked; ``path`` is its name in messages."""
-    from counterpoise.estimators.auto import AutoClassifier
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+def read_fields(contents: Contents, path: str, for_prediction: bool = False) -> dict[str, Any]:
+    """Return the fields of the TableModel in a file, checked; ``path`` is its name in messages.
 
-    def model(kind: str, plain: Contents) -> tuple[Model, int, Labels, MeanImputation | None]:
-        if kind == "AutoClassifier":
-            chooser = AutoClassifier.from_contents(plain)
-            fill = chooser.candidates_.first.fill
-            return chooser, chooser.n_features_in_, chooser.classes_, fill
-        found = BalancedRidgeClassifier.from_contents(plain)
-        return found, found.n_features_in_, found.classes_, found.state_.fill
-
-    return _kept(contents, path, model)
-
-
-def scoring(path: str) -> Scoring:
-    """Load what predictions need of a file, which must have learned something."""
-
-    def learned(
-        kind: str, plain: Contents
-    ) -> tuple[InferenceModel, int, Labels, MeanImputation | None]:
-        found = KINDS[kind](plain)
-        return found, found.state.inputs, found.state.classes.labels, found.state.fill
-
-    result = _kept(read_contents(path), path, learned)
-    if not result.model.state.begun:
-        raise empty_model_error(path)
-    return result
-
-
-def _kept(
-    contents: Contents,
-    path: str,
-    read: Callable[[str, Contents], tuple[M, int, Labels, MeanImputation | None]],
-) -> StoredModel[M]:
-    """What a file holds, given how its model is read, with the number of features and classes."""
+    For predictions its model is an InferenceModel, which needs no scikit-learn.
+    """
     if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
@@ -151,17 +111,20 @@ def _kept(
             "TableClassifier or counterpoise learn"
         )
 
-    def build() -> StoredModel[M]:
+    def build() -> dict[str, Any]:
         plain = replace(contents, stream=None, lists={})
-        return _stream(contents, *read(contents.kind, plain))
+        if for_prediction:
+            found = KINDS[contents.kind](plain)
+            return _stream(contents, found, found.state)
+        model = load_estimator(plain)
+        return _stream(contents, model, first_state(model))
 
     return modelfile.load_validated(path, build)
 
 
-def _stream(
-    contents: Contents, model: M, inputs: int, classes: Labels, fill: MeanImputation | None
-) -> StoredModel[M]:
-    """The part of a file that is about the stream, checked."""
+def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
+    """Return the fields of a TableModel, checked, given its model and a state of the features."""
+    inputs, classes, fill = state.inputs, state.classes.labels, state.fill
     stream: dict[str, Any] = contents.stream or {}
     wanted = {"encoding", "chunk_rows", "inputs", "order", "positive", "settled", "unlearned"}
     check_file(set(stream) - {"window", "apart"} == wanted, "an unexpected stream")
@@ -215,11 +178,11 @@ def _stream(
     text = [isinstance(label, str) for label in classes.tolist()]
     check_file(set(text) <= {plain["labels"] in ("text", "bool")}, "labels of another type")
     check_file(sorted(stream["order"]) == sorted(stream["inputs"]), "inputs that disagree")
-    records = {_text(key): _record(stream["inputs"][key]) for key in stream["order"]}
+    records = Records((_text(key), _record(stream["inputs"][key])) for key in stream["order"])
     kind = int if plain["labels"] == "int" else str
     types = {type(label) for record in records.values() for label, _ in record.relabeled}
     check_file(types <= {kind}, "labels of another type")
-    rows = sum(record.mark.rows for record in records.values())
+    rows = records.rows
     settled, positive = stream["settled"], stream["positive"]
     check_file(type(settled) is int and 0 <= settled <= rows, "an invalid number of settled rows")
     unlearned = stream["unlearned"]
@@ -238,10 +201,11 @@ def _stream(
         window = _window(stream["window"], rows + unlearned)
         types = {type(label) for count in window.counts for label in count[:2]}
         check_file(types <= {int if plain["labels"] == "int" else str}, "labels of another type")
-    return StoredModel(
-        model, encoding, records, chunk_rows, positive, settled, recent, window, held, unlearned,
-        apart,
-    )  # fmt: skip
+    return {
+        "model": model, "encoding": encoding, "records": records, "chunk_rows": chunk_rows,
+        "positive": positive, "settled": settled, "recent": recent, "window": window,
+        "held": held, "unlearned": unlearned, "apart": apart,
+    }  # fmt: skip
 
 
 def _apart(plain: dict[str, Any]) -> UnfiledRows:
@@ -272,7 +236,7 @@ def _recent(plain: list[Any] | None, classes: int) -> Matrix | None:
         return None
     check_file(len(plain) == (1 if classes == 2 else classes) and classes > 1, "malformed scores")
     for column in plain:
-        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MOST_RECENT
+        good = isinstance(column, list) and 0 < len(column) == len(plain[0]) <= MAX_RECENT_SCORES
         check_file(good and all(type(value) is float for value in column), "malformed scores")
     result = np.array(plain).T
     check_file(bool(np.isfinite(result).all()), "scores that are not finite")

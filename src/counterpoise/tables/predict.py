@@ -17,18 +17,17 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 import pyarrow.parquet
 
-from counterpoise.arrays import Matrix, Rows
+from counterpoise.arrays import Matrix
 from counterpoise.atomic_write import atomic_write
-from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
-from counterpoise.modelfile.engines import InferenceModel
 from counterpoise.moments.classes import n_score_columns
-from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.readers.chunk import Chunk, Source
 from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
 from counterpoise.tables.guards import OutlierCounter
-from counterpoise.tables.records import Scoring, optional_columns
+from counterpoise.tables.model import TableModel
 from counterpoise.tables.score_window import of_class, ranking_scores
+from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 @contextmanager
@@ -150,12 +149,6 @@ def _json_lines(table: pa.Table) -> bytes:
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()
 
 
-def reasons_of(learned: InferenceModel, encoding: ColumnEncoder, X: Rows) -> Explanation:
-    """Reasons of encoded rows by column, a category's features together."""
-    columns = [feature.column for feature in encoding.features]
-    return learned.explain(X, columns).grouped(columns)
-
-
 def names_of(k: int) -> list[str]:
     """Names of the output columns of k reasons."""
     return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
@@ -179,16 +172,13 @@ def columns_of(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
     return found
 
 
-ROWS = 8192
-
-
 class Predictor:
     """Turns chunks of rows into tables of predictions.
 
     Parameters
     ----------
-    stored : Scoring
-        What predictions need of the model, and its encoding.
+    stored : TableModel
+        The model.
     positive : label
         The positive class: alerts are about it, and of two classes its score is larger for rows
         that are more likely of it.
@@ -223,20 +213,21 @@ class Predictor:
 
     def __init__(
         self,
-        stored: Scoring,
+        stored: TableModel,
         positive: Any,
         alerts: Alerts | None = None,
         carry: Sequence[str] | None = (),
         ignore_unknown: bool = False,
         explain: int = 0,
     ) -> None:
-        self.learned, self.encoding = stored.model, stored.encoding
+        self.scorer = stored.scorer
+        self.learned = self.scorer.model
         self.alerts, self.carry = alerts, carry
         self._needed = () if alerts is None else alerts.columns
         self.rows, self.skipped, self.unknown = 0, 0, dict[str, int]()
         self.strange, self.bare = dict[str, None](), 0
         self.blank = dict[str, int]()
-        self.lacking, self._optional = dict[str, None](), optional_columns(stored)
+        self.lacking = dict[str, None]()
         self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
         self._labels = self.learned.state.classes.labels
         self._classes = self._labels.tolist()
@@ -250,11 +241,12 @@ class Predictor:
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
         apart = self.carry is None or name in self.carry or name in self._needed
-        return apart or self.encoding.knows(name)
+        return apart or self.scorer.encoding.knows(name)
 
     def table(self, chunk: Chunk) -> pa.Table:
         """Return predictions of a chunk, a row for each; null where there can be none."""
-        encoded = self.encoding.predict(chunk, self._apart, self._optional, self.learned.state.mean)
+        encoded, f = self.scorer.score(chunk, self._apart)
+        scores = self.scorer.scores
         n, kept = chunk.rows, encoded.kept
         self.rows += n
         self.bare += encoded.bare
@@ -268,9 +260,8 @@ class Predictor:
             self.blank[name] = self.blank.get(name, 0) + count
         columns = self._carried(chunk)
         if kept.any():
-            self.outlying.look(self.learned.usual, self.encoding.features, encoded.X, kept, chunk)
-            scores = self.learned.scores
-            f = scores.of(encoded.X)
+            features = self.scorer.encoding.features
+            self.outlying.look(self.learned.usual, features, encoded.X, kept, chunk)
             ranks, labels = ranking_scores(f, scores), scores.classes.best(f)
             balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
@@ -287,7 +278,7 @@ class Predictor:
             no_alerts = np.zeros(len(f), dtype=bool)
             found.append(self.alerts.judge(chunk, told) if has_two else no_alerts)
         if self._explain and kept.any():
-            why = reasons_of(self.learned, self.encoding, encoded.X)
+            why = self.scorer.explain(encoded.X)
             found += columns_of(why, self._explain, sign)
         elif self._explain:
             found += [pa.array([], kind) for kind in (pa.string(), pa.float64())] * self._explain
@@ -359,11 +350,10 @@ def flag_top(tables: Iterable[pa.Table], rule: TopPerDay) -> Iterator[pa.Table]:
             yield table.set_column(at, "alert", kept)
 
 
-def predict(predictor: Predictor, source: Source, rows: int = ROWS) -> Iterator[pa.Table]:
+def predict(predictor: Predictor, source: Source, rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
     """Yield predictions of an input, chunk by chunk of so many rows."""
+    scorer = predictor.scorer
     # Numbers that are carried along are read as text, to be as they are written.
-    carried = predictor.encoding.kinds if predictor.carry is None else predictor.carry
-    known = predictor.encoding.columns.read(predictor.encoding.kinds)
-    kinds = {k: kind for k, kind in known.items() if k not in carried}
-    for chunk in source.chunks(rows, ReadPosition(), kinds, predictor.wanted):
+    carried = scorer.encoding.kinds if predictor.carry is None else predictor.carry
+    for chunk in scorer.read_chunks(source, rows, predictor.wanted, as_text=carried):
         yield predictor.table(chunk)

@@ -1,28 +1,25 @@
-"""What was learned from a stream: the model, its columns, and how many rows of which input."""
+"""Records of inputs: how many rows of which input were learned, and which input is which."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from xxhash import xxh3_128
 
-from counterpoise.arrays import Counts, Flags, Matrix
+from counterpoise.arrays import Flags
+from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.datetimes import VALUES
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
-from counterpoise.modelfile.engines import InferenceModel
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
-
-if TYPE_CHECKING:
-    from counterpoise.tables.model_dispatch import Model
-
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 
@@ -86,9 +83,8 @@ def without(ranges: Ranges, places: Iterable[int]) -> Ranges:
 
 FRAMES = "-frames"  # the name of all frames in the records; no file and no pipe has it
 PENDING = "-pending"  # the name of the store of pending events in the records
-MAX_REPEAT_COUNT = 1_000_000  # that an input may count
-MOST_RECENT = 10_000  # scores of the last rows
-M = TypeVar("M")
+MAX_REPEAT_COUNT = 1_000_000  # of the rows of an input
+MAX_RECENT_SCORES = 10_000  # of the last rows
 
 
 @dataclass(frozen=True)
@@ -156,71 +152,6 @@ class Window:
     counts: tuple[tuple[Any, Any, int], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class StoredModel(Generic[M]):
-    """What a file that was learned from a stream holds.
-
-    Attributes
-    ----------
-    model : BalancedRidgeClassifier, AutoClassifier or Learned
-        The model, without names of features, or what predictions need of it.
-    encoding : Encoding
-        How columns become features.
-    records : dict of str to Record
-        What was learned from where.
-    chunk_rows : int
-        Rows learned at a time.
-    positive : label, optional
-        The class that alerts are about.
-    settled : int
-        Rows that were read when a run last ended.
-    recent : ndarray of shape (m, problems), optional
-        How the rows that were learned last stand, see :mod:`counterpoise.tables.score_window`.
-    window : Window, optional
-        What a metrics file does not say yet.
-    held : ndarray of shape (d,), optional
-        Learned rows that have a value for each feature; None if somebody has not counted.
-    unlearned : int
-        Rows that were read and unlearned since.
-    apart : Apart
-        Rows that were learned or taken back apart from the inputs.
-    """
-
-    model: M
-    encoding: ColumnEncoder
-    records: dict[str, Record]
-    chunk_rows: int
-    positive: Any = None
-    settled: int = 0
-    recent: Matrix | None = None
-    window: Window | None = None
-    held: Counts | None = None
-    unlearned: int = 0
-    apart: UnfiledRows = UnfiledRows()
-
-
-Stored: TypeAlias = StoredModel["Model"]  # to learn more
-Scoring: TypeAlias = StoredModel[InferenceModel]  # to predict
-
-
-def optional_columns(stored: StoredModel[Any]) -> frozenset[str]:
-    """Return the columns that some of the rows of a model did not have, and that were 0 there.
-
-    None of them if nobody has counted.
-    """
-    if stored.held is None:
-        return frozenset()
-    records = stored.records.values()
-    rows = stored.apart.rows + sum(
-        (record.mark.rows - record.dropped - count(record.gone)) * record.times
-        for record in records
-    )
-    there: dict[str, int] = {}
-    for feature, held in zip(stored.encoding.features, stored.held.tolist(), strict=True):
-        there[feature.column] = there.get(feature.column, 0) + held
-    return frozenset(column for column, held in there.items() if held < rows)
-
-
 def input_key(path: str, model: str) -> str:
     """Return the name of a file in the records of a model: its path relative to the model's folder.
 
@@ -234,18 +165,6 @@ def input_key(path: str, model: str) -> str:
     except ValueError:  # on another drive
         key = real
     return os.path.join(".", key) if key.startswith("-") else key
-
-
-def require_learned(stored: Stored, path: str) -> Stored:
-    """Return what is stored, or raise if it has learned nothing, or has unlearned it all."""
-    if not stored.model.__sklearn_is_fitted__():
-        raise empty_model_error(path)
-    return stored
-
-
-def empty_model_error(path: str) -> DataError:
-    """Return the error that nothing is left in a file."""
-    return DataError(f"{path} is empty: everything that it had learned was unlearned")
 
 
 def cannot_unlearn_error(path: str) -> DataError:
@@ -280,60 +199,136 @@ def _is_below(text: str, most: int) -> bool:
     return digits and str(int(text)) == text and int(text) < most
 
 
-MIN_MATCHING_ROWS = 16  # rows that are the same in two files not by chance
+MIN_MATCHING_ROWS = 16  # rows that are equal in two files not by coincidence
 
 
-def find_known_input(
-    source: Source,
-    key: str,
-    records: Mapping[str, Record],
-    encoding: ColumnEncoder,
-    folder: str,
-    present: Mapping[str, Source] | None = None,
-) -> str | None:
-    """Under which name an input was learned, wholly or in part.
+class Records(dict[str, Record]):
+    """Records of inputs by name: paths relative to the folder of the model or ledger file."""
 
-    ``key`` is its name now, ``folder`` that of the model file, which names are relative to, and
-    ``present`` the inputs of the same command by name: they keep their records. None if it was
-    never learned.
-    """
-    mine = key if key in records else None
-    if not records or not os.path.isfile(source.path):  # a pipe is read once
-        return mine
-    wanted = encoding.columns.wanted
-    starts = source.starts(wanted)
-    if mine is not None and records[key].begins_like(starts):
-        return mine
-    for other, record in records.items():
-        if not record.begins_like(starts):
-            continue
-        try:
-            source.verify(record.mark, wanted)
-        except DataError:
-            continue  # it only begins like that one
-        named = (present or {}).get(other)
-        if named is not None and os.path.isfile(named.path):
-            left = named.left
-            still = record.begins_like(named.starts(wanted))
-            named.left = left
-            if still:
-                continue  # that one is here too, under its own name
-        elif present is not None and _may_be_coincidence(
-            source, os.path.join(folder, other), record.mark, encoding
-        ):
-            continue
-        return other
-    return mine
+    @property
+    def rows(self) -> int:
+        """Rows read so far, those dropped included."""
+        return sum(record.mark.rows for record in self.values())
 
+    @property
+    def learned_rows(self) -> int:
+        """Rows that count, as often as they count."""
+        return sum(
+            (record.mark.rows - record.dropped - count(record.gone)) * record.times
+            for record in self.values()
+        )
 
-def check_not_learned(chunk: Chunk, records: Mapping[str, Record]) -> None:
-    """Raise if the first rows of an input are those of another that was learned."""
-    for other, record in records.items():
-        if record.begins_like(chunk.starts):
+    @staticmethod
+    def key(path: str, owner: str, stdin_name: str | None = None) -> str:
+        """Return the name of an input in the records of a file ``owner``."""
+        if path == "-":
+            return f"- {stdin_name}" if stdin_name else "-"
+        return input_key(path, owner)
+
+    def position(self, key: str) -> ReadPosition:
+        """Return how far an input was read."""
+        return self.get(key, Record()).mark
+
+    def has_other_rows(self, key: str) -> bool:
+        """Return whether rows of other inputs were read; all frames count as others."""
+        return any(one.mark.rows for name, one in self.items() if name != key or key == FRAMES)
+
+    def advance(self, key: str, chunk: Chunk, dropped: int) -> None:
+        """Record that a chunk of an input was learned, without so many rows."""
+        known = self.get(key, Record(starts=chunk.starts))
+        self[key] = replace(known, mark=chunk.mark, dropped=known.dropped + dropped)
+
+    def check_new(self, chunk: Chunk, key: str, allow_overlap: bool) -> None:
+        """Raise if the rows of a chunk may not be learned as the next ones of an input."""
+        record = self.get(key)
+        if record is not None and record.times > 1:
             raise DataError(
-                f"{chunk.source} begins with the same rows as {other}, which was already learned",
-                Suggestion("to learn them again, use {}", "allow_overlap", True),
+                f"{chunk.source} has grown, but its rows count {record.times} times since models "
+                "were merged; put the new rows into a file of their own"
             )
+        if record is not None or allow_overlap:
+            return
+        for other, known in self.items():
+            if known.begins_like(chunk.starts):
+                raise DataError(
+                    f"{chunk.source} begins with the same rows as {other}, which was already "
+                    "learned",
+                    Suggestion("to learn them again, use {}", "allow_overlap", True),
+                )
+
+    def identify(
+        self,
+        source: Source,
+        key: str,
+        encoding: ColumnEncoder,
+        owner: str,
+        present: Mapping[str, Source] | None = None,
+    ) -> str | None:
+        """Find an input by its content, and give its record the name ``key`` that it has now.
+
+        ``owner`` is the model or ledger file, and ``present`` the inputs of the same command by
+        name, which keep their records. Return the former name; None if it was never learned.
+        """
+        other = self._find(source, key, encoding, owner, present)
+        if other is not None and other != key:
+            displaced = other if not other.startswith("-") else f"{key} before"
+            swap = {other: key, key: displaced}
+            renamed = {swap.get(name, name): one for name, one in self.items()}
+            self.clear()
+            self.update(renamed)
+        return other
+
+    def _find(
+        self,
+        source: Source,
+        key: str,
+        encoding: ColumnEncoder,
+        owner: str,
+        present: Mapping[str, Source] | None,
+    ) -> str | None:
+        """Return the name under which an input was learned, completely or in part."""
+        mine = key if key in self else None
+        if not self or not os.path.isfile(source.path):  # a pipe is read once
+            return mine
+        folder, wanted = os.path.dirname(os.path.realpath(owner)), encoding.columns.wanted
+        starts = source.starts(wanted)
+        if mine is not None and self[key].begins_like(starts):
+            return mine
+        for other, record in self.items():
+            if not is_prefix(record, source, starts, wanted):
+                continue
+            named = (present or {}).get(other)
+            if named is not None and os.path.isfile(named.path):
+                left = named.left
+                still = record.begins_like(named.starts(wanted))
+                named.left = left
+                if still:
+                    continue  # that one is here too, under its own name
+            elif present is not None and _may_be_coincidence(
+                source, os.path.join(folder, other), record.mark, encoding
+            ):
+                continue
+            return other
+        return mine
+
+
+def is_prefix(
+    record: Record, source: Source, starts: tuple[str, ...], wanted: Callable[[str], bool]
+) -> bool:
+    """Return whether the rows of a record are the first rows of an input."""
+    if not record.begins_like(starts):
+        return False
+    try:
+        source.verify(record.mark, wanted)
+    except DataError:
+        return False
+    return True
+
+
+def concatenate_positions(one: ReadPosition, two: ReadPosition) -> ReadPosition:
+    """Return the position after the rows of two inputs that cannot be read again."""
+    both = xxh3_128((one.hash + two.hash).encode()).hexdigest()
+    return ReadPosition(one.rows + two.rows, 0, both)
 
 
 def _may_be_coincidence(
@@ -427,3 +422,49 @@ def _is_large(value: str) -> bool:
         return abs(float(value)) >= 2.0**53
     except ValueError:
         return False
+
+
+LONGEST = 1000  # characters of an id
+
+
+def ids_of(chunk: Chunk, name: str) -> list[str]:
+    """Return the ids of the rows of a chunk, or raise if one is missing."""
+    column = column_of(chunk, name, "id")
+    text = cell_parsing.texts(chunk, name)
+    if column.null_count:
+        row = int(text.is_null().to_numpy(zero_copy_only=False).argmax())
+        raise chunk.error(
+            row, f"no id in column {name!r}", Suggestion("fill it in or drop the row")
+        )
+    values: list[str] = text.to_pylist()
+    for row, value in enumerate(values):
+        if not value or len(value) > LONGEST:
+            what = f"an id of {len(value):,} characters" if value else "no id"
+            raise chunk.error(
+                row, f"{what} in column {name!r}", Suggestion("fill it in or drop the row")
+            )
+    return values
+
+
+def column_of(chunk: Chunk, name: str, option: str) -> pa.Array:
+    """Return a column that an option names, or raise if it is not there."""
+    offered = chunk.offered or tuple(chunk.columns)
+    if name not in chunk.columns:
+        has = ", ".join(map(repr, offered[:12])) or "no columns with names"
+        raise DataError(
+            (
+                f"{chunk.source} has no column {name!r}, named by ",
+                OptionValue(option),
+                f"; it has {has}",
+            )
+        )
+    return chunk.columns[name]
+
+
+def duplicate_id_error(chunk: Chunk, row: int, name: str, value: str, before: str) -> DataError:
+    """Error about an id that another row has already."""
+    return chunk.error(
+        row,
+        f"{name} {value!r} is also that of {before}",
+        Suggestion("each row needs an id of its own: correct it or drop the row"),
+    )

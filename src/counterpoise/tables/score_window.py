@@ -6,25 +6,24 @@ the day comes, so that the model file keeps a window of them.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.arrays import Matrix, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.encoding.encoder import EncodedChunk
 from counterpoise.errors import DataError
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.evaluate.metrics import Confusion
 from counterpoise.moments.classes import n_score_columns
 from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.model_dispatch import Model, learn_rows
-from counterpoise.tables.records import MOST_RECENT, Window
+from counterpoise.tables.estimator import Model, chunks_per_scoring, is_fitted, learn_rows
+from counterpoise.tables.records import MAX_RECENT_SCORES, Window
 
 
 def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
@@ -51,84 +50,104 @@ def late_ranks(recent: Matrix | None, position: int) -> Vector:
     return of_class(np.empty((0, 1)) if recent is None else recent, position)
 
 
-WINDOW = MOST_RECENT
-NUMBERS = 40_000  # numbers that are kept: with many classes fewer scores
-SAMPLE = 1024  # rows of a chunk that are scored once the window is full
-FIRST = 16  # rows of the first piece, which nobody can score
+MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
+SAMPLE_ROWS = 1024  # of a chunk that are scored once the window is full
+FIRST_PART_ROWS = 16  # that no model can score
 
 
-def progressive(
-    model: Model, before: int, rows: EncodedChunk
-) -> Iterator[tuple[slice, Matrix, Scores]]:
-    """Score rows before they are learned, in pieces no longer than what precedes them.
+class ScoredRows(NamedTuple):
+    """Progressive scores of some rows: labels (n,), scores f (n, problems), the model behind."""
 
-    The model has learned ``before`` rows and stays as it is. Yield the positions of rows, their
-    scores (n, problems), and the model behind them.
+    y: Labels
+    f: Matrix
+    scores: Scores
+    is_sample: bool  # whether the score window takes them
+    is_complete: bool  # whether they are all rows of their part
+
+
+def learn_and_score(
+    model: Model,
+    before: int,
+    after: int,
+    rows: EncodedChunk,
+    chunk_rows: int,
+    needs_all: bool = False,
+    calibrate: bool = True,
+) -> list[ScoredRows]:
+    """Learn rows after the model, which has learned ``before`` rows, has scored some of them.
+
+    While there are few rows before them, they are learned in parts not longer than what precedes
+    them. With ``needs_all`` all rows are scored, else those that the window can take when ``after``
+    rows were learned.
     """
-    n = rows.X.shape[0]
-    if before >= n and model.__sklearn_is_fitted__():
+    n, found = rows.X.shape[0], list[ScoredRows]()
+    is_due = not (before // chunk_rows) % chunks_per_scoring(model)
+    step = max(1, chunk_rows // SAMPLE_ROWS) if before >= max(MAX_RECENT_SCORES, n) else 1
+    needed = n if is_due else 0
+    if is_due and before < n:
+        needed = max(1, min(MAX_RECENT_SCORES, after // 2))
+    for part in split_rows(before, n, n if needs_all else needed):
+        some = rows
+        if part != slice(0, n):
+            weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
+            some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
+        is_sample = is_due and part.stop > n - needed
+        if is_fitted(model):
+            if needs_all and (step > 1 or not is_sample):
+                found.append(_score(model, some, 1, is_sample=False))
+            if is_sample:
+                found.append(_score(model, some, step, is_sample=True))
+        learn_rows(model, some.X, some.y, some.weight, some.t, calibrate)
+    return found
+
+
+def _score(model: Model, rows: EncodedChunk, step: int, is_sample: bool) -> ScoredRows:
+    """Score every ``step``-th row."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # predictions warn
         scores = model.scores_
-        yield slice(0, n), scores.of(rows.X), scores
-        return
-    ahead, at = copy.deepcopy(model), 0
-    while at < n:
-        piece = slice(at, min(n, at + max(before + at, FIRST)))
-        X, y = rows.X[piece], rows.y[piece]
-        if ahead.__sklearn_is_fitted__():
-            scores = ahead.scores_
-            yield piece, scores.of(X), scores
-        weight, t = (None if one is None else one[piece] for one in (rows.weight, rows.t))
-        learn_rows(ahead, X, y, weight, t, calibrate=False)
-        at = piece.stop
+        f = scores.of(rows.X[::step])
+        return ScoredRows(rows.y[::step], f, scores, is_sample, step == 1)
+
+
+def split_rows(before: int, n: int, needed: int) -> Iterator[slice]:
+    """Yield the parts in which n rows are learned after ``before`` rows.
+
+    Each is at most as long as all rows before it, except that parts before the last ``needed``
+    rows, whose scores are not used, are one.
+
+    Examples
+    --------
+    >>> from counterpoise.tables.score_window import split_rows
+    >>> [(part.start, part.stop) for part in split_rows(0, 600, 300)]
+    [(0, 256), (256, 512), (512, 600)]
+    """
+    ends = [0]
+    while ends[-1] < n:
+        ends.append(min(n, ends[-1] + max(before + ends[-1], FIRST_PART_ROWS)))
+    kept = [end for end, after in pairwise(ends) if end and after > n - needed]
+    yield from (slice(*pair) for pair in pairwise([0, *kept, n]))
 
 
 def max_scores(problems: int) -> int:
     """Return how many scores are kept, of so many numbers each."""
-    return min(WINDOW, NUMBERS // problems)
-
-
-def scored(
-    model: Model, before: int, rows: EncodedChunk, chunk_rows: int
-) -> list[tuple[Any, Matrix]]:
-    """Score some rows of a chunk before they are learned.
-
-    Return the classes of the model, and the scores (n, problems), piece by piece.
-    """
-    if not rows.X.shape[0] or (before // chunk_rows) % _every(model):
-        return []
-    step = 1
-    if before >= max(WINDOW, rows.X.shape[0]):
-        step = max(1, chunk_rows // SAMPLE)
-    rows = rows._replace(X=rows.X[::step], y=rows.y[::step], weight=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # predictions warn
-        return [
-            (scores.classes.labels.tolist(), ranking_scores(f, scores))
-            for _, f, scores in progressive(model, before, rows)
-        ]
-
-
-def _every(model: Model) -> int:
-    """Of how many chunks one is scored, so that solving takes little beside learning."""
-    if not model.__sklearn_is_fitted__():
-        return 1
-    if not isinstance(model, BalancedRidgeClassifier):
-        return 8
-    d: int = len(model.state_.moments.anchor)
-    return 1 + d // (100 if model.ridge == "gcv" or model.pooled_rows is not None else 1000)
+    return min(MAX_RECENT_SCORES, MAX_WINDOW_VALUES // problems)
 
 
 def push_scores(
-    window: Matrix | None, found: Sequence[tuple[Any, Matrix]], classes: list[Any], rows: int
+    window: Matrix | None, found: Sequence[ScoredRows], classes: list[Any], rows: int
 ) -> Matrix | None:
     """Add scores to a window (m, problems); those of other classes than there are now do not count.
 
     Models of few rows give wild scores: of so many rows no more than the second half is kept.
-    ``found`` is what :func:`scored` gives. None if there is nothing to compare with.
+    None if there is nothing to compare with.
     """
     columns = n_score_columns(len(classes))
     parts = [] if window is None or window.shape[1] != columns else [window]
-    parts += [ranks[np.isfinite(ranks).all(axis=1)] for known, ranks in found if known == classes]
+    for one in found:
+        if one.is_sample and one.scores.classes.labels.tolist() == classes:
+            ranks = ranking_scores(one.f, one.scores)
+            parts.append(ranks[np.isfinite(ranks).all(axis=1)])
     if len(classes) < 2 or not sum(map(len, parts)):
         return None
     result: Matrix = np.concatenate(parts)[-max(1, min(max_scores(columns), rows // 2)) :]
@@ -144,12 +163,6 @@ def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int
     second = min(len(two), room - first)
     result: Matrix = np.concatenate([one[len(one) - first :], two[len(two) - second :]])
     return result
-
-
-def score(model: Model, before: int, rows: EncodedChunk, into: Confusion) -> None:
-    """Predict rows before a model that has learned ``before`` of them learns these, and count."""
-    for piece, f, scores in progressive(model, before, rows):
-        into.add(rows.y[piece], scores.classes.best(f))
 
 
 class MetricsFile:

@@ -21,9 +21,9 @@ from counterpoise.readers.columnar import ColumnarSource
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables import records
 from counterpoise.tables.delayed_labels import LearnedEvents, NewLabels
-from counterpoise.tables.event_ids import JoinedChunk
-from counterpoise.tables.event_store import EventStore
-from counterpoise.tables.model import Learner
+from counterpoise.tables.estimator import as_ridge
+from counterpoise.tables.event_store import EventStore, JoinedChunk
+from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import Record, RowFilter, UnfiledRows, cannot_unlearn_error
 
 Watch = Callable[[Source, int], None]
@@ -145,7 +145,7 @@ class StoreChange:
         """Let an input of events be unknown, so that it can be added again."""
         self._drop.append(key)
 
-    def plan(self, learner: Learner) -> None:
+    def plan(self, learner: TableModel) -> None:
         """Record the changes in the store and in the model, which is not saved yet."""
         for one, key in self._elsewhere.items():
             if one not in self._from_files:
@@ -163,7 +163,9 @@ class StoreChange:
             learner.set_store_mark(replace(learner.store_mark, hash=digest))
 
 
-def unlearn(learner: Learner, source: Source, key: str, watch: Watch, change: StoreChange) -> int:
+def unlearn(
+    learner: TableModel, source: Source, key: str, watch: Watch, change: StoreChange
+) -> int:
     """Subtract the rows of an input, as if they had never been learned, and return their number.
 
     The input must still begin as it did. The learner is changed only if all goes well, and not
@@ -184,7 +186,7 @@ def unlearn(learner: Learner, source: Source, key: str, watch: Watch, change: St
 
 
 def unlearn_where(
-    learner: Learner,
+    learner: TableModel,
     source: Source,
     key: str,
     where: RowFilter | None,
@@ -213,7 +215,7 @@ def unlearn_where(
 
 
 def unlearn_events(
-    learner: Learner,
+    learner: TableModel,
     source: LearnedEvents,
     where: RowFilter | None,
     watch: Watch,
@@ -238,7 +240,7 @@ def unlearn_events(
 
 
 def unlearn_pipe(
-    learner: Learner, source: Source, where: RowFilter | None, watch: Watch, change: StoreChange
+    learner: TableModel, source: Source, where: RowFilter | None, watch: Watch, change: StoreChange
 ) -> int:
     """Subtract rows that come from a pipe, with their labels, and return their number.
 
@@ -277,17 +279,18 @@ def unlearn_pipe(
     return len(taken.places)
 
 
-def require_unlearnable(learner: Learner) -> BalancedRidgeClassifier:
+def require_unlearnable(learner: TableModel) -> BalancedRidgeClassifier:
     """Return the model, or raise if rows cannot be taken back."""
     if learner.model is None:
         raise DataError(f"{learner.path} has learned nothing")
-    if not isinstance(learner.model, BalancedRidgeClassifier):
+    model = as_ridge(learner.model)
+    if model is None:
         raise cannot_unlearn_error(learner.path)
-    learner.model.require_forgettable()
-    return learner.model
+    model.require_forgettable()
+    return model
 
 
-def labels_by_text(learner: Learner) -> dict[str, Any]:
+def labels_by_text(learner: TableModel) -> dict[str, Any]:
     """Return the labels that rows may have, by their text: those learned and those declared."""
     encoding = learner.encoding
     kind = int if encoding.labels == "int" else str
@@ -298,7 +301,7 @@ def labels_by_text(learner: Learner) -> dict[str, Any]:
 
 
 def reread_rows(
-    learner: Learner,
+    learner: TableModel,
     source: Source,
     record: Record | None,
     where: RowFilter | None,
@@ -414,7 +417,7 @@ def _relabeled(record: Record, taken: RemovedRows) -> Any:
 
 
 def _exchange(
-    learner: Learner, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
+    learner: TableModel, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
 ) -> None:
     """Subtract rows, and learn them again if they have new labels."""
     if taken.moments is None:
@@ -431,7 +434,7 @@ def _exchange(
     learner.finish()
 
 
-def _recorded(learner: Learner, source: Source, key: str) -> Record:
+def _recorded(learner: TableModel, source: Source, key: str) -> Record:
     """What was learned from an input, or raise if nothing was, or it cannot be read again."""
     if key.startswith("-"):
         raise DataError("standard input cannot be read twice; unlearn needs a file")
@@ -447,7 +450,7 @@ def _recorded(learner: Learner, source: Source, key: str) -> Record:
 
 
 def _subtract(
-    learner: Learner, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
+    learner: TableModel, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
 ) -> None:
     """Take rows back from the moments and the counts."""
     if taken.moments is not None:
@@ -457,7 +460,7 @@ def _subtract(
         learner.held = learner.held - times * taken.held
 
 
-def _settle(learner: Learner, known: list[Any]) -> None:
+def _settle(learner: TableModel, known: list[Any]) -> None:
     """Leave out what no row has any more."""
     model = learner.model
     assert isinstance(model, BalancedRidgeClassifier)
@@ -470,7 +473,7 @@ def _settle(learner: Learner, known: list[Any]) -> None:
 
 
 def subtract_encoded(
-    learner: Learner,
+    learner: TableModel,
     rows: Iterable[tuple[EncodedChunk, ColumnEncoder]],
     times: int,
     strange: DataError,
@@ -480,8 +483,8 @@ def subtract_encoded(
     Records stay as they are; the learner is changed only if all goes well. ``strange`` is raised if
     rows have features or labels that were never learned.
     """
-    model, encoding = learner.model, learner.encoding
-    if not isinstance(model, BalancedRidgeClassifier):
+    model, encoding = as_ridge(learner.model), learner.encoding
+    if model is None:
         raise cannot_unlearn_error(learner.path)
     known, d = model.classes_.tolist(), len(encoding.features)
     taken = RemovedRows(None, np.zeros(d, dtype=np.int64))

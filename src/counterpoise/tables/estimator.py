@@ -1,0 +1,412 @@
+"""The two kinds of estimators in a table model: their options, and what differs between them.
+
+Imports of scikit-learn happen inside the functions that need it, so that predictions do without.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+import numpy as np
+
+from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.state import State
+from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.feature_maps import FittedMap
+from counterpoise.feature_maps.fitted import feature_map_name
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.engines import Chosen, InferenceModel, options_of, plain_options
+from counterpoise.tables.records import fits
+
+if TYPE_CHECKING:
+    from counterpoise.estimators.auto import AutoClassifier
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+    from counterpoise.tables.model import TableModel
+
+Model: TypeAlias = Union["BalancedRidgeClassifier", "AutoClassifier"]
+
+NEW_FILE_REMEDY = Suggestion("learn into a new file")
+AUTO = "auto"
+MAPS = {"feature_map", "candidates"}  # options that may contain fitted maps
+
+
+def as_auto(model: Any) -> AutoClassifier | None:
+    """Return a model if it averages candidates, else None."""
+    from counterpoise.estimators.auto import AutoClassifier
+
+    return model if isinstance(model, AutoClassifier) else None
+
+
+def as_ridge(model: Any) -> BalancedRidgeClassifier | None:
+    """Return a model if it is a single balanced ridge classifier, else None."""
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+
+    return model if isinstance(model, BalancedRidgeClassifier) else None
+
+
+def is_fitted(model: Any) -> bool:
+    """Return whether a model has learned a row that it has not unlearned."""
+    if isinstance(model, InferenceModel):
+        return model.state.begun
+    return model is not None and bool(model.__sklearn_is_fitted__())
+
+
+def inference_model(model: Any) -> InferenceModel:
+    """Return what predictions need of a fitted model: the average of one that averages."""
+    if isinstance(model, InferenceModel):
+        return model
+    auto = as_auto(model)
+    if auto is None:
+        return InferenceModel(model.state_, model.options_, model.state_)
+    candidates, ridges = auto.candidates_, np.array(auto.ridges, dtype=np.float64)
+    return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)
+
+
+def single_model(model: Model) -> BalancedRidgeClassifier:
+    """Return a model, or the best candidate of one that averages."""
+    auto = as_auto(model)
+    return auto.chosen() if auto is not None else model
+
+
+def learn_rows(
+    model: Model,
+    X: Rows,
+    y: Labels,
+    weight: Vector | None,
+    t: Vector | None = None,
+    calibrate: bool = True,
+) -> None:
+    """Learn rows X (n, d); without ``calibrate`` they do not count for calibration.
+
+    An AutoClassifier has neither calibration nor times.
+    """
+    ridge = as_ridge(model)
+    if ridge is not None:
+        ridge.learn_rows(X, y, weight, t, calibrate)
+    else:
+        model.partial_fit(X, y, sample_weight=weight)
+
+
+def has_sorted_labels(model: Model) -> bool:
+    """Return whether a model has left rows out of its calibration because labels were sorted."""
+    ridge = as_ridge(model)
+    if ridge is None or not is_fitted(ridge):
+        return False
+    progressive = ridge.state_.progressive
+    return progressive is not None and progressive.order.was_sorted
+
+
+def reference_state(model: Model) -> State:
+    """Return the state that has the expected range of the features, of a fitted model."""
+    auto = as_auto(model)
+    return auto.candidates_.plainest if auto is not None else model.state_
+
+
+def chunks_per_scoring(model: Model) -> int:
+    """Return the number of chunks of which one is scored, so that solving takes little time."""
+    if not is_fitted(model):
+        return 1
+    ridge = as_ridge(model)
+    if ridge is None:
+        return 8
+    d = len(ridge.state_.moments.anchor)
+    return 1 + d // (100 if ridge.ridge == "gcv" or ridge.pooled_rows is not None else 1000)
+
+
+def load_estimator(contents: Contents) -> Model:
+    """Return the estimator in the contents of a file, checked."""
+    from counterpoise.estimators.auto import AutoClassifier
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+
+    kinds = {one.__name__: one for one in (BalancedRidgeClassifier, AutoClassifier)}
+    model: Model = kinds[contents.kind].from_contents(contents)
+    return model
+
+
+def first_state(model: Model) -> State:
+    """Return a state that has all features and classes."""
+    auto = as_auto(model)
+    return auto.candidates_.first if auto is not None else model.state_
+
+
+def default_memory_limit() -> float:
+    """Return the bytes that learning may take by default."""
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+
+    return BalancedRidgeClassifier().memory_limit
+
+
+# New models
+
+
+def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
+    """Return a model that has learned nothing yet; ``feature_map="auto"`` averages."""
+    from counterpoise.estimators.auto import AutoClassifier
+    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
+
+    if options.get("feature_map") != AUTO:
+        return BalancedRidgeClassifier(**options)
+    _require_open(options)
+    if columns.clock is not None:
+        raise DataError("a model that chooses fades by rows", Suggestion("leave {} out", "clock"))
+    return AutoClassifier(**{k: v for k, v in options.items() if k != "feature_map"})
+
+
+def pop_map_file(options: dict[str, Any]) -> str | None:
+    """Return the model file, if ``feature_map`` names one, whose maps a new model begins with.
+
+    Afterwards the option only states whether the model averages, or does not exist.
+    """
+    given = options.get("feature_map")
+    if not isinstance(given, str) or not os.path.dirname(given):
+        return None
+    path = given.removeprefix(f"{AUTO}:")
+    if path == given:
+        del options["feature_map"]
+    else:
+        options["feature_map"] = AUTO
+    return path
+
+
+def widen_maps(given: Any, names: list[str]) -> Any:
+    """Return maps, or one, for features of these names, if they were fitted to fewer."""
+    if isinstance(given, tuple):
+        return tuple(widen_maps(one, names) for one in given)
+    if isinstance(given, FittedMap) and len(given.mean) < len(names):
+        return given.placed(np.arange(len(given.mean)), names)[0]
+    return given
+
+
+def new_encoder(
+    columns: Mapping[str, Any], options: dict[str, Any], other: TableModel | None = None
+) -> ColumnEncoder:
+    """Return the encoder of a new model, given the fields of Columns that the user has set.
+
+    With ``other``, the new model begins with the map of that one, and ``options`` get its options.
+    """
+    if other is not None:
+        _reuse_map(other, options)
+        columns = {**asdict(other.encoding.columns), **columns}
+    require_label(columns)
+    encoding = ColumnEncoder(Columns(**columns))
+    if other is not None:
+        like = other.encoding
+        encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
+        _require_alike(encoding, like.columns, other.path)
+    model = new_model(options, encoding.columns)
+    model.check()
+    require_clock(model, encoding.columns)
+    return encoding
+
+
+def require_label(columns: Mapping[str, Any]) -> None:
+    """Raise unless the fields of Columns that the user has set name the label."""
+    if not columns.get("label"):
+        raise DataError(
+            "no column is named as the label",
+            Suggestion("name the column that holds the labels", "label"),
+        )
+
+
+def require_clock(model: Model, columns: Columns) -> None:
+    """Raise unless a half-life in units of time comes with a column of times, and vice versa."""
+    timed = isinstance(model.half_life, str)
+    if timed and columns.clock is None:
+        raise DataError(
+            f"a half-life of {model.half_life} needs the time of each row",
+            Suggestion("name its column", "clock"),
+        )
+    if columns.clock is not None and not timed:
+        raise DataError(
+            (OptionValue("clock"), " says by which time rows fade, and no half-life is a time"),
+            Suggestion("give a time such as 7d", "half_life"),
+            Suggestion("leave {} out", "clock"),
+        )
+
+
+def require_same_settings(
+    before: TableModel,
+    columns: Mapping[str, Any],
+    options: Mapping[str, Any],
+    chunk_rows: int | None,
+    other: TableModel | None,
+) -> Columns:
+    """Return the columns of a model that continues; raise if a setting is not as it was.
+
+    ``other`` is a model that it is said to have begun with.
+    """
+    wanted = _changed_columns(before, columns)
+    if wanted.drop != before.encoding.columns.drop:
+        columns = {**columns, "drop": wanted.drop}
+    options = _named(typed(options, before.encoding.labels))
+    params = _named(before.options)
+    if params["feature_map"] == AUTO:
+        _require_open(options)
+    # Separately: a model that averages has an option of its own called drop.
+    for now, then in (
+        (columns, asdict(wanted)),
+        (options, params),
+        (
+            {} if chunk_rows is None else {"chunk_rows": chunk_rows},
+            {"chunk_rows": before.chunk_rows},
+        ),
+    ):
+        for name, value in now.items():
+            if value != then[name]:
+                text = f" is {shown(value)}, but {before.path} was learned with {shown(then[name])}"
+                raise DataError(
+                    (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
+                )
+    if other is not None:
+        _require_same_map(before, other, options.get("feature_map") == AUTO)
+    return wanted
+
+
+def typed(options: Mapping[str, Any], labels: str | None) -> dict[str, Any]:
+    """Return options with the keys of dicts by label as the labels are, "int" or "text"."""
+    result = dict(options)
+    for name in ("class_weight", "class_factors", "half_life"):
+        value = result.get(name)
+        if isinstance(value, Mapping) and labels == "int":
+            try:
+                result[name] = {int(key): number for key, number in value.items()}
+            except ValueError:
+                raise DataError(
+                    (OptionValue(name), f" names {list(value)}, but labels are whole numbers")
+                ) from None
+    maps = {name: result.pop(name) for name in MAPS & result.keys()}
+    return {**options_of(plain_options(result), result), **maps}
+
+
+def shown(value: Any) -> str:
+    """Return the value of an option as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={number}" for key, number in value.items()) or "nothing"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(str, value)) or "nothing"
+    return "none" if value is None else str(value)
+
+
+# Maps of another model
+
+
+def _reuse_map(other: TableModel, options: dict[str, Any]) -> None:
+    """Let options begin with the fitted maps of another model."""
+    if options.get("feature_map") == AUTO:
+        options["candidates"] = _maps(other)
+        return
+    model = single_model(other.estimator)
+    for name in ("ridge", "multi_class", "pooled_rows"):
+        options.setdefault(name, getattr(model, name))
+    if other.model is model and model.feature_map_ is None:
+        raise DataError(f"{other.path} has no map of the features to begin with; leave it out")
+    if model.state_.warmup is not None:
+        raise DataError(f"the map of {other.path} is not fixed yet; let it learn more rows")
+    options["feature_map"] = model.feature_map_
+
+
+def _maps(other: TableModel) -> tuple[Any, ...]:
+    """Return the candidates of a model that averages, with their maps, which must be fitted."""
+    model = as_auto(other.model)
+    if model is None:
+        raise DataError(
+            f"{other.path} does not choose, so it has no maps to choose among",
+            Suggestion("take its own map, if it has one: {}", "feature_map", other.path),
+        )
+    if not model.candidates_.calm:
+        raise DataError(f"the maps of {other.path} are not fixed yet; let it learn more rows")
+    return model.maps_
+
+
+def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
+    """Raise if columns are not as the map of another model has learned them."""
+    mine, kinds = encoding.columns, encoding.kinds
+    strange = [f.column for f in encoding.features if not fits(f, encoding)]
+    strange += [name for name, kind in mine.told.items() if kinds.get(name, kind) != kind]
+    for name, buckets in theirs.hashed.items():
+        if (mine.hashed.get(name), mine.seed) != (buckets, theirs.seed):
+            strange.append(name)
+    if strange:
+        raise DataError(
+            f"column {strange[0]!r} is a feature of the map of {path}, and the options say "
+            "otherwise; leave them out, or learn without that map"
+        )
+
+
+def _require_same_map(before: TableModel, other: TableModel, averages: bool) -> None:
+    """Raise if the map of another file is not the one that a model has begun with."""
+    mine: tuple[Any, ...]
+    model = as_auto(before.model)
+    if model is not None:
+        mine, theirs = model.maps_, _maps(other) if averages else ()
+    else:
+        given = before.options["feature_map"]
+        mine, theirs = (given,), (single_model(other.estimator).feature_map_,)
+    if [*map(_first_fit, mine)] == [*map(_first_fit, theirs)]:
+        return
+    raise DataError(
+        f"{before.path} did not begin with the map that {other.path} has now",
+        Suggestion("leave {} out", "feature_map"),
+        NEW_FILE_REMEDY,
+    )
+
+
+def _first_fit(one: Any) -> Any:
+    """Return what a map was fitted with, without features that came later."""
+    if not isinstance(one, FittedMap):
+        return one
+    first = slice(one.first)
+    return one.map.text, one.first, one.mean[first].tolist(), one.deviation[first].tolist()
+
+
+# Stored options
+
+
+def _changed_columns(before: TableModel, columns: Mapping[str, Any]) -> Columns:
+    """Return the columns with the changes that a model allows after it has learned."""
+    then, known = before.encoding.columns, before.classes
+    classes = columns.get("classes", then.classes)
+    if classes and not {str(label) for label in known} <= set(classes):
+        text = f" is {shown(classes)}, but {before.path} has learned {', '.join(map(str, known))}"
+        raise DataError(
+            (OptionValue("classes"), text), Suggestion("name these too"), NEW_FILE_REMEDY
+        )
+    more = [name for name in columns.get("drop", ()) if name not in then.drop]
+    seen = [name for name in more if before.encoding.knows(name)]
+    # A column that was never learned can be left out at any time.
+    drop = then.drop if seen else tuple(sorted({*then.drop, *more}))
+    return replace(then, classes=classes, drop=drop)
+
+
+def _require_open(options: Mapping[str, Any]) -> None:
+    """Raise if an option decides what a model that averages decides by itself."""
+    factors = (" balances the classes, with ", OptionValue("class_factors"), " if you like")
+    given = set(options)
+    for name, what in (
+        ("ridge", (" chooses the ridge",)),
+        ("multi_class", (" tells all classes apart at once",)),
+        ("pooled_rows", (" chooses the boundaries",)),
+        ("scale", (" scales by itself",)),
+        ("class_weight", factors),
+        ("fit_intercept", (" has a constant",)),
+        ("calibrate", (" does not calibrate",)),
+    ):
+        if name in given:
+            raise DataError(
+                (OptionValue("feature_map", AUTO), *what), Suggestion("leave {} out", name)
+            )
+
+
+def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the map by its name, to be compared."""
+    result = dict(options)
+    if "candidates" in result:
+        result["feature_map"] = AUTO
+    elif result.get("feature_map") not in (None, AUTO):
+        result["feature_map"] = feature_map_name(result["feature_map"])
+    return result
