@@ -13,7 +13,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup --no-l
 .PHONY: demo test quick compiled check docs site-check sdist wheel sdist-test wheel-test wheels portable lowest bench asv prove paper clean
 
 demo: $(VENV)/installed-demo
-	$(BIN)/counterpoise race --demo --report race.html
+	$(BIN)/counterpoise benchmark --demo --report benchmark.html
 
 # More workers than cores, for the time in which Spark and programs that tests wait for leave one idle.
 test: check compiled

@@ -22,7 +22,7 @@ from counterpoise import BalancedRidgeClassifier, Ledger
 D, DAYS, COUNTRIES, DAY = 30, 365, 20, 86_400
 PART = 100_000  # rows written at a time
 RUN = "from counterpoise.cli import main; main()"
-KEYS = ["--label", "y", "--drop", "country", "--time", "at", "--by", "country"]
+KEYS = ["--label", "y", "--drop", "country", "--timestamp", "at", "--by", "country"]
 HALF = [f"c{i}" for i in range(0, COUNTRIES, 2)]
 WINDOWS, LIVES, RIDGES = [7, 14, 30, 60, 90], [None, 3, 7, 30, 90], ["auto", 1.0]
 

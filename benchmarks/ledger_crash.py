@@ -35,7 +35,7 @@ filler.BATCH_ROWS = filling.EVERY = 8192
 from counterpoise.cli import main
 main()
 """
-LEARN = ["learn", "t.csv", "-l", "l", "--label", "fraud", "--time", "at", "--by", "country"]
+LEARN = ["learn", "t.csv", "-l", "l", "--label", "fraud", "--timestamp", "at", "--by", "country"]
 ROLLUP = ["rollup", "l", "--until", "2025-01-01", "--every", "quarter"]
 
 

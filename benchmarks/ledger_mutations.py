@@ -104,7 +104,7 @@ def main():
     counts = collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as name:
         good, folder = Path(made) / "l", Path(name)
-        with Ledger.open(good, label="fraud", time="at", by="country") as ledger:
+        with Ledger.open(good, label="fraud", timestamp="at", by="country") as ledger:
             (table,) = payments(days=14, rows=25)
             ledger.learn(table)
             ledger.learn(table.slice(0, 30), name="twice", allow_overlap=True)

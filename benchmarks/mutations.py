@@ -284,7 +284,7 @@ def bases():
 
 ENDINGS = {"csv": "t.csv", "jsonl": "t.jsonl", "libsvm": "t.libsvm", "parquet": "t.parquet",
            "arrow stream": "t.arrows", "arrow file": "t.arrow"}  # fmt: skip
-LEARN = ["--label", "y", "--time", "d", "--missing", "indicate"]
+LEARN = ["--label", "y", "--epoch", "d", "--missing", "indicate"]
 TEXT = ("csv", "jsonl", "libsvm")
 
 

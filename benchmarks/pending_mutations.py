@@ -32,7 +32,7 @@ COMMANDS = [
     ["learn", "e2.csv", "--labels", "l2.csv", "--id", "id", "-m", "m"],
     ["learn", "joined.csv", "-m", "m"],
     ["unlearn", "m", "--where", "customer=c3", "e.csv"],
-    ["relabel", "m", "e.csv", "--where", "id=7", "--to", "yes"],
+    ["relabel", "m", "e.csv", "--where", "id=7", "--new-label", "yes"],
     ["merge", "m", "other", "-o", "both"],
 ]
 

@@ -85,7 +85,7 @@ def random_selection(rng, beside):
             inside &= values == some[0]
     if rng.random() < 0.4:
         out = rng.choice(np.arange(begin, begin + span), 3).tolist()
-        named["without"] = [text(day * DAY) for day in out]
+        named["exclude"] = [text(day * DAY) for day in out]
         inside &= ~np.isin(beside.day, out)
     weight = inside.astype(float)
     if rng.random() < 0.5 and inside.any():

@@ -272,7 +272,7 @@ def import_commands():
     """Import all commands, and have each fail: typer builds more when it reads arguments."""
     app = importlib.import_module("counterpoise.cli.app")
     more = {"learn": "-m X", "predict": "X", "evaluate": "X", "merge": "-o X", "unlearn": "X",
-            "relabel": "X --to a", "export": "--to json -o X"}  # fmt: skip
+            "relabel": "X --new-label a", "export": "--output-format json -o X"}  # fmt: skip
     for name in app.COMMANDS:
         words = f"{name} X {more.get(name, '')}".replace("X", os.devnull).split()
         with suppress(app.USAGE, OSError, ValueError):

@@ -183,7 +183,7 @@ QUERIES = {
     "some": lambda ledger: _model(ledger.model(where={"country": {"not": "DE"}}, half_life=5)),
     "one": lambda ledger: _model(ledger.model(where={"country": "DE"}, since="2024-01-05")),
     "models": lambda ledger: {
-        name: _model(model) for name, model in ledger.models(by="country", pool=0.1).items()
+        name: _model(model) for name, model in ledger.models(by="country", share_of_all=0.1).items()
     },
     "compare": lambda ledger: ledger.compare(
         {"until": "2024-01-08"}, {"since": "2024-01-08"}

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 with tempfile.TemporaryDirectory() as folder:
     page = Path(folder) / "race.html"
     code = "from counterpoise.cli import main; main()"
-    race = [sys.executable, "-c", code, "race", "--demo", "--report", str(page)]
+    race = [sys.executable, "-c", code, "benchmark", "--demo", "--report", str(page)]
     subprocess.run(race, check=True, stdout=subprocess.DEVNULL)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chrome"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]

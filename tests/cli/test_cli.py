@@ -638,7 +638,7 @@ def test_columns_are_carried_along_under_their_own_names(run):
     assert "'z' appeared" in run(*both, code=2).err
     done = run(*both, "-o", "o.parquet", code=2)
     assert len(done.err.splitlines()) == 1
-    assert len(run(*both, "--to", "jsonl").out.splitlines()) == 3
+    assert len(run(*both, "--output-format", "jsonl").out.splitlines()) == 3
     Path("w.csv").write_text("a,c,proba_balanced_p\n1,x,7\n")
     assert (
         "column 'proba_balanced_p' has the name of a column of the predictions"
@@ -743,7 +743,7 @@ def test_outputs_go_where_they_are_sent(run):
     assert Path("link.csv").is_symlink()
     assert Path("real.csv").read_text().startswith("prediction")
     assert "is also an input" in run("predict", MODEL, "t.csv", "-o", "./t.csv", code=2).err
-    run("predict", MODEL, "t.csv", "-o", "/dev/null", "--to", "csv")
+    run("predict", MODEL, "t.csv", "-o", "/dev/null", "--output-format", "csv")
     assert not Path("/dev/null").is_file()
 
 
@@ -874,8 +874,8 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
         "inspect m.safetensors",
         "merge m.safetensors n.safetensors -o o.safetensors",
         "unlearn o.safetensors u.csv",
-        "export m.safetensors --to json -o m.json",
-        "race t.csv --label fraud --drop id --only PA --json",
+        "export m.safetensors --output-format json -o m.json",
+        "benchmark t.csv --label fraud --drop id --only PA --json",
         "data list",
         "fly",
     ]
@@ -1076,7 +1076,7 @@ def small(run):
         for i in range(60)
     ]
     Path("h.csv").write_text("at,x,y\n" + "\n".join(rows) + "\n")
-    run("learn", "h.csv", "--label", "y", "--clock", "at", "--half-life", "7d", "-m", "h")
+    run("learn", "h.csv", "--label", "y", "--timestamp", "at", "--half-life", "7d", "-m", "h")
 
 
 @pytest.mark.slow
@@ -1118,7 +1118,7 @@ def test_a_model_of_one_class_says_why_there_are_no_alerts(run):
     Path("one.csv").write_text("x,y\n1,no\n2,no\n3,no\n")
     run("learn", "one.csv", "--label", "y", "-m", "m")
     for rule in (["--threshold", "0.5"], ["--cost-miss", "10"], ["--alert-rate", "0.5"],
-                 ["--top-per-day", "3", "--time-column", "x"]):  # fmt: skip
+                 ["--top-per-day", "3", "--timestamp", "x"]):  # fmt: skip
         done = run("predict", "m", "one.csv", *rule)
         assert "warning: m has learned one class only, so there are no alerts" in done.err
         assert "true" not in done.out
@@ -1183,7 +1183,7 @@ def test_commands_that_change_a_model_print_json(run):
     assert merged["classes"] == {"no": 40.0, "yes": 10.0}
     assert merged["inputs"] == {"a.csv": {"rows": 40}, "b.csv": {"rows": 10}}
     some = ["--where", "id=4", "--json"]
-    right = json.loads(run("relabel", "a", "a.csv", *some, "--to", "no").out)
+    right = json.loads(run("relabel", "a", "a.csv", *some, "--new-label", "no").out)
     assert right["inputs"] == {"a.csv": {"relabeled_rows": 1}}
     gone = json.loads(run("unlearn", "a", "a.csv", *some).out)
     assert (gone["inputs"], gone["classes"]) == (

@@ -67,7 +67,7 @@ def test_text_of_others_is_only_text(folder, on_a_terminal):
         "inspect": on_a_terminal("inspect", "[m].st"),
         "evaluate": on_a_terminal("evaluate", "[m].st", file),
         "predict": on_a_terminal("predict", "[m].st", file, "-o", "[x]/p.csv"),
-        "race": on_a_terminal("race", file, "--label", LABEL, "--only", "PA"),
+        "race": on_a_terminal("benchmark", file, "--label", LABEL, "--only", "PA"),
     }
     for name, text in seen.items():
         assert "Traceback" not in text, name
@@ -85,7 +85,7 @@ def test_errors_are_one_line_of_text(run):
     done = run("learn", "t.csv", "--label", "y", "--numeric", "a", "-m", "m.st", code=2)
     assert len(done.err.splitlines()) == 1
     assert "\x1b" not in done.err
-    done = run("race", "--demo", "--positive", "\x1b[31m", code=2)
+    done = run("benchmark", "--demo", "--positive", "\x1b[31m", code=2)
     assert "'\\x1b[31m' is not one of" in done.err.replace("\\\\", "\\")
     assert "\x1b" not in run("inspect", "a", "\x1b[31m", code=2).err
 
@@ -99,7 +99,7 @@ def test_what_is_printable_stays_as_it_is():
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 2), (200, 1)])
 def test_tables_are_not_cut_off(on_a_terminal, width, parts):
-    seen = on_a_terminal("race", "--demo", "--only", "AR-RLS", width=width)
+    seen = on_a_terminal("benchmark", "--demo", "--only", "AR-RLS", width=width)
     text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", seen)
     assert "…" not in text
     table = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
@@ -112,7 +112,7 @@ def test_tables_are_not_cut_off(on_a_terminal, width, parts):
 
 def test_help_is_not_cut_off(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ([], ["data"], ["learn"], ["race"], ["predict"]):
+    for command in ([], ["data"], ["learn"], ["benchmark"], ["predict"]):
         listed = run(*command, "--help").out.split("Options:", 1)[1]
         assert not [line for line in listed.splitlines() if line.endswith(("...", "…"))]
 

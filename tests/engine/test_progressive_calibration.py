@@ -255,7 +255,7 @@ def test_a_class_that_has_decayed_loses_its_counts_and_the_file_can_be_loaded(ru
     frame.to_csv("t.csv", index=False)
     late.to_csv("late.csv", index=False)
     words = ["--label", "y", "-m", "m.st"]
-    clock = ["--clock", "at", "--half-life", "7d", "--calibrate"]
+    clock = ["--timestamp", "at", "--half-life", "7d", "--calibrate"]
     run("learn", "t.csv", *words, *clock)
     assert BalancedRidgeClassifier.load("m.st").state_.calibration.rows > 0
     run("learn", "late.csv", *words, "--allow-future")

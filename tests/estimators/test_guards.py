@@ -229,7 +229,7 @@ def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
 def test_a_finished_file_without_a_last_line_end_is_read_whole(run):
     text = payments(30).to_csv(index=False).rstrip("\n")
     Path("t.csv").write_text(text)
-    assert "t.csv: 30 rows" in teach(run, "t.csv", more=["--last-line"]).err
+    assert "t.csv: 30 rows" in teach(run, "t.csv", more=["--complete"]).err
     assert len(run("predict", MODEL, "t.csv").out.splitlines()) == 31
     assert "rows\t30" in run("evaluate", MODEL, "t.csv").out
     os.unlink(MODEL)
@@ -438,11 +438,11 @@ def test_dates_in_another_notation_are_noticed_and_read(run, form):
     pd.DataFrame({"x": when.strftime("%Y-%m-%d %H:%M"), "y": y}).to_csv("plain.csv", index=False)
     pd.DataFrame({"x": when.strftime(form), "y": y}).to_csv("t.csv", index=False)
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, code=2)
-    assert f"read them with --date x --time-format '{form}'" in done.err
-    run("learn", "t.csv", "--label", "y", "--time", "x", "--time-format", form, "-m", "s.st")
-    run("learn", "plain.csv", "--label", "y", "--time", "x", "-m", "plain.st")
+    assert f"read them with --datetime x --time-format '{form}'" in done.err
+    run("learn", "t.csv", "--label", "y", "--epoch", "x", "--time-format", form, "-m", "s.st")
+    run("learn", "plain.csv", "--label", "y", "--epoch", "x", "-m", "plain.st")
     assert run("predict", "s.st", "t.csv").out == run("predict", "plain.st", "plain.csv").out
-    run("learn", "t.csv", "--label", "y", "--date", "x", "--time-format", form, "-m", MODEL)
+    run("learn", "t.csv", "--label", "y", "--datetime", "x", "--time-format", form, "-m", MODEL)
     run("learn", "plain.csv", "--label", "y", "-m", "cycles.st")  # as ISO dates are by default
     one, two = (BalancedRidgeClassifier.load(path) for path in (MODEL, "cycles.st"))
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -459,7 +459,7 @@ def test_another_sign_between_fields_is_named(run):
 
 def test_a_day_that_does_not_exist_is_an_error(run):
     Path("t.csv").write_text("d,y\n1.3.2024,p\n31.02.2024,q\n")
-    more = ["--time", "d", "--time-format", "%d.%m.%Y"]
+    more = ["--epoch", "d", "--time-format", "%d.%m.%Y"]
     done = run("learn", "t.csv", "--label", "y", "-m", MODEL, *more, code=2)
     assert "t.csv, row 2: column 'd' holds '31.02.2024', which is not a date like %d.%m.%Y" in (
         done.err
@@ -614,7 +614,7 @@ def test_a_column_that_was_never_learned_can_be_dropped_later(run):
 def test_values_far_from_everything_learned_are_told_of(run):
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), "h")
     payments(300).assign(when=when).to_csv("t.csv", index=False)
-    done = teach(run, "t.csv", more=["--time", "when"])
+    done = teach(run, "t.csv", more=["--epoch", "when"])
     assert "deviations" not in done.err
     epoch = 1_704_500_000_000 + np.arange(20) * 3_600_000
     payments(20, 1).assign(when=epoch).to_csv("u.csv", index=False)

@@ -63,12 +63,12 @@ def test_all_commands_read_the_years_that_a_unit_can_represent(run, unit):
     assert run("predict", "m.st", path).out == run("predict", "plain.st", plain).out
     assert run("predict", "plain.st", path).out == run("predict", "plain.st", plain).out
     assert "0 problems" in run("check", path, "--label", "y").err
-    clock = ["--half-life", "7d", "--clock", "at", "--allow-future"]
+    clock = ["--half-life", "7d", "--timestamp", "at", "--allow-future"]
     run("learn", path, *options, "decayed.st", *clock)
-    ledger = ["-l", "l.ledger", "--label", "y", "--time", "at", "--every", "year"]
+    ledger = ["-l", "l.ledger", "--label", "y", "--timestamp", "at", "--every", "year"]
     done = run("ledger", "learn", path, *ledger)
     assert f"{len(years)} buckets" in done.err
-    assert f"since\t{min(years):04d}-01-01" in run("ledger", "show", "l.ledger").out
+    assert f"since\t{min(years):04d}-01-01" in run("ledger", "inspect", "l.ledger").out
 
 
 def test_a_bucket_may_end_after_the_last_year():
@@ -105,10 +105,10 @@ def test_a_bad_date_is_named_by_file_row_and_column(run, command, cell):
     bad = pd.concat([frame["at"][:2], pd.Series([cell]), frame["at"][3:]], ignore_index=True)
     frame.assign(at=bad).to_csv("bad.csv", index=False)
     options = {
-        "learn": ["bad.csv", "--label", "y", "--date", "at", "-m", "bad.st"],
+        "learn": ["bad.csv", "--label", "y", "--datetime", "at", "-m", "bad.st"],
         "predict": ["m.st", "bad.csv"],
-        "check": ["bad.csv", "--label", "y", "--date", "at"],
-        "ledger learn": ["bad.csv", "-l", "bad.ledger", "--label", "y", "--time", "at"],
+        "check": ["bad.csv", "--label", "y", "--datetime", "at"],
+        "ledger learn": ["bad.csv", "-l", "bad.ledger", "--label", "y", "--timestamp", "at"],
     }[command]
     if command == "predict":
         run("learn", "t.csv", "--label", "y", "-m", "m.st")

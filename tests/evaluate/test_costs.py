@@ -158,12 +158,12 @@ def test_alerts_by_price(run, payments):
     found = pd.read_csv("c.csv")
     price = payments.price.where(payments.payment % 3 > 0, 9.0)
     np.testing.assert_array_equal(found.alert, should_alert(found.proba_stream_yes, price, 1.0))
-    run("predict", "m", "t.csv", "--alerts-per-day", 4, "--time-column", "when", "-o", "d.csv")
+    run("predict", "m", "t.csv", "--alerts-per-day", 4, "--timestamp", "when", "-o", "d.csv")
     spent = payments.when[pd.read_csv("d.csv").alert].dt.date.value_counts()
     assert spent.max() == 4
     assert spent.sum() > 30
-    top = ["--top-per-day", 4, "--time-column", "when", "--id", "when"]
-    for more in ([], ["--to", "jsonl"]):
+    top = ["--top-per-day", 4, "--timestamp", "when", "--id", "when"]
+    for more in ([], ["--output-format", "jsonl"]):
         run("predict", "m", "t.csv", "t.csv", *top, *more, "-o", "e.csv")
         found = pd.read_json("e.csv", lines=True) if more else pd.read_csv("e.csv")
         days = pd.to_datetime(found.when).dt.date
@@ -182,12 +182,12 @@ def test_alerts_by_price(run, payments):
         (["--cost-miss-column", "prize"], "t.csv has no column 'prize', named by --cost-miss-col"),
         (["--cost-miss-column", "fraud"], "t.csv, row 1: column 'fraud' holds 'no', which is not"),
         (["--alerts-per-day", "0"], "must be 1 or more"),
-        (["--alerts-per-day", "3"], "name the column of times with --time-column"),
-        (["--alerts-per-day", "3", "--time-column", "at"], "no column 'at', named by --time-col"),
-        (["--alerts-per-day", "3", "--time-column", "fraud"], "row 1: column 'fraud' holds 'no'"),
-        (["--time-column", "when"], "is for --alerts-per-day"),
+        (["--alerts-per-day", "3"], "name the column of times with --timestamp"),
+        (["--alerts-per-day", "3", "--timestamp", "at"], "no column 'at', named by --timest"),
+        (["--alerts-per-day", "3", "--timestamp", "fraud"], "row 1: column 'fraud' holds 'no'"),
+        (["--timestamp", "when"], "is for --alerts-per-day"),
         (["--top-per-day", "0"], "must be 1 or more"),
-        (["--top-per-day", "3"], "name the column of times with --time-column"),
+        (["--top-per-day", "3"], "name the column of times with --timestamp"),
         (["--top-per-day", "3", "--alerts-per-day", "3"], "cannot be combined"),
     ],
 )  # fmt: skip

@@ -439,12 +439,12 @@ def test_the_report_in_a_browser(report, tmp_path, width):
 def test_tables_are_tab_separated_in_a_pipe(run):
     import pandas as pd
 
-    done = run("race", "--demo", "--report", "race.html")
+    done = run("benchmark", "--demo", "--report", "race.html")
     table = pd.read_csv(io.StringIO(done.out), sep="\t")
     assert table["method"].tolist()[0] == MAIN_METHOD
     assert "counterpoise: report: race.html" in done.err
     assert table["G-mean"].astype(float).idxmax() == 0
-    found = json.loads(run("race", "--demo", "--json", "--delay", "100").out)
+    found = json.loads(run("benchmark", "--demo", "--json", "--delay", "100").out)
     assert found["delay"] == 100
     assert set(found["methods"]) == set(table["method"])
 
@@ -454,10 +454,10 @@ def test_a_race_by_command_line_is_of_whom_one_wants(run):
     X, y = stream(400, d=2)
     rows = "\n".join(f"{a},{b},{'xy'[k]}" for (a, b), k in zip(X.tolist(), y.tolist(), strict=True))
     Path("t.csv").write_text(f"a,b,label\n{rows}\n")
-    race = ["race", "t.csv", "--label", "label", "--json"]
+    race = ["benchmark", "t.csv", "--label", "label", "--json"]
     found = json.loads(run(*race, "--only", "arow,ir-rls", "--ridge", "0.1").out)
     assert list(found["methods"]) == [MAIN_METHOD, CUSTOM_METHOD, "AROW", "IR-RLS"]
-    done = run(*race, "--without", "ACOG", "--without", "PA,CW", "--delay", "3")
+    done = run(*race, "--exclude", "ACOG", "--exclude", "PA,CW", "--delay", "3")
     found = json.loads(done.out)
     assert set(found["methods"]) == {MAIN_METHOD, *METHODS} - {"ACOG", "PA", "CW"}
     assert found["not_counted"] == n_warmup_rows(y, 3)

@@ -10,7 +10,7 @@ from counterpoise import Ledger
 
 LEARN = (
     "payments-1.csv", "payments-2.csv", "-l", "y", "--allow-new-columns", "--label", "fraud",
-    "--time", "at",
+    "--timestamp", "at",
 )  # fmt: skip
 
 
@@ -27,22 +27,22 @@ def test_a_year_is_learned_once_and_asked(year, run, tmp_path):
     again = run("ledger", "learn", *LEARN[:4])
     assert "payments-1.csv: nothing new" in again.err
     with Ledger.open(tmp_path / "y") as ledger:
-        shown = json.loads(run("ledger", "show", "y", "--json").out)
+        shown = json.loads(run("ledger", "inspect", "y", "--json").out)
         assert shown == json.loads(json.dumps(ledger.summary()))
-        assert "payments-2.csv\t72264" in run("ledger", "show", "y").out
+        assert "payments-2.csv\t72264" in run("ledger", "inspect", "y").out
 
         run("ledger", "model", "y", "--since", "2024-07-01", "--where", "country=DE,NO",
-            "--without", "2024-08-01,2024-10-01..2024-11-01", "--half-life", "30d", "-o", "m",
+            "--exclude", "2024-08-01,2024-10-01..2024-11-01", "--half-life", "30d", "-o", "m",
             "--ridge", "0.1")  # fmt: skip
         model = ledger.model(
             since="2024-07-01", where={"country": ["DE", "NO"]}, half_life=30, ridge=0.1,
-            without=["2024-08-01", ("2024-10-01", "2024-11-01")],
+            exclude=["2024-08-01", ("2024-10-01", "2024-11-01")],
         )  # fmt: skip
         found = json.loads(run("inspect", "m", "--json").out)
         assert found["classes"] == dict(
             zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
         )
-        said = run("predict", "m", "payments-2.csv", "--to", "jsonl", "--positive",
+        said = run("predict", "m", "payments-2.csv", "--output-format", "jsonl", "--positive",
                    model.classes_[1]).out.splitlines()  # fmt: skip
         X, _ = ledger.encode(tmp_path / "payments-2.csv", model)
         scores = model.decision_function(X[:50])
@@ -87,7 +87,7 @@ def test_old_buckets_are_merged_dropped_and_unlearned(year, run, tmp_path):
 
 @pytest.mark.slow
 def test_each_segment_gets_a_file(year, run, tmp_path):
-    run("ledger", "model", "y", "--by", "country", "--pool", "0.01", "-o", "m-{}")
+    run("ledger", "model", "y", "--by", "country", "--share-of-all", "0.01", "-o", "m-{}")
     names = sorted(path.name for path in tmp_path.glob("m-*"))
     assert names == ["m-DE", "m-FR", "m-NL", "m-NO", "m-US"]
     done = run("ledger", "model", "y", "--by", "country", "-o", "m", code=2)
@@ -104,7 +104,19 @@ def test_every_segment_gets_a_file_of_its_own(run, tmp_path):
     ]
     text = "\n".join(["at,town,side,v,y", *rows, ""])
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at", "--by", "town,side")
+    run(
+        "ledger",
+        "learn",
+        "t.csv",
+        "-l",
+        "l",
+        "--label",
+        "y",
+        "--timestamp",
+        "at",
+        "--by",
+        "town,side",
+    )
     run("ledger", "model", "l", "--by", "town", "-o", "one-{}")
     with Ledger.open(tmp_path / "l") as ledger:
         models = ledger.models(by="town")
@@ -117,7 +129,19 @@ def test_every_segment_gets_a_file_of_its_own(run, tmp_path):
             found = json.loads(run("inspect", "one-a%2Fb", "--json").out)
             assert list(found["classes"].values()) == model.class_count_.tolist()
     (tmp_path / "long.csv").write_text(text.replace("C+", "C" * 300), encoding="utf-8")
-    run("ledger", "learn", "long.csv", "-l", "k", "--label", "y", "--time", "at", "--by", "town")
+    run(
+        "ledger",
+        "learn",
+        "long.csv",
+        "-l",
+        "k",
+        "--label",
+        "y",
+        "--timestamp",
+        "at",
+        "--by",
+        "town",
+    )
     said = run("ledger", "model", "k", "--by", "town", "-o", "two-{}", code=2).err
     assert "is too long for the name of a file" in said
     assert not list(tmp_path.glob("two-*"))
@@ -126,7 +150,7 @@ def test_every_segment_gets_a_file_of_its_own(run, tmp_path):
 def test_a_new_column_needs_the_option_that_learn_has(run, tmp_path):
     (tmp_path / "a.csv").write_text("at,x,y\n2024-01-01,1,0\n2024-01-02,2,1\n")
     (tmp_path / "b.csv").write_text("at,x,z,y\n2024-01-03,3,7,0\n2024-01-04,4,9,1\n")
-    keys = ["-l", "l", "--label", "y", "--time", "at"]
+    keys = ["-l", "l", "--label", "y", "--timestamp", "at"]
     run("ledger", "learn", "a.csv", *keys)
     before = (tmp_path / "l").read_bytes()
     done = run("ledger", "learn", "b.csv", "-l", "l", code=2)
@@ -145,7 +169,7 @@ def test_a_new_column_needs_the_option_that_learn_has(run, tmp_path):
 def test_a_backtest_of_all_buckets_needs_no_thirty_of_them(run, tmp_path):
     rows = [f"2024-01-{1 + i // 4:02d},{i % 7},{i % 2}" for i in range(48)]
     (tmp_path / "t.csv").write_text("\n".join(["at,x,y", *rows, ""]))
-    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--timestamp", "at")
     done = run("ledger", "backtest", "l", "--train", "all", "--json")
     assert len(json.loads(done.out)["buckets"]) == 6
 
@@ -156,7 +180,7 @@ PEOPLE = "at,who,x,y\n" + "".join(
 
 
 def test_rows_that_meet_a_condition_are_unlearned_once(run, tmp_path):
-    keys = ["--label", "y", "--time", "at", "--drop", "who"]
+    keys = ["--label", "y", "--timestamp", "at", "--drop", "who"]
     (tmp_path / "t.csv").write_text(PEOPLE)
     others = [line for line in PEOPLE.splitlines() if line.split(",")[1] != "3"]
     (tmp_path / "others.csv").write_text("\n".join([*others, ""]))
@@ -182,7 +206,7 @@ def test_rows_that_meet_a_condition_are_unlearned_once(run, tmp_path):
 
 def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
     (tmp_path / "t.csv").write_text(PEOPLE)
-    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--timestamp", "at")
     run("ledger", "drop", "l", "--until", "2024-01-04")
     done = run("ledger", "unlearn", "t.csv", "-l", "l", "--where", "who=3")
     assert "t.csv: 11 rows unlearned" in done.err
@@ -210,7 +234,7 @@ def test_rows_of_dropped_buckets_are_not_unlearned_again(run, tmp_path):
 )
 def test_bad_use_is_told_in_one_line(run, tmp_path, given, code, message):
     (tmp_path / "t.csv").write_text("at,x,y\n2024-01-01,1,0\n2024-01-02,2,1\n")
-    run("ledger", "learn", "t.csv", "-l", "y", "--label", "y", "--time", "at")
+    run("ledger", "learn", "t.csv", "-l", "y", "--label", "y", "--timestamp", "at")
     before = (tmp_path / "y").read_bytes()
     done = run("ledger", *given, code=code)
     assert message in " ".join(done.err.split())

@@ -18,7 +18,7 @@ from mutants import CHANGES, SEALED, change_ledger, ledger_answers, mutate_bytes
 from counterpoise import Ledger
 from counterpoise.errors import DataError
 
-KEYS = {"label": "fraud", "time": "at", "by": "country"}
+KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_a_query_reads_one_state_while_another_process_writes(tmp_path, monkeypa
             return read(*given, **options)
 
         monkeypatch.setattr(reader, "_stack", meanwhile)
-        models = reader.models(by="country", pool=0.1)
+        models = reader.models(by="country", share_of_all=0.1)
         assert all(model.class_count_.sum() < 110 for model in models.values())
         assert all("late" not in model.names_ for model in models.values())
         assert "late" in reader.features
@@ -140,12 +140,12 @@ def test_a_ledger_without_its_digest_is_refused_and_stays(run, tmp_path):
     at, y = pd.date_range("2024-01-01", periods=60, freq="h"), np.arange(60) % 3 > 0
     frame = pd.DataFrame({"at": at, "x": np.arange(60.0) % 7, "y": np.where(y, "no", "yes")})
     frame.to_csv("t.csv", index=False)
-    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--time", "at")
+    run("ledger", "learn", "t.csv", "-l", "l", "--label", "y", "--timestamp", "at")
     frame.assign(x=1.0).to_csv("more.csv", index=False)
     with sqlite3.connect("l") as base:
         base.execute("DELETE FROM meta WHERE name = 'digest'")
     base.close()
     before = (tmp_path / "l").read_bytes()
-    for words in (["learn", "more.csv", "-l"], ["show"], ["check"]):
+    for words in (["learn", "more.csv", "-l"], ["inspect"], ["check"]):
         assert "digest is missing" in run("ledger", *words, "l", code=2).err
     assert (tmp_path / "l").read_bytes() == before

@@ -14,7 +14,7 @@ from counterpoise import Ledger
 from counterpoise.atomic_write import BusyError
 from counterpoise.ledger import ingest
 
-KEYS = {"label": "fraud", "time": "at", "by": "country"}
+KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 
 
 def contents(path):
@@ -110,7 +110,7 @@ def dying(self, *given):
         os.kill(os.getpid(), signal.SIGKILL)
     return before(self, *given)
 setattr(File, name, dying)
-with Ledger.open("l", label="fraud", time="at", by="country") as ledger:
+with Ledger.open("l", label="fraud", timestamp="at", by="country") as ledger:
     if what == "learn":
         ledger.learn("t.csv")
     else:
@@ -198,11 +198,11 @@ def test_bad_rows_leave_a_ledger_as_it_was(ledger, table, tmp_path, what):
 
 def test_buckets_finer_than_the_data_are_refused(tmp_path):
     frame = {"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}
-    hours = Ledger.open(tmp_path / "l", label="y", time="at", every="hour")
+    hours = Ledger.open(tmp_path / "l", label="y", timestamp="at", every="hour")
     with hours, pytest.raises(ValueError, match='hour are finer than that; use every="day"'):
         hours.learn(frame)
     assert list(tmp_path.iterdir()) == []  # a ledger that learned nothing is none
-    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at") as ledger:
         assert ledger.learn(frame) == 2
 
 
@@ -300,13 +300,13 @@ def told(seconds, sleep=time.sleep):
     os.write(1, b"waits\\n")
     sleep(seconds)
 storage.time.sleep = told
-with Ledger.open("l", label="y", time="at", wait=60) as ledger:
+with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
     print(ledger.learn({"at": ["2024-01-01", "2024-01-02"], "x": [1.0, 2.0], "y": [0, 1]}))
 """
 
 
 def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp_path):
-    with Ledger.open(tmp_path / "l", label="y", time="at") as failing:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at") as failing:
         lock = failing._alone()
         lock.__enter__()
         second = forks.start(["-c", WAITING], cwd=tmp_path)
@@ -319,7 +319,7 @@ def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp
 
 
 def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkeypatch):
-    beginning = {"label": "y", "time": "at"}
+    beginning = {"label": "y", "timestamp": "at"}
     with Ledger.open(tmp_path / "l", **beginning) as failing:
         lock, connect = failing._alone(), sqlite3.connect
         lock.__enter__()

@@ -17,7 +17,7 @@ from counterpoise.ledger.storage import File
 def year(tmp_path_factory):
     tables, beside = a_year(days=366, rows=30)
     path = tmp_path_factory.mktemp("year") / "l"
-    with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(path, label="fraud", timestamp="at", by="country") as ledger:
         for table in tables:
             ledger.learn(table, allow_new_columns=True)
         yield ledger, beside
@@ -49,7 +49,7 @@ def test_random_selections_of_payments_with_a_late_column_and_a_late_category(ye
 def test_random_selections_of_public_sets_cut_into_buckets(name, tmp_path):
     X, y = data_set(name)
     table, beside = cut_into_days(X[:4000], y[:4000])
-    with Ledger.open(tmp_path / "l", label="y", time="at", by="town") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at", by="town") as ledger:
         ledger.learn(table)
         check_selections(ledger, beside, count=15, seed=2)
 
@@ -70,13 +70,13 @@ def test_most_segments_are_the_totals_without_the_others(year, monkeypatch):
     monkeypatch.setattr(
         File, "blocks", lambda *query, blocks=File.blocks: read.append(query[1]) or blocks(*query)
     )
-    for named in ({}, {"half_life": 20}, {"without": [("2024-03-01", "2024-05-01")]}):
+    for named in ({}, {"half_life": 20}, {"exclude": [("2024-03-01", "2024-05-01")]}):
         for country in ("US", "NO"):  # the second came late
             with Ledger.open(year[0].path) as ledger:  # one that has nothing in memory yet
                 model = ledger.model(where={"country": {"not": country}}, **named)
             weight = (beside.segment["country"] != country).astype(float)
             weight *= 2.0 ** (-(beside.day.max() - beside.day) / named.get("half_life", np.inf))
-            if "without" in named:
+            if "exclude" in named:
                 weight[(beside.day >= 19783) & (beside.day < 19844)] = 0.0
             same_weights(model, beside.names, beside.fresh(weight), beside.X)
     # twice two classes each, and the heaviest of two widths for the anchor
@@ -95,7 +95,7 @@ def test_what_is_left_is_added_up_where_a_difference_would_lose_its_digits(tmp_p
     fresh = BalancedRidgeClassifier().fit(
         X[town > 0], y[town > 0], 2.0 ** (-(19 - day[town > 0].astype(float)) / 5)
     )
-    with Ledger.open(tmp_path / "l", label="y", time="at", by="town", drop="town") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at", by="town", drop="town") as ledger:
         ledger.learn(pa.table(columns))
         model = ledger.model(where={"town": {"not": "0"}}, half_life=5)
         assert np.allclose(model.coef_, fresh.coef_, rtol=1e-10)
@@ -106,7 +106,7 @@ def test_what_is_left_is_added_up_where_a_difference_would_lose_its_digits(tmp_p
 @pytest.mark.slow
 def test_each_segment_has_a_model_with_a_share_of_the_whole(year):
     ledger, beside = year
-    models = ledger.models(by="country", pool=0.01)
+    models = ledger.models(by="country", share_of_all=0.01)
     assert sorted(models) == ["DE", "FR", "NL", "NO", "US"]
     for country, model in models.items():
         fresh = beside.fresh(0.01 + (beside.segment["country"] == country))
@@ -140,7 +140,7 @@ def test_rows_of_a_frame_are_scored_as_the_model_learned_them(year):
 @pytest.mark.slow
 def test_buckets_merged_and_then_selected_equal_those_selected_and_then_merged(tmp_path):
     tables, beside = a_year(days=130, rows=20)
-    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(tmp_path / "l", label="fraud", timestamp="at", by="country") as ledger:
         ledger.learn(tables[0])
         since = {"since": "2024-02-01", "where": {"country": ["DE", "FR"]}}
         before, size = ledger.model(**since), (tmp_path / "l").stat().st_size
@@ -163,7 +163,7 @@ def test_buckets_merged_and_then_selected_equal_those_selected_and_then_merged(t
 @pytest.mark.slow
 def test_what_is_dropped_was_never_learned(tmp_path):
     tables, beside = a_year(days=60, rows=30)
-    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(tmp_path / "l", label="fraud", timestamp="at", by="country") as ledger:
         ledger.learn(tables[0])
         assert ledger.drop("2024-02-01") > 0
         late = beside.day >= 19754
@@ -178,7 +178,7 @@ def test_what_is_dropped_was_never_learned(tmp_path):
 def test_what_is_unlearned_was_never_learned(tmp_path):
     tables, beside = a_year(days=40, rows=50)
     first, second = tables[0].slice(0, 900), tables[0].slice(900)
-    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(tmp_path / "l", label="fraud", timestamp="at", by="country") as ledger:
         ledger.learn(first)
         ledger.learn(second)
         assert ledger.unlearn(first) == 900

@@ -20,7 +20,7 @@ DAYS = 366
 def year(tmp_path_factory):
     tables, beside = a_year(days=DAYS, rows=60)
     path = tmp_path_factory.mktemp("year") / "l"
-    with Ledger.open(path, label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(path, label="fraud", timestamp="at", by="country") as ledger:
         for table in tables:
             ledger.learn(table, allow_new_columns=True)
         ledger.summary()  # a query reads what was learned; tests of parts of one need it
@@ -146,7 +146,7 @@ def test_tests_of_features_are_those_of_scipy(year):
 
 def learned(path, parts):
     """A ledger of days, each with rows of class 0 and of class 1."""
-    ledger = Ledger.open(path, label="y", time="at")
+    ledger = Ledger.open(path, label="y", timestamp="at")
     X = np.vstack([rows for part in parts for rows in part])
     y = np.concatenate([np.repeat([0, 1], [len(common), len(rare)]) for common, rare in parts])
     days = [len(common) + len(rare) for common, rare in parts]
@@ -196,7 +196,7 @@ def test_both_tests_reject_as_often_as_they_say():
 
 @pytest.mark.slow
 def test_drift_finds_the_wave_the_release_and_the_new_country(tmp_path):
-    with Ledger.open(tmp_path / "l", label="fraud", time="at", by="country") as ledger:
+    with Ledger.open(tmp_path / "l", label="fraud", timestamp="at", by="country") as ledger:
         for table in payments(rows=150):
             ledger.learn(table, allow_new_columns=True)
         found = ledger.drift()
@@ -274,7 +274,7 @@ def test_standard_errors_of_several_classes_are_of_the_coefficients_of_the_model
     X = rng.standard_normal((n, 2)) + 1.5 * (y[:, None] == ["a", "b"])
     day = np.sort(rng.integers(0, days, n))
     at = (day * DAY).astype("datetime64[s]")
-    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at") as ledger:
         ledger.learn({"at": at, "p": X[:, 0], "q": X[:, 1], "y": y})
         model = ledger.model(half_life=5, **options)
         found = ledger.uncertainty(model, X[:10])
@@ -301,7 +301,7 @@ def test_standard_errors_with_missing_values_are_of_the_coefficients_of_the_mode
     x[rng.random(n) < 0.2] = np.nan
     at = np.sort(rng.integers(0, 10 * DAY, n)).astype("datetime64[s]")
     columns = {"at": at, "p": pa.array(x, from_pandas=True), "q": rng.standard_normal(n), "y": y}
-    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at") as ledger:
         ledger.learn(pa.table(columns))
         model = ledger.model()
         found = ledger.uncertainty(model)
@@ -318,7 +318,7 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
     y = rng.choice(["a", "b", "c"], n, p=[0.8, 0.15, 0.05])
     X = rng.standard_normal((n, 3)) + 1.5 * (y[:, None] == ["a", "b", "c"])
     at = np.sort(rng.integers(0, 60 * DAY, n)).astype("datetime64[s]")
-    with Ledger.open(tmp_path / "l", label="y", time="at") as ledger:
+    with Ledger.open(tmp_path / "l", label="y", timestamp="at") as ledger:
         ledger.learn({"at": at, "p": X[:, 0], "q": X[:, 1], "r": X[:, 2], "y": y})
         fresh = BalancedRidgeClassifier().fit(X, y)
         assert np.allclose(ledger.model().coef_, fresh.coef_, rtol=1e-10)
@@ -346,7 +346,10 @@ def test_three_classes_have_models_losses_and_backtests(tmp_path):
         (lambda x: x.compare({"half_life": 7}, {}), "a has a half-life, and tests need rows"),
         (lambda x: x.uncertainty(BalancedRidgeClassifier()), "does not come from a ledger"),
         (lambda x: x.models(by="town"), "column 'town' makes no segments"),
-        (lambda x: x.models(by="country", pool=-1), "pool is -1, and must be a number from 0"),
+        (
+            lambda x: x.models(by="country", share_of_all=-1),
+            "share_of_all must be 0 or greater; got -1",
+        ),
     ],
 )
 def test_a_question_that_cannot_be_answered_is_named(year, ask, message):
@@ -366,7 +369,7 @@ def test_one_bad_bucket_does_not_hide_later_ones():
 
 def test_standard_errors_are_not_those_of_another_ledger(tmp_path):
     tables = [payments(days=40, rows=30, seed=seed)[0] for seed in (0, 1)]
-    ledgers = [Ledger.open(tmp_path / name, label="fraud", time="at") for name in "ab"]
+    ledgers = [Ledger.open(tmp_path / name, label="fraud", timestamp="at") for name in "ab"]
     for ledger, table in zip(ledgers, tables, strict=True):
         ledger.learn(table)
     model = ledgers[0].model()

@@ -38,7 +38,7 @@ def test_files_of_others_stay(run):
         Path(name).write_text(name)
     write_rows()
     run("learn", "t.csv", "--label", "y", "-m", "poetry")
-    run("predict", "poetry", "t.csv", "-o", "poetry", "--to", "csv", code=0)
+    run("predict", "poetry", "t.csv", "-o", "poetry", "--output-format", "csv", code=0)
     Path("poetry").unlink()
     BalancedRidgeClassifier().fit(*stream(20)).save("poetry")
     assert sorted(os.listdir()) == sorted([*OTHERS, "poetry", "t.csv"])

@@ -37,7 +37,7 @@ def test_a_message_is_a_problem_and_remedies():
     )
     assert message.spelled(format_as_options) == (
         "t.csv: --class-factor names {} and {x}; correct it, name them all with --classes if "
-        "they come later, or read them with --time at --time-format '%d.%m'"
+        "they come later, or read them with --epoch at --time-format '%d.%m'"
     )
     assert str(message.after("warning: ")) == (
         "warning: t.csv: class_factors names {} and {x}; correct it, name them all with classes "

@@ -836,7 +836,7 @@ def test_examples_in_docstrings_are_real(spark, name):
     assert not done.failed
 
 
-KEYS = {"label": "fraud", "time": "at", "by": "country"}
+KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}
 
 
 def assert_same_ledger(one, two, frame):

@@ -97,7 +97,7 @@ def test_conditions_with_chunks_that_match_nothing(run, tmp_path):
     told = run("unlearn", "m", "--where", "customer=customer-3", "e.csv").err
     assert "e.csv: 3 rows unlearned" in told
     assert "4 pending events erased" in told
-    told = run("relabel", "m", "e.csv", "--where", "id=p0-005", "--to", "yes").err
+    told = run("relabel", "m", "e.csv", "--where", "id=p0-005", "--new-label", "yes").err
     some = some[some.customer != "customer-3"].copy()
     some.loc[some.id == "p0-005", "y"] = "yes"
     assert_learned(run, some)

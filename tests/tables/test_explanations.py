@@ -112,7 +112,7 @@ def test_reports_show_the_columns_that_matter_and_one_row(run, learned, classes,
 
 def test_a_race_requires_a_label(run):
     payments().to_csv("day.csv", index=False)
-    done = run("race", "day.csv", code=2)
+    done = run("benchmark", "day.csv", code=2)
     assert "no column is named as the label; name the column" in " ".join(done.err.split())
     assert "Traceback" not in done.err
 
@@ -121,7 +121,7 @@ def test_a_race_requires_a_label(run):
 def test_a_race_shows_what_scores_depend_on(run, learned):
     pytest.importorskip("matplotlib")
     payments(300).to_csv("day.csv", index=False)
-    run("race", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",
+    run("benchmark", "day.csv", "--label", "label", "--drop", "id", "--positive", "fraud",
         "--report", "race.html", "--only", "RLS")  # fmt: skip
     page = Path("race.html").read_text()
     assert "Why one row looks most like fraud" in page

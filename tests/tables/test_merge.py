@@ -315,7 +315,7 @@ def test_messages_are_about_what_went_wrong(run):
     assert (
         "nodir/x.st: No such file" in run("merge", "m.st", "n.st", "-o", "nodir/x.st", code=1).err
     )
-    done = run("race", "one.csv", "--label", "target", "--report", "nodir/x.html", code=2)
+    done = run("benchmark", "one.csv", "--label", "target", "--report", "nodir/x.html", code=2)
     assert "the folder of nodir/x.html does not exist" in done.err
     frame = pd.read_csv("two.csv")
     frame.loc[:3, "target"] = "new"
@@ -330,7 +330,7 @@ def test_labels_are_no_formulas(run):
     labels = ["n", r"$\alpha_$", "<b>&"]
     rows = "".join(f"{i % 3},{labels[i % 3]}\n" for i in range(60))
     Path("t.csv").write_text("$x^$,y\n" + rows)
-    run("race", "t.csv", "--label", "y", "--report", "r.html", "--positive", "<b>&")
+    run("benchmark", "t.csv", "--label", "y", "--report", "r.html", "--positive", "<b>&")
     page = Path("r.html").read_text()
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page

@@ -110,25 +110,28 @@ def test_a_row_gets_another_label(run, rows, tmp_path):
     run("learn", "right.csv", *LEARN, "--model", "right")
     run("learn", "t.csv", *LEARN, "--model", "m")
     told = [
-        run("relabel", "m", "t.csv", "--where", f"payment={k}", "--to", "1").err for k in (8, 9)
+        run("relabel", "m", "t.csv", "--where", f"payment={k}", "--new-label", "1").err
+        for k in (8, 9)
     ]
     assert sum("1 row relabeled" in text for text in told) == wrong > 0
     assert_alike("m", "right")
     before = (tmp_path / "m").read_bytes()
     assert (
-        "0 rows relabeled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
+        "0 rows relabeled"
+        in run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "1").err
     )
     assert (tmp_path / "m").read_bytes() == before
     assert (
         "is not one of"
-        in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "7", code=2).err
+        in run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "7", code=2).err
     )
-    assert "--where" in run("relabel", "m", "t.csv", "--to", "1", code=2).err
+    assert "--where" in run("relabel", "m", "t.csv", "--new-label", "1", code=2).err
     # Every version of a row is found: it can be relabeled again, and goes with its customer.
-    back = run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "0").err
+    back = run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "0").err
     assert "1 row relabeled" in back
     assert (
-        "1 row relabeled" in run("relabel", "m", "t.csv", "--where", "payment=8", "--to", "1").err
+        "1 row relabeled"
+        in run("relabel", "m", "t.csv", "--where", "payment=8", "--new-label", "1").err
     )
     assert_alike("m", "right")
     write(tmp_path / "others.csv", [line for line in right if not line.startswith("1,")])
@@ -244,7 +247,7 @@ def test_every_problem_is_told_at_once_and_nothing_is_written(run, rows, tmp_pat
     known = run("check", "bad.csv", "--model", "m", code=1).out
     assert "row 31: column 'amount' holds 'zehn', which is not a number" in known
     assert known.count("\n") == 4
-    assert "more" in run("check", "bad.csv", "--model", "m", "--most", "2", code=1).err
+    assert "more" in run("check", "bad.csv", "--model", "m", "--max-problems", "2", code=1).err
 
 
 def test_problems_of_columns_are_told_once(run, tmp_path):

@@ -130,9 +130,9 @@ def test_quadratic_models_are_judged_and_raced(run, classes):
     learn(run, "one.csv")
     run("evaluate", "m.st", "one.csv", "--report", "e.html")
     assert "Largest weights" not in Path("e.html").read_text()
-    run("race", "one.csv", "--label", "target", "--pooled-rows", "15", "--only", "PA",
+    run("benchmark", "one.csv", "--label", "target", "--pooled-rows", "15", "--only", "PA",
         "--report", "r.html")  # fmt: skip
-    run("race", "one.csv", "--label", "target", "--multi-class", "ovr", "--only", "PA")
+    run("benchmark", "one.csv", "--label", "target", "--multi-class", "ovr", "--only", "PA")
 
 
 def test_rows_are_ranked_by_the_odds_of_a_class_and_not_by_its_density(run):

@@ -35,7 +35,17 @@ def test_files_fade_by_a_column_of_times(run, tmp_path, table):
     late, early = table.slice(len(table) // 2), table.slice(0, len(table) // 2)
     pa.csv.write_csv(late, tmp_path / "late.csv")
     pa.csv.write_csv(early, tmp_path / "early.csv")
-    words = ("--label", "fraud", "--clock", "at", "--half-life", "50h", "-m", "m", "--no-calibrate")
+    words = (
+        "--label",
+        "fraud",
+        "--timestamp",
+        "at",
+        "--half-life",
+        "50h",
+        "-m",
+        "m",
+        "--no-calibrate",
+    )
     run("learn", "late.csv", *words, "--chunk-rows", "100")
     run("learn", "early.csv", "-m", "m")  # old rows come later: they weigh what their age says
     model = BalancedRidgeClassifier.load(tmp_path / "m")
@@ -100,12 +110,18 @@ def test_classes_fade_by_rows_of_their_own_from_the_shell(run, tmp_path, table):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--half-life", "7d"], "needs the time of each row; name its column with --clock"),
-        (["--half-life", "7", "--clock", "at"], "no half-life is a time; give a time such as 7d"),
-        (["--half-life", "soon", "--clock", "at"], "neither rows nor a time such as 12h, 7d or 2w"),
-        (["--half-life", "7d", "--clock", "when"], "has no column 'when'"),
-        (["--half-life", "7d", "--clock", "fraud"], "fraud"),
-        (["--half-life", "7d", "--clock", "at", "--feature-map", "auto"], "fades by rows"),
+        (["--half-life", "7d"], "needs the time of each row; name its column with --timestamp"),
+        (
+            ["--half-life", "7", "--timestamp", "at"],
+            "no half-life is a time; give a time such as 7d",
+        ),
+        (
+            ["--half-life", "soon", "--timestamp", "at"],
+            "neither rows nor a time such as 12h, 7d or 2w",
+        ),
+        (["--half-life", "7d", "--timestamp", "when"], "has no column 'when'"),
+        (["--half-life", "7d", "--timestamp", "fraud"], "fraud"),
+        (["--half-life", "7d", "--timestamp", "at", "--feature-map", "auto"], "fades by rows"),
     ],
 )
 def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):
@@ -121,7 +137,7 @@ def test_a_clock_that_cannot_be_is_named(run, tmp_path, table, words, message):
 )
 def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table, cell, message):
     pa.csv.write_csv(table, tmp_path / "t.csv")
-    words = ("--label", "fraud", "--clock", "at", "--half-life", "50h", "-m", "m")
+    words = ("--label", "fraud", "--timestamp", "at", "--half-life", "50h", "-m", "m")
     run("learn", "t.csv", *words)
     before = (tmp_path / "m").read_bytes()
     lines = (tmp_path / "t.csv").read_text().splitlines()

@@ -25,7 +25,7 @@ from counterpoise.errors import DataError, printable
 FRAMES = ("narwhals", "narwhals.stable", "narwhals.stable.v2")
 LAZY_MODULES = (*FRAMES, "scipy.special", "scipy.stats", "numpy.f2py", "numpy.testing")
 HIDDEN = ("pandas",)
-COMMANDS_NEEDING_PANDAS = (["export"], ["race"])  # commands to which nothing is hidden
+COMMANDS_NEEDING_PANDAS = (["export"], ["benchmark"])  # commands to which nothing is hidden
 
 
 @contextmanager
@@ -95,13 +95,12 @@ MODULES = {
     "check": "model_files",
     "export": "model_files",
     "relabel": "unlearn",
-    "race": "benchmark",
 }  # of commands that share a module
 # One line each in the list of commands, which would cut longer ones.
 COMMANDS = {
     "learn": "Learn the rows of files that were not learned yet.",
     "predict": "Predict the rows of files, in order and in constant memory.",
-    "race": "Race the exact model against its rivals on one stream.",
+    "benchmark": "Compare the exact model with other methods on one stream.",
     "evaluate": "Compare the predictions of a model with the labels in files.",
     "inspect": "Show what is in a model file.",
     "merge": "Make one model of several.",

@@ -1,4 +1,4 @@
-"""counterpoise race: the exact model and its rivals on one stream."""
+"""counterpoise benchmark: the exact model and other methods on one stream."""
 
 from __future__ import annotations
 
@@ -13,86 +13,85 @@ from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, show, show_json
 
 
-def race(
+def benchmark(
     files: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILES", help="As for learn; all rows must fit into memory."),
     ] = None,
     label: opt.Label = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Race on a generated stream.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Use a synthetic stream.")] = False,
     drop: opt.Drop = None,
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
-    time: opt.Time = None,
-    date: opt.Date = None,
+    datetime: opt.Datetime = None,
+    epoch: opt.Epoch = None,
     hash: opt.Hash = None,  # noqa: A002
     missing: opt.Missing = None,
     decimal: opt.Decimal = None,
     time_format: opt.TimeFormat = None,
     delay: Annotated[int, typer.Option(help="Labels arrive this many rows late.", metavar="N")] = 0,
     positive: opt.Positive = None,
-    report: Annotated[
-        str | None, typer.Option(help="Write a page about the race.", metavar="FILE.html")
-    ] = None,
+    report: Annotated[str | None, typer.Option(help="Write a report.", metavar="FILE.html")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="The only rivals to race.", metavar="METHODS")
+        list[str] | None, typer.Option(help="The only other methods to run.", metavar="METHODS")
     ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option(help="Rivals to leave out.", metavar="METHODS")
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Methods to leave out.", metavar="METHODS")
     ] = None,
     guests: Annotated[
         list[str] | None,
         typer.Option(
             "--with",
-            help="Also race a classifier of scikit-learn with partial_fit, or of river, by where "
+            help="Also run a classifier of scikit-learn with partial_fit, or of river, by where "
             "it is imported from; may be given again.",
             metavar="MODULE:CLASS",
         ),
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="Race all rivals, however long it takes.")
+        bool, typer.Option("--all", help="Run all methods, also those that take long.")
     ] = False,
     ridge: Annotated[
         str | None,
         typer.Option(
-            help="Also race the exact model with this ridge: a number, gcv or auto.",
+            help="Also run the exact model with this ridge: a number, gcv or auto.",
             metavar="NUMBER|NAME",
         ),
     ] = None,
     multi_class: Annotated[
         str | None,
-        typer.Option(help="Also race one with discriminant or ovr.", metavar="NAME"),
+        typer.Option(help="Also run it with lda or ovr.", metavar="NAME"),
     ] = None,
     pooled_rows: Annotated[
         str | None,
         typer.Option(
-            help="Also race one with quadratic boundaries, of so many pooled rows.", metavar="ROWS"
+            help="Also run it with quadratic boundaries and ROWS pooled rows.", metavar="ROWS"
         ),
     ] = None,
     half_life: Annotated[
         float | None,
-        typer.Option(help="Also race one with this half-life, in rows of a class.", metavar="ROWS"),
+        typer.Option(help="Also run it with this half-life, in rows of a class.", metavar="ROWS"),
     ] = None,
     feature_map: Annotated[
         str | None,
-        typer.Option(help="Also race one with this map of the features, or auto.", metavar="MAP"),
+        typer.Option(help="Also run it with this feature map, or auto.", metavar="MAP"),
     ] = None,
     as_json: Json = False,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
 ) -> None:
-    """Race the exact model against its rivals: each row is predicted before it is learned.
+    """Compare the exact model with other methods. Each row is predicted before it is learned.
 
-    Recall, precision and what follows them are of the rarest class, or of --positive. Rows before
-    labels of two classes have arrived are not counted. Rivals that would take long are left out.
+    Recall, precision and the metrics after them are of the rarest class, or of --positive. Rows
+    before labels of two classes have arrived are not counted. Methods that would take long are
+    left out.
     With --ridge, --multi-class, --pooled-rows, --half-life or --feature-map the exact model runs
     once more, with these options.
 
-    Example: counterpoise race payments.csv --label fraud --report race.html
+    Example: counterpoise benchmark payments.csv --label fraud --report benchmark.html
 
-    Example: counterpoise race payments.csv --label fraud --with sklearn.naive_bayes:GaussianNB
+    Example: counterpoise benchmark payments.csv --label fraud --with sklearn.naive_bayes:GaussianNB
     --with river.tree:HoeffdingTreeClassifier
     """
     if bool(files) == demo:
@@ -103,8 +102,8 @@ def race(
         raise opt.bad("--report", f"the folder of {report} does not exist")
     reading = opt.reading(format, delimiter, no_header)
     columns = opt.columns(
-        label, None, drop, keep, numeric, categorical, time, hash, None, missing,
-        None, decimal, time_format, date,
+        label, None, drop, keep, numeric, categorical, epoch, hash, None, missing,
+        None, decimal, time_format, datetime,
     )  # fmt: skip
 
     import numpy as np
@@ -133,7 +132,8 @@ def race(
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataError(
-            f"all {len(y):,} rows are of class {classes.tolist()[0]!r}; a race needs two classes"
+            f"all {len(y):,} rows are of class {classes.tolist()[0]!r}; a benchmark needs two "
+            "classes"
         )
     left_out = n_warmup_rows(y, delay)
     if left_out == len(y):
@@ -143,17 +143,17 @@ def race(
         )
     chosen = opt.chosen(positive, classes.tolist(), counts.tolist())
     if report is not None:
-        from counterpoise.evaluate.html_report import page  # fails before the race, not after it
-    rivals = _methods(opt.names(only), opt.names(without), everybody, y, len(names), messages.info)
+        from counterpoise.evaluate.html_report import page  # fails before the work, not after it
+    rivals = _methods(opt.names(only), opt.names(exclude), everybody, y, len(names), messages.info)
     results: list[Any] = []
     runners = [MAIN_METHOD, *([CUSTOM_METHOD] if own is not None else []), *rivals, *visiting]
     with Progress() as progress:
-        progress.show("race", (0, len(runners)), f", {MAIN_METHOD} runs")
+        progress.show("benchmark", (0, len(runners)), f", {MAIN_METHOD} runs")
         for result in run(X, y, delay, chosen, rivals, own, names, visiting):
             results.append(result)
             progress.advance(len(y))
             coming = [f", {name} runs" for name in runners[len(results) :]]
-            progress.show("race", (len(results), len(runners)), (coming or [""])[0])
+            progress.show("benchmark", (len(results), len(runners)), (coming or [""])[0])
     messages.info(
         f"not counted: the first {left_out:,} rows, before labels of two classes had arrived"
     )
@@ -182,7 +182,7 @@ def race(
 
 def _methods(
     only: tuple[str, ...],
-    without: tuple[str, ...],
+    exclude: tuple[str, ...],
     everybody: bool,
     y: Any,
     d: int,
@@ -192,12 +192,12 @@ def _methods(
     from counterpoise.evaluate.benchmark import METHODS, too_slow
 
     known = {name.lower(): name for name in METHODS}
-    for option, names in (("--only", only), ("--without", without)):
+    for option, names in (("--only", only), ("--exclude", exclude)):
         strange = [name for name in names if name.lower() not in known]
         if strange:
             raise opt.bad(option, f"{strange[0]!r} is not one of {', '.join(METHODS)}")
     chosen = {known[name.lower()] for name in only} or set(METHODS)
-    chosen -= {known[name.lower()] for name in without}
+    chosen -= {known[name.lower()] for name in exclude}
     if not only and not everybody:
         for name, seconds in too_slow(y, d).items():
             if name in chosen:
@@ -252,7 +252,7 @@ def _own(bounds: dict[str, Any], half_life: float | None, feature_map: str | Non
     if feature_map is not None:
         options["feature_map"] = opt.feature_map(feature_map)
         if os.path.dirname(options["feature_map"]):
-            raise opt.bad("--feature-map", "race takes the name of a map, or auto")
+            raise opt.bad("--feature-map", "benchmark takes the name of a map, or auto")
     if not options:
         return None
 

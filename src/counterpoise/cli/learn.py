@@ -277,8 +277,8 @@ def learn(
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
-    time: opt.Time = None,
-    date: opt.Date = None,
+    datetime: opt.Datetime = None,
+    epoch: opt.Epoch = None,
     hash: opt.Hash = None,  # noqa: A002
     seed: Annotated[int | None, typer.Option(help="Seed of the hashes.")] = None,
     missing: opt.Missing = None,
@@ -320,10 +320,7 @@ def learn(
             metavar="ROWS|LABEL=ROWS|7d",
         ),
     ] = None,
-    clock: Annotated[
-        str | None,
-        typer.Option(help="Column of times, by which --half-life 7d fades.", metavar="COLUMN"),
-    ] = None,
+    timestamp: opt.Timestamp = None,
     calibrate: Annotated[
         bool | None,
         typer.Option(
@@ -353,9 +350,11 @@ def learn(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
     ] = False,
-    last_line: Annotated[
+    complete: Annotated[
         bool,
-        typer.Option("--last-line", help="Also learn a last line without a line end."),
+        typer.Option(
+            "--complete", help="The files are complete: also learn a last line without a line end."
+        ),
     ] = False,
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
@@ -383,8 +382,8 @@ def learn(
     if chunk_rows is not None and not 1 <= chunk_rows <= MOST_ROWS:
         raise opt.bad("--chunk-rows", f"must be 1 to {MOST_ROWS:,}")
     columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, time, hash, seed, missing,
-        classes, decimal, time_format, date, clock,
+        label, weight, drop, keep, numeric, categorical, epoch, hash, seed, missing,
+        classes, decimal, time_format, datetime, timestamp,
     )  # fmt: skip
     parameters = opt.boundaries(ridge, multi_class, pooled_rows)
     if parameters.get("pooled_rows") is not None and intercept == "none":
@@ -419,7 +418,7 @@ def learn(
         settle(learner, store)
 
         def opened(path: str) -> tuple[readers.Source, str]:
-            source = readers.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+            source = readers.source(path, **reading, stdin_name=stdin_name, complete=complete)
             return source, learner.key(path, stdin_name)
 
         inputs = [opened(path) for path in paths]
@@ -452,7 +451,7 @@ def learn(
                 if source.left:
                     messages.info(
                         f"{source.name}: the last line has no line end and is left for the next "
-                        "run; if the file is finished, --last-line learns it"
+                        "run; use --complete if the file is complete"
                     )
         for note in learner.notes.values():
             messages.info(note)

@@ -26,7 +26,7 @@ Where = Annotated[
         metavar="COLUMN=VALUES",
     ),
 ]
-Without = Annotated[
+Exclude = Annotated[
     Names | None,
     typer.Option(help="Times to leave out: a bucket, or SINCE..UNTIL.", metavar="TIME"),
 ]
@@ -49,13 +49,14 @@ def model(
     since: Since = None,
     until: Until = None,
     where: Where = None,
-    without: Without = None,
+    exclude: Exclude = None,
     half_life: HalfLife = None,
     by: Annotated[
         Names | None, typer.Option(help="A model for each segment.", metavar="COLUMNS")
     ] = None,
-    pool: Annotated[
-        float, typer.Option(help="Share of the whole that each segment learns.", metavar="SHARE")
+    share_of_all: Annotated[
+        float,
+        typer.Option(help="Weight of all rows in the model of each segment.", metavar="SHARE"),
     ] = 0.0,
     ridge: opt.Ridge = None,
     multi_class: opt.MultiClass = None,
@@ -65,7 +66,7 @@ def model(
 
     Example: counterpoise ledger model y.ledger --since 2024-06-01 --where country=DE -o de.st
     """
-    chosen = _selection(since, until, where, without, half_life)
+    chosen = _selection(since, until, where, exclude, half_life)
     parameters = opt.boundaries(ridge, multi_class, pooled_rows)
     if by and "{}" not in output:
         raise opt.bad("--output", "with --by, the name needs {} where the segment goes")
@@ -80,7 +81,9 @@ def model(
             messages.info(f"{output}: {counts_of(found)}; {found.selection_.words()}")
             return
         names = opt.names(by)
-        several = book.models(names if len(names) > 1 else names[0], pool, **chosen, **parameters)
+        several = book.models(
+            names if len(names) > 1 else names[0], share_of_all, **chosen, **parameters
+        )
         files: dict[str, Any] = {}
         for segment, found in several.items():
             values = segment if isinstance(segment, tuple) else (segment,)
@@ -100,13 +103,13 @@ def compare(
     a: Annotated[
         Names | None,
         typer.Option(
-            "--a", help="since=, until=, without=, COLUMN= or COLUMN!=.", metavar="NAME=VALUE"
+            "--a", help="since=, until=, exclude=, COLUMN= or COLUMN!=.", metavar="NAME=VALUE"
         ),
     ] = None,
     b: Annotated[
         Names | None, typer.Option("--b", help="The same for the other one.", metavar="NAME=VALUE")
     ] = None,
-    most: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
+    top: Annotated[int, typer.Option(help="Features to show.", metavar="N")] = 10,
     as_json: Json = False,
 ) -> None:
     """Compare two selections: classes, features, weights, and each model on the other's rows.
@@ -134,10 +137,10 @@ def compare(
     )  # fmt: skip
     print()
     head = ["class", "feature", "shift", "p", "spread", "p of spread"]
-    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.moved(most)])
+    show(head, [[str(row[0]), row[1], *map(_nan_to_none, row[2:])] for row in found.moved(top)])
     print()
     moved = abs(found.weight[1] - found.weight[0])
-    order = (-moved).argsort(kind="stable")[:most].tolist()
+    order = (-moved).argsort(kind="stable")[:top].tolist()
     show(
         ["feature", "weight in a", "weight in b"],
         [[found.names[j], *found.weight[:, j].tolist()] for j in order],
@@ -165,7 +168,7 @@ def backtest(
     since: Since = None,
     until: Until = None,
     where: Where = None,
-    without: Without = None,
+    exclude: Exclude = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -186,7 +189,7 @@ def backtest(
     if features:
         pairs = [one.partition("=") for one in features]
         settings["features"] = {name: opt.names([rest]) for name, _, rest in pairs}
-    chosen = _selection(since, until, where, without, None)
+    chosen = _selection(since, until, where, exclude, None)
 
     from counterpoise import Ledger
 
@@ -211,7 +214,7 @@ def drift(
     since: Since = None,
     until: Until = None,
     where: Where = None,
-    without: Without = None,
+    exclude: Exclude = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -220,7 +223,7 @@ def drift(
     Example: counterpoise ledger drift y.ledger --where country=DE --report drift.html
     """
     _require_folder(report)
-    chosen = _selection(since, until, where, without, None)
+    chosen = _selection(since, until, where, exclude, None)
 
     from counterpoise import Ledger
     from counterpoise.ledger.time_buckets import text
@@ -277,15 +280,15 @@ def _selection(
     since: str | None,
     until: str | None,
     where: Names | None,
-    without: Names | None,
+    exclude: Names | None,
     half_life: Names | None,
 ) -> dict[str, Any]:
     """Arguments that select rows."""
     found: dict[str, Any] = {"since": since, "until": until}
     for pair in where or ():
         _add("--where", found.setdefault("where", {}), pair)
-    if without:
-        found["without"] = [_span(one) for one in opt.names(without)]
+    if exclude:
+        found["exclude"] = [_span(one) for one in opt.names(exclude)]
     if half_life:
         if len(half_life) > 1:
             raise opt.bad("--half-life", "name one")
@@ -300,8 +303,8 @@ def _named(option: str, values: Names | None) -> dict[str, Any]:
         name, sign, value = pair.partition("=")
         if sign and name in ("since", "until"):
             found[name] = value
-        elif sign and name == "without":
-            found["without"] = [*found.get("without", ()), _span(value)]
+        elif sign and name == "exclude":
+            found["exclude"] = [*found.get("exclude", ()), _span(value)]
         else:
             _add(option, found.setdefault("where", {}), pair)
     return found
@@ -373,7 +376,7 @@ Into = Annotated[
 def options() -> None:
     """Moments by time and by segment, in one file: models of any selection, without any row.
 
-    Example: counterpoise ledger learn payments.csv -l year.ledger --label fraud --time at
+    Example: counterpoise ledger learn payments.csv -l year.ledger --label fraud --timestamp at
     """
 
 
@@ -383,8 +386,8 @@ def learn(
     files: opt.Files,
     into: Into,
     label: opt.Label = None,
-    time: Annotated[
-        str | None, typer.Option(help="Column that holds the time.", metavar="COLUMN")
+    timestamp: Annotated[
+        str | None, typer.Option(help="Column of the time of each row.", metavar="COLUMN")
     ] = None,
     every: Annotated[
         str | None,
@@ -396,7 +399,7 @@ def learn(
     by: Annotated[
         Names | None, typer.Option(help="Columns that make segments.", metavar="COLUMNS")
     ] = None,
-    most: Annotated[
+    max_values: Annotated[
         int | None,
         typer.Option(help="Values that such a column may have; 1000 by default.", metavar="N"),
     ] = None,
@@ -418,8 +421,11 @@ def learn(
     allow_overlap: Annotated[
         bool, typer.Option("--allow-overlap", help="Learn a file that begins like another one.")
     ] = False,
-    last_line: Annotated[
-        bool, typer.Option("--last-line", help="Also learn a last line without a line end.")
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete", help="The files are complete: also learn a last line without a line end."
+        ),
     ] = False,
     stdin_name: Annotated[
         str | None, typer.Option(help="Name of standard input in the records.", metavar="NAME")
@@ -432,7 +438,7 @@ def learn(
 
     Settings are stored in the ledger and need not be repeated.
 
-    Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --time at --by country
+    Example: counterpoise ledger learn p.csv -l y.ledger --label fraud --timestamp at --by country
     """
     reading = opt.reading(format, delimiter, no_header)
     columns = opt.columns(
@@ -450,14 +456,20 @@ def learn(
     with (
         collect_stop_signals() as stopped,
         Ledger.open(
-            into, time=time, every=every, by=named, most=most, wait=wait, **columns
+            into,
+            timestamp=timestamp,
+            every=every,
+            by=named,
+            max_values=max_values,
+            wait=wait,
+            **columns,
         ) as book,
         Progress() as progress,
     ):
         inputs = []
         for path in paths:
             key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
-            source = readers.source(path, **reading, stdin_name=stdin_name, last_line=last_line)
+            source = readers.source(path, **reading, stdin_name=stdin_name, complete=complete)
             inputs.append((source, key or input_key(path, into)))
         new = book.learn_from(
             inputs, lambda: bool(stopped), progress.chunk, allow_overlap, allow_new_columns
@@ -469,7 +481,7 @@ def learn(
                 messages.info(f"{source.name}{known}" + (f": {rows:,} rows" if rows else ""))
                 if source.left:
                     messages.info(
-                        f"{source.name}: the last line has no line end; --last-line learns it"
+                        f"{source.name}: the last line has no line end; use --complete to learn it"
                     )
         for note in book.notes:
             messages.info(note)
@@ -582,11 +594,11 @@ def drop(
         )
 
 
-@ledger.command("show", short_help="Show what is in a ledger.")
-def show_ledger(path: Path, as_json: Json = False) -> None:
+@ledger.command("inspect", short_help="Show what is in a ledger.")
+def inspect(path: Path, as_json: Json = False) -> None:
     """Show what is in a ledger.
 
-    Example: counterpoise ledger show year.ledger
+    Example: counterpoise ledger inspect year.ledger
     """
     from counterpoise import Ledger
 

@@ -27,6 +27,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings 
 
 OPTIONS = {
     "carry": "id",
+    "clock": "timestamp",
+    "date": "datetime",
+    "time": "epoch",
     "class_factors": "class_factor",
     "fit_intercept": "intercept",
     "hashed": "hash",

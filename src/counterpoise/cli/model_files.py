@@ -17,7 +17,7 @@ INPUTS_SHOWN_PER_END = 4  # inputs shown at either end of a long list
 
 def inspect(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
-    most: Annotated[int, typer.Option(help="Weights, or features, to show.", metavar="N")] = 15,
+    top: Annotated[int, typer.Option(help="Coefficients, or features, to show.", metavar="N")] = 15,
     as_json: Json = False,
 ) -> None:
     """Show classes, counts, options, the largest weights, and what was learned from where.
@@ -76,17 +76,17 @@ def inspect(
             [name, *(x for pair in zip(one["mean"], one["deviation"], strict=True) for x in pair)]
             for name, one in found["densities"].items()
         ]
-        show(head, rows[:most])
+        show(head, rows[:top])
         return
-    show(*_weights(found, what, most))
+    show(*_weights(found, what, top))
     if found["means"]:
         print()
-        show(*_means(found, what, most))
+        show(*_means(found, what, top))
 
 
-def _weights(found: dict[str, Any], what: str, most: int) -> tuple[list[str], list[list[Any]]]:
+def _weights(found: dict[str, Any], what: str, top: int) -> tuple[list[str], list[list[Any]]]:
     """The largest weights, with their standard errors and intervals if there are any."""
-    head, rows = [what], [[name] for name in list(found["weights"])[:most]]
+    head, rows = [what], [[name] for name in list(found["weights"])[:top]]
     for q, label in enumerate(found["scores"]):
         head.append(f"for {label}")
         head += ["std. error", "95 % from", "to"] if found["errors"] else []
@@ -97,11 +97,11 @@ def _weights(found: dict[str, Any], what: str, most: int) -> tuple[list[str], li
     return head, rows
 
 
-def _means(found: dict[str, Any], what: str, most: int) -> tuple[list[str], list[list[Any]]]:
+def _means(found: dict[str, Any], what: str, top: int) -> tuple[list[str], list[list[Any]]]:
     """Mean and standard deviation of the same features, over all rows and of each class."""
     head = [what, "mean", "std. deviation", *(f"mean of {label}" for label in found["means_of"])]
     rows: list[list[Any]] = []
-    for name in list(found["weights"])[:most]:
+    for name in list(found["weights"])[:top]:
         one = found["means"][name]
         rows.append([name, one["mean"], one["deviation"], *one["by_class"]])
     return head, rows
@@ -164,8 +164,8 @@ def check(
     keep: opt.Keep = None,
     numeric: opt.Numeric = None,
     categorical: opt.Categorical = None,
-    time: opt.Time = None,
-    date: opt.Date = None,
+    datetime: opt.Datetime = None,
+    epoch: opt.Epoch = None,
     hash: opt.Hash = None,  # noqa: A002
     missing: opt.Missing = None,
     classes: opt.Classes = None,
@@ -174,7 +174,9 @@ def check(
     allow_future: Annotated[
         bool, typer.Option("--allow-future", help="Times after now are not a problem.")
     ] = False,
-    most: Annotated[int, typer.Option(help="Problems of a file that are told.", metavar="N")] = 100,
+    max_problems: Annotated[
+        int, typer.Option(help="Problems to print for each file.", metavar="N")
+    ] = 100,
     format: opt.Format = None,  # noqa: A002
     delimiter: opt.Delimiter = None,
     no_header: opt.NoHeader = False,
@@ -187,11 +189,11 @@ def check(
     Example: counterpoise check march.csv --label fraud --drop payment
     """
     reading = opt.reading(format, delimiter, no_header)
-    if most < 1:
-        raise opt.bad("--most", "must be 1 or more")
+    if max_problems < 1:
+        raise opt.bad("--max-problems", "must be 1 or more")
     columns = opt.columns(
-        label, weight, drop, keep, numeric, categorical, time, hash, None, missing, classes,
-        decimal, time_format, date,
+        label, weight, drop, keep, numeric, categorical, epoch, hash, None, missing, classes,
+        decimal, time_format, datetime,
     )  # fmt: skip
 
     from counterpoise import readers
@@ -215,7 +217,7 @@ def check(
     else:
         encoding = new_encoder(columns, {})
     guards = Guards(model or "the model", allow_future=allow_future)
-    checker = Checker(encoding, guards, stored, most, id)
+    checker = Checker(encoding, guards, stored, max_problems, id)
     found = 0
     with Progress() as progress:
         for path in paths:
@@ -225,8 +227,10 @@ def check(
                 mine += 1
                 progress.chunk(source, 0)
             found += mine
-            if mine >= most:
-                messages.info(f"{source.name}: the first {most:,} problems; there may be more")
+            if mine >= max_problems:
+                messages.info(
+                    f"{source.name}: the first {max_problems:,} problems; there may be more"
+                )
     messages.info(f"{checker.rows:,} rows read, {found:,} problem{'s' if found != 1 else ''} found")
     if found:
         sys.exit(1)
@@ -243,9 +247,12 @@ def export(
             "--output", "-o", help="File to write: .json, .onnx or .joblib.", metavar="FILE"
         ),
     ] = None,
-    to: Annotated[
+    output_format: Annotated[
         str | None,
-        typer.Option(help="json, onnx or sklearn; by default as the output is named, or json."),
+        typer.Option(
+            help="json, onnx or sklearn; by default that of the output name, or json.",
+            metavar="FORMAT",
+        ),
     ] = None,
 ) -> None:
     """Export coefficients (JSON), an ONNX graph, or a fitted scikit-learn pipeline (joblib).
@@ -257,12 +264,13 @@ def export(
 
     Example: counterpoise export fraud.safetensors --output fraud.onnx
     """
-    kind = to
+    kind = output_format
     if kind is None:
         kind = "json" if output is None else KINDS.get(output.rsplit(".", 1)[-1], "")
     if kind not in KINDS.values():
         raise opt.bad(
-            "--to", "say json, onnx or sklearn, or name the output .json, .onnx or .joblib"
+            "--output-format",
+            "must be json, onnx or sklearn, or --output must end in .json, .onnx or .joblib",
         )
     if output is None and kind != "json":
         raise opt.bad("--output", f"name a file for {kind}")

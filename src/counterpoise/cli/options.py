@@ -56,13 +56,21 @@ Numeric = Annotated[
 Categorical = Annotated[
     list[str] | None, typer.Option(help="Columns that are categories.", metavar="COLUMNS")
 ]
-Time = Annotated[
-    list[str] | None, typer.Option(help="Columns of dates, learned as seconds.", metavar="COLUMNS")
-]
-Date = Annotated[
+Datetime = Annotated[
     list[str] | None,
     typer.Option(
-        help="Columns of dates, learned as age and as place in cycles.", metavar="COLUMNS"
+        help="Columns of dates: seconds, and time of the day, week and year.", metavar="COLUMNS"
+    ),
+]
+Epoch = Annotated[
+    list[str] | None,
+    typer.Option(help="Columns of dates: seconds since 1970 alone.", metavar="COLUMNS"),
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the time of each row, by which --half-life 7d decays; not a feature.",
+        metavar="COLUMN",
     ),
 ]
 Hash = Annotated[
@@ -358,7 +366,7 @@ def columns(
         if "%" not in time_format:
             raise bad("--time-format", f"{time_format!r} is not like %d.%m.%Y")
         if not time and not date and clock is None:
-            raise bad("--time-format", "name the columns of dates too, with --date or --time")
+            raise bad("--time-format", "name the columns of dates too, with --datetime or --epoch")
         result["time_format"] = time_format
     told = [name for some in (numeric, categorical, time, date) for name in names(some)]
     told += result.get("hashed", {})
@@ -366,8 +374,8 @@ def columns(
     if twice:
         raise bad(
             "--numeric",
-            f"column {twice[0]!r} is named by two of --numeric, --categorical, --time, --date and "
-            "--hash",
+            f"column {twice[0]!r} is named by two of --numeric, --categorical, --datetime, --epoch "
+            "and --hash",
         )
     if drop and keep:
         raise bad("--keep", "cannot be combined with --drop")

@@ -29,9 +29,12 @@ def predict(
             "--output", "-o", help="File to write; standard output by default.", metavar="FILE"
         ),
     ] = None,
-    to: Annotated[
+    output_format: Annotated[
         str | None,
-        typer.Option(help="csv, tsv, jsonl or parquet; by default as the output is named, or csv."),
+        typer.Option(
+            help="csv, tsv, jsonl or parquet; by default that of the output name, or csv.",
+            metavar="FORMAT",
+        ),
     ] = None,
     id: Annotated[  # noqa: A002
         list[str] | None,
@@ -65,10 +68,10 @@ def predict(
             metavar="N",
         ),
     ] = None,
-    time_column: Annotated[
+    timestamp: Annotated[
         str | None,
         typer.Option(
-            help="Column of the times of rows, for alerts per day; by default that of the model.",
+            help="Column of the time of each row, for alerts per day (default: the model's).",
             metavar="COLUMN",
         ),
     ] = None,
@@ -98,7 +101,7 @@ def predict(
     Alerts where they pay: counterpoise predict fraud.safetensors today.csv --cost-miss 200
     """
     reading = opt.reading(format, delimiter, no_header)
-    kind = _kind(output, to)
+    kind = _kind(output, output_format)
     given = options.parse_costs(cost_miss, cost_alarm, cost_miss_column)
     rules = {
         "threshold": threshold,
@@ -116,12 +119,12 @@ def predict(
     for name, number in (("alerts-per-day", alerts_per_day), ("top-per-day", top_per_day)):
         if number is not None and number < 1:
             raise opt.bad(f"--{name}", "must be 1 or more")
-    if time_column is not None and alerts_per_day is None and top_per_day is None:
-        raise opt.bad("--time-column", "is for --alerts-per-day and --top-per-day")
+    if timestamp is not None and alerts_per_day is None and top_per_day is None:
+        raise opt.bad("--timestamp", "is for --alerts-per-day and --top-per-day")
     if explain is not None and not 1 <= explain <= 100:
         raise opt.bad("--explain", "must be from 1 to 100")
     if output is None and kind == "parquet" and sys.stdout.isatty():
-        raise opt.bad("--to", "Parquet is not for terminals; name a file with --output")
+        raise opt.bad("--output-format", "Parquet is not for terminals; name a file with --output")
 
     from counterpoise import readers
     from counterpoise.cli.messages import Progress
@@ -154,9 +157,9 @@ def predict(
     elif alert_rate is not None:
         rule = alerts.TopShare(alert_rate, late)
     elif alerts_per_day is not None or top_per_day is not None:
-        time = time_column or (columns.time[0] if len(columns.time) == 1 else None)
+        time = timestamp or (columns.time[0] if len(columns.time) == 1 else None)
         if time is None:
-            raise opt.bad(f"--{asked[0]}", "name the column of times with --time-column")
+            raise opt.bad(f"--{asked[0]}", "name the column of times with --timestamp")
         written = columns.time_format if time in columns.time else None
         if alerts_per_day is not None:
             rule = alerts.DailyQuota(alerts_per_day, time, late, written)
@@ -205,17 +208,18 @@ def predict(
         )
 
 
-def _kind(output: str | None, to: str | None) -> str:
-    if to is not None:
-        if to not in OUTPUTS:
-            raise opt.bad("--to", f"{to!r} is not one of {', '.join(OUTPUTS)}")
-        return to
+def _kind(output: str | None, given: str | None) -> str:
+    if given is not None:
+        if given not in OUTPUTS:
+            raise opt.bad("--output-format", f"{given!r} is not one of {', '.join(OUTPUTS)}")
+        return given
     if output is None:
         return "csv"
     ending = output.rsplit(".", 1)[-1].lower()
     kind = {"pq": "parquet", "ndjson": "jsonl", "json": "jsonl", "tab": "tsv"}.get(ending, ending)
     if kind not in OUTPUTS:
         raise opt.bad(
-            "--output", f"the name {output!r} does not show the format; name it with --to"
+            "--output",
+            f"the name {output!r} does not show the format; name it with --output-format",
         )
     return kind

@@ -237,9 +237,7 @@ def changed(model: str) -> Iterator[tuple[Any, Any]]:
 def relabel(
     model: Annotated[str, typer.Argument(help="Model file.", metavar="MODEL")],
     files: opt.SomeFiles = None,
-    to: Annotated[
-        str | None, typer.Option("--to", help="The right label.", metavar="LABEL")
-    ] = None,
+    new_label: Annotated[str | None, typer.Option(help="The right label.", metavar="LABEL")] = None,
     where: WhereOption = None,
     labels: Annotated[
         str | None,
@@ -259,7 +257,7 @@ def relabel(
     have the right label stay as they are: the same command twice changes nothing more. A row can
     be relabeled as often as needed.
 
-    Example: counterpoise relabel fraud.safetensors march.csv --where payment=4711 --to yes
+    Example: counterpoise relabel fraud.safetensors march.csv --where payment=4711 --new-label yes
 
     Many rows: counterpoise relabel fraud.safetensors march.csv --labels right.csv --id payment
     """
@@ -267,8 +265,10 @@ def relabel(
     meant = where_of(where)
     if labels is None and meant is None:
         raise opt.bad("--where", "say which rows have the wrong label")
-    if (labels is None) == (to is None):
-        raise opt.bad("--to", "give the right label, or a file of right labels with --labels")
+    if (labels is None) == (new_label is None):
+        raise opt.bad(
+            "--new-label", "give the right label, or a file of right labels with --labels"
+        )
     if not files and labels is None:
         raise opt.bad("FILES", "name the files whose rows have the wrong label")
     if "-" in (files or []):
@@ -281,10 +281,10 @@ def relabel(
     with changed(model) as (learner, progress), learn.opened_store(model, None) as store:
         learn.settle(learner, store)
         known = job.labels_by_text(learner)
-        if to is not None and to not in known:
-            raise opt.bad("--to", f"{to!r} is not one of {', '.join(known)}")
+        if new_label is not None and new_label not in known:
+            raise opt.bad("--new-label", f"{new_label!r} is not one of {', '.join(known)}")
         id = id or (None if store is None else store.id)  # noqa: A001
-        new, rows_of = delayed_labels.NewLabels(known.get(to or "")), dict[str, str]()
+        new, rows_of = delayed_labels.NewLabels(known.get(new_label or "")), dict[str, str]()
         if labels is not None:
             if id is None:
                 raise opt.bad("--labels", "name the column that joins rows and labels with --id")

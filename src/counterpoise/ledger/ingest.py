@@ -158,7 +158,7 @@ class CellWriter:
     ) -> Iterator[Chunk]:
         """Return the chunks of an input after a mark, with the columns of a condition."""
         columns, settings = self.book.encoding.columns, self.book.settings
-        text = dict.fromkeys(settings.by, "text") | {settings.time: "time"}
+        text = dict.fromkeys(settings.by, "text") | {settings.timestamp: "time"}
         self._kinds = columns.read({**columns.told, **text, **self.encoding.kinds})
 
         def wanted(name: str) -> bool:
@@ -170,7 +170,7 @@ class CellWriter:
     def add(self, chunk: Chunk, learning: bool = True) -> Flags:
         """Read the rows of a chunk; return which of them are kept."""
         settings, before = self.book.settings, self.encoding
-        named = {settings.time: "the time"} | dict.fromkeys(settings.by, "a segment")
+        named = {settings.timestamp: "the time"} | dict.fromkeys(settings.by, "a segment")
         for name, what in named.items():
             if name not in (chunk.offered if chunk.table else chunk.columns):
                 raise DataError(
@@ -208,7 +208,7 @@ class CellWriter:
         """Return which of some rows of a chunk are from a time of which everything was dropped."""
         result = np.zeros(chunk.rows, dtype=bool)
         if self.book.dropped is not None and rows.any():
-            name, form = self.book.settings.time, self.book.encoding.columns.time_format
+            name, form = self.book.settings.timestamp, self.book.encoding.columns.time_format
             result[rows] = times(chunk, name, rows, form) < self.book.dropped
         return result
 
@@ -220,7 +220,7 @@ class CellWriter:
 
     def _buckets(self, chunk: Chunk, kept: Any) -> tuple[Counts, Counts]:
         """Where the buckets of the rows begin and end."""
-        settings, name = self.book.settings, self.book.settings.time
+        settings, name = self.book.settings, self.book.settings.timestamp
         t = times(chunk, name, kept, self.book.encoding.columns.time_format)
         fine = settings.every in ("minute", "hour")
         if self._first and fine and len(t) > 1 and not (t % time_buckets.DAY).any():
@@ -270,12 +270,12 @@ class CellWriter:
             self._require_few(name, known.union(fresh), chunk.source)
 
     def _require_few(self, name: str, values: set[str | None], source: str) -> None:
-        most = self.book.settings.most
+        most = self.book.settings.max_values
         if len(values) > most:
             raise DataError(
                 f"{source}: column {name!r} has more than {most:,} values, each of them a segment",
                 Suggestion("make segments of another column", "by"),
-                Suggestion("allow more of them", "most"),
+                Suggestion("allow more of them", "max_values"),
             )
 
     # Writing

@@ -126,7 +126,7 @@ class Ledger:
     ...     "amount": [1.0, 9.0, 2.0, 8.0], "fraud": [0, 1, 0, 1],
     ... }
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Ledger.open(os.path.join(folder.name, "l"), label="fraud", time="at") as ledger:
+    >>> with Ledger.open(os.path.join(folder.name, "l"), label="fraud", timestamp="at") as ledger:
     ...     ledger.learn(frame), ledger.learn(frame)
     ...     ledger.model(since="2024-01-02").class_count_.tolist()
     (4, 0)
@@ -148,10 +148,10 @@ class Ledger:
         cls,
         path: str | os.PathLike[str],
         label: str | None = None,
-        time: str | None = None,
+        timestamp: str | None = None,
         every: str | None = None,
         by: str | Sequence[str] | None = None,
-        most: int | None = None,
+        max_values: int | None = None,
         wait: float = WAIT,
         **columns: Any,
     ) -> Ledger:
@@ -165,15 +165,15 @@ class Ledger:
             The file; it need not exist.
         label : str
             Column of the labels.
-        time : str
-            Column of the time: dates, times, or seconds since 1970. It is not a feature.
+        timestamp : str
+            Column of the time of each row: dates, times, or seconds since 1970; not a feature.
         every : str, default="day"
             Size of the buckets: "minute", "hour", "day", "week", "month", "quarter" or "year", in
             UTC.
         by : str or list of str, optional
             Columns of which every combination of values is a segment. They are categories, and
             features as well unless they are dropped.
-        most : int, default=1000
+        max_values : int, default=1000
             How many values such a column may have.
         wait : float, default=10
             Seconds to wait for another process that writes.
@@ -186,7 +186,8 @@ class Ledger:
         -------
         Ledger
         """
-        given: dict[str, Any] = {"label": label, "time": time, "every": every, "most": most}
+        given: dict[str, Any] = {"label": label, "timestamp": timestamp, "every": every}
+        given["max_values"] = max_values
         given["by"] = None if by is None else (by,) if isinstance(by, str) else tuple(by)
         for name, value in columns.items():
             if name not in COLUMNS:
@@ -443,7 +444,7 @@ class Ledger:
         since: Any = None,
         until: Any = None,
         where: Mapping[str, Any] | None = None,
-        without: Any = None,
+        exclude: Any = None,
         half_life: Any = None,
         **options: Any,
     ) -> BalancedRidgeClassifier:
@@ -455,7 +456,7 @@ class Ledger:
             From when, and until just before when.
         where : dict, optional
             Values of segment columns: a value, a list of values, or ``{"not": values}``.
-        without : str, or list of str and of pairs, optional
+        exclude : str, or list of str and of pairs, optional
             Buckets that are left out, by a time within each, or pairs of since and until.
         half_life : float or str, optional
             Days, or a text such as "12h" or "7d", in which a row fades to half its weight. Rows of
@@ -469,18 +470,18 @@ class Ledger:
             Its ``names_`` are the features, those that are not 0 in every row; ``selection_`` is
             the selection. :meth:`encode` makes rows for it.
         """
-        chosen = selected(self._book, since, until, where, without, half_life)
+        chosen = selected(self._book, since, until, where, exclude, half_life)
         return self._model(chosen, options)
 
     @one_state
     def models(
         self,
         by: str | Sequence[str],
-        pool: float = 0.0,
+        share_of_all: float = 0.0,
         since: Any = None,
         until: Any = None,
         where: Mapping[str, Any] | None = None,
-        without: Any = None,
+        exclude: Any = None,
         half_life: Any = None,
         **options: Any,
     ) -> dict[Any, BalancedRidgeClassifier]:
@@ -490,10 +491,10 @@ class Ledger:
         ----------
         by : str or list of str
             Columns of the segments.
-        pool : float, default=0
+        share_of_all : float, default=0
             A fraction of the whole that each segment learns besides: every row of the selection
             weighs so much, and those of the segment 1 more.
-        since, until, where, without, half_life
+        since, until, where, exclude, half_life
             As of :meth:`model`.
         **options : object
             As of :meth:`model`.
@@ -501,12 +502,18 @@ class Ledger:
         Returns
         -------
         dict
-            Models by value, or by tuples of values for several columns. Without ``pool`` segments
-            of one class are left out.
+            Models by value, or by tuples of values for several columns. Without ``share_of_all``
+            segments of one class are left out.
         """
-        if isinstance(pool, bool) or not isinstance(pool, (int, float)) or not 0 <= pool < np.inf:
-            raise DataError((OptionValue("pool"), f" is {pool!r}, and must be a number from 0"))
-        whole = selected(self._book, since, until, where, without, half_life)
+        share = share_of_all
+        if (
+            isinstance(share, bool)
+            or not isinstance(share, (int, float))
+            or not 0 <= share < np.inf
+        ):
+            text = f" must be 0 or greater; got {share!r}"
+            raise DataError((OptionValue("share_of_all"), text))
+        whole = selected(self._book, since, until, where, exclude, half_life)
         names = (by,) if isinstance(by, str) else tuple(by)
         at = [self._column(name) for name in names]
         there = whole.segments(self._book)
@@ -522,7 +529,7 @@ class Ledger:
             mine = (*whole.where, *((n, (v,), False) for n, v in zip(names, values, strict=True)))
             part = replace(whole, where=mine)
             weights = [
-                own + pool * all_
+                own + share * all_
                 for own, all_ in zip(
                     self._weights(stack, part, everything), everything, strict=True
                 )
@@ -597,7 +604,7 @@ class Ledger:
         size = int(size_of(cells["d"], cells["removed"]).sum())
         return {
             "label": book.encoding.columns.label,
-            "time": book.settings.time,
+            "timestamp": book.settings.timestamp,
             "every": book.settings.every,
             "by": list(book.settings.by),
             "since": time_buckets.text(cells["start"].min()) if len(cells) else None,
@@ -651,7 +658,7 @@ class Ledger:
         since: Any = None,
         until: Any = None,
         where: Mapping[str, Any] | None = None,
-        without: Any = None,
+        exclude: Any = None,
         **options: Any,
     ) -> Weights:
         """Weights of the models of one stretch of buckets after the other, with their errors.
@@ -660,7 +667,7 @@ class Ledger:
         ----------
         size : int, default=30
             Buckets of a stretch.
-        since, until, where, without
+        since, until, where, exclude
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
@@ -670,7 +677,7 @@ class Ledger:
         Weights
             For features of standard deviation 1.
         """
-        series = self._series(since, until, where, without)
+        series = self._series(since, until, where, exclude)
         return over_time(series, self._names, _rule(options), size)
 
     @property
@@ -737,7 +744,7 @@ class Ledger:
         since: Any = None,
         until: Any = None,
         where: Mapping[str, Any] | None = None,
-        without: Any = None,
+        exclude: Any = None,
         **options: Any,
     ) -> Backtest:
         """Walk forward: models of the buckets before, on the buckets after.
@@ -757,7 +764,7 @@ class Ledger:
             The ridge.
         features : dict of str to list of str, optional
             Subsets of the features by name; a column stands for all features made of it.
-        since, until, where, without
+        since, until, where, exclude
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
@@ -767,7 +774,7 @@ class Ledger:
         Backtest
             Exact loss and estimated G-mean of each setting and test.
         """
-        series = self._series(since, until, where, without)
+        series = self._series(since, until, where, exclude)
         rule = _rule(options)
         names = self._names
         return backtested(series, names, rule, train, test, half_life, ridge, features)
@@ -780,7 +787,7 @@ class Ledger:
         since: Any = None,
         until: Any = None,
         where: Mapping[str, Any] | None = None,
-        without: Any = None,
+        exclude: Any = None,
         **options: Any,
     ) -> Drift:
         """How far each bucket is from what came before, with control limits.
@@ -791,7 +798,7 @@ class Ledger:
             Buckets that the model of the loss has learned.
         level : float, default=0.01
             Largest probability of an alarm in a bucket, if nothing changes.
-        since, until, where, without
+        since, until, where, exclude
             As of :meth:`model`.
         **options : object
             As of :meth:`compare`.
@@ -801,7 +808,7 @@ class Ledger:
         Drift
             Loss and its limits, and the shift of each feature and class, for each bucket.
         """
-        series = self._series(since, until, where, without)
+        series = self._series(since, until, where, exclude)
         return drifted(series, self._names, _rule(options), train, level)
 
     @one_state
@@ -930,9 +937,9 @@ class Ledger:
             return self._cached
         return _stacked(file, "cells", heads, labels, d)
 
-    def _series(self, since: Any, until: Any, where: Any, without: Any) -> Series:
+    def _series(self, since: Any, until: Any, where: Any, exclude: Any) -> Series:
         """Buckets of a selection, one after the other."""
-        chosen = selected(self._book, since, until, where, without)
+        chosen = selected(self._book, since, until, where, exclude)
         stack = self._stack(chosen)
         return series_of(stack, [w > 0 for w in self._weights(stack, chosen)])
 

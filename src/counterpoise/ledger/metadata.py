@@ -67,7 +67,7 @@ def require_same(file: File, cells: Block, stored: Block, labels: Labels) -> Non
         raise file.damaged("a total is not the sum of its cells")
 
 
-MOST = 1000  # values of a column that segments are made of
+MAX_VALUES = 1000  # values of a column that segments are made of
 MAX_LABELS = 1000
 MAX_MOMENTS_BYTES = 4e9  # memory that the moments of all classes may take
 
@@ -99,20 +99,20 @@ class Settings:
 
     Attributes
     ----------
-    time : str
-        Column of the time.
+    timestamp : str
+        Column of the time of each row.
     every : str
         Size of the buckets.
     by : tuple of str
         Columns of the segments.
-    most : int
+    max_values : int
         How many values such a column may have.
     """
 
-    time: str
+    timestamp: str
     every: str = "day"
     by: tuple[str, ...] = ()
-    most: int = MOST
+    max_values: int = MAX_VALUES
 
 
 @dataclass
@@ -150,26 +150,29 @@ class LedgerMetadata:
     @classmethod
     def begun(cls, given: Mapping[str, Any], path: str) -> LedgerMetadata:
         """A new one, from what somebody has named."""
-        for name, what in (("label", "labels"), ("time", "time")):
+        for name, what in (("label", "labels"), ("timestamp", "time")):
             if not given.get(name):
                 raise DataError(
-                    f"{path} does not exist, and no column is named as the {name}",
+                    f"{path} does not exist, and no column is named as the {what}",
                     Suggestion(f"name the column that holds the {what}", name),
                 )
         settings = Settings(
-            given["time"], given.get("every", "day"), given.get("by", ()), given.get("most", MOST)
+            given["timestamp"],
+            given.get("every", "day"),
+            given.get("by", ()),
+            given.get("max_values", MAX_VALUES),
         )
         time_buckets.require_every(settings.every)
         own = {f.name for f in fields(Settings)}
         columns = {name: value for name, value in given.items() if name not in own}
         _require_apart(settings, columns)
-        drop = tuple(sorted({*columns.get("drop", ()), settings.time}))
+        drop = tuple(sorted({*columns.get("drop", ()), settings.timestamp}))
         kept = [name for name in settings.by if name not in drop]
         text = tuple(
             sorted({*columns.get("categorical", ()), *kept} - {*columns.get("hashed", ())})
         )
         columns = {**columns, "drop": drop, "categorical": text}
-        beside = LedgerColumns(**columns, beside=(settings.time, *settings.by))
+        beside = LedgerColumns(**columns, beside=(settings.timestamp, *settings.by))
         return cls(settings, ColumnEncoder(beside))
 
     @classmethod
@@ -208,10 +211,10 @@ class LedgerMetadata:
         columns, kinds = self.encoding.columns, self.encoding.kinds
         assert isinstance(columns, LedgerColumns)
         possible = {
-            "time": isinstance(settings.time, str),
+            "timestamp": isinstance(settings.timestamp, str),
             "every": settings.every in time_buckets.EVERY,
             "by": all(isinstance(name, str) for name in settings.by),
-            "most": type(settings.most) is int and settings.most >= 1,
+            "max_values": type(settings.max_values) is int and settings.max_values >= 1,
             "label": isinstance(columns.label, str),
             "columns": all(isinstance(name, str) for name in columns.beside),
             "kinds": all(isinstance(one, str) for pair in kinds.items() for one in pair),
@@ -302,11 +305,11 @@ class LedgerMetadata:
             now: Any = value
             then = getattr(self.settings if hasattr(self.settings, name) else columns, name)
             if name == "drop":
-                now = tuple(sorted({*value, self.settings.time}))
+                now = tuple(sorted({*value, self.settings.timestamp}))
             elif name == "categorical":
                 now = tuple(sorted({*value, *kept} - {*columns.hashed}))
-            if name == "time":
-                then = self.settings.time
+            if name == "timestamp":
+                then = self.settings.timestamp
             if now != then:
                 raise DataError(
                     (OptionValue(name), f" is {shown(value)}, but {path} has {shown(then)}"),
@@ -331,13 +334,13 @@ def _require_apart(settings: Settings, columns: Mapping[str, Any]) -> None:
     label = columns["label"]
     if len(set(settings.by)) < len(settings.by):
         raise DataError((OptionValue("by"), " names a column twice"))
-    for name in (settings.time, *settings.by):
+    for name in (settings.timestamp, *settings.by):
         if name == label:
             raise DataError(f"column {name!r} holds the labels; it cannot say the time or segment")
-    if settings.time in settings.by:
-        raise DataError(f"column {settings.time!r} holds the time; it cannot be a segment")
+    if settings.timestamp in settings.by:
+        raise DataError(f"column {settings.timestamp!r} holds the time; it cannot be a segment")
     for name in settings.by:
         if name in columns.get("numeric", ()):
             raise DataError(f"column {name!r} makes segments, so that it cannot be numeric")
-    if not isinstance(settings.most, int) or settings.most < 1:
-        raise DataError((OptionValue("most"), " must be a whole number from 1"))
+    if not isinstance(settings.max_values, int) or settings.max_values < 1:
+        raise DataError((OptionValue("max_values"), " must be 1 or greater"))

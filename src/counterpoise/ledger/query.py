@@ -30,7 +30,7 @@ class Selection:
         From when, and until just before when, in seconds.
     where : tuple of (str, tuple of str or None, bool)
         Columns, their values, and whether these are left out.
-    without : tuple of (int, int)
+    exclude : tuple of (int, int)
         Times that are left out.
     half_life : float, optional
         Seconds in which a row fades to half its weight.
@@ -39,7 +39,7 @@ class Selection:
     since: int | None = None
     until: int | None = None
     where: tuple[tuple[str, tuple[str | None, ...], bool], ...] = ()
-    without: tuple[tuple[int, int], ...] = ()
+    exclude: tuple[tuple[int, int], ...] = ()
     half_life: float | None = None
 
     def words(self) -> str:
@@ -53,7 +53,7 @@ class Selection:
             listed = ", ".join("(missing)" if value is None else value for value in values)
             said.append(f"{column} {'not ' if out else ''}{listed}")
         said += [
-            f"without {time_buckets.text(a)} to {time_buckets.text(b)}" for a, b in self.without
+            f"excluding {time_buckets.text(a)} to {time_buckets.text(b)}" for a, b in self.exclude
         ]
         if self.half_life is not None:
             said.append(f"half-life {self.half_life / time_buckets.DAY:g} days")
@@ -82,9 +82,9 @@ class Selection:
             inside = inside & (start >= self.since)
         if self.until is not None:
             inside = inside & (stop <= self.until)
-        for a, b in self.without:
+        for a, b in self.exclude:
             for point in (a, b):
-                _require_whole(start[inside], stop[inside], point, "without")
+                _require_whole(start[inside], stop[inside], point, "exclude")
             inside = inside & ~((start >= a) & (stop <= b))
         return inside
 
@@ -102,7 +102,7 @@ def selected(
     since: Any = None,
     until: Any = None,
     where: Mapping[str, Any] | None = None,
-    without: Any = None,
+    exclude: Any = None,
     half_life: Any = None,
 ) -> Selection:
     """A selection as somebody has named it, checked."""
@@ -138,7 +138,7 @@ def selected(
             value = value["not"]
         chosen.append((column, tuple(map(_text, _listed(value))), out))
     half = None if half_life is None else time_buckets.parse_half_life(half_life)
-    return Selection(first, last, tuple(chosen), _spans(without, book), half)
+    return Selection(first, last, tuple(chosen), _spans(exclude, book), half)
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -158,16 +158,16 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-def _spans(without: Any, book: LedgerMetadata) -> tuple[tuple[int, int], ...]:
+def _spans(exclude: Any, book: LedgerMetadata) -> tuple[tuple[int, int], ...]:
     """Times to be left out: buckets that somebody names, or pairs of since and until."""
     spans = []
-    for one in _listed(without) if without is not None else ():
+    for one in _listed(exclude) if exclude is not None else ():
         if isinstance(one, (tuple, list)) and len(one) == 2:
-            a, b = (time_buckets.point(end, "without") for end in one)
+            a, b = (time_buckets.point(end, "exclude") for end in one)
             if b <= a:
-                raise DataError((OptionValue("without"), f" ends before it begins: {list(one)}"))
+                raise DataError((OptionValue("exclude"), f" ends before it begins: {list(one)}"))
         else:
-            a = time_buckets.point(one, "without")
+            a = time_buckets.point(one, "exclude")
             a = int(time_buckets.beginning(np.array([float(a)]), book.settings.every)[0])
             b = int(time_buckets.ending(np.array([a]), book.settings.every)[0])
         spans.append((a, b))

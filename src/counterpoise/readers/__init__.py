@@ -100,7 +100,7 @@ def source(
     header: bool = True,
     live: bool = False,
     stdin_name: str | None = None,
-    last_line: bool = True,
+    complete: bool = True,
 ) -> Source:
     r"""Open one input for reading in chunks.
 
@@ -118,7 +118,7 @@ def source(
         Deliver rows as they arrive, without waiting for a whole chunk.
     stdin_name : str, optional
         Name of standard input in messages.
-    last_line : bool, default=True
+    complete : bool, default=True
         Whether a last line of text without a line end is a row. Otherwise it is left for later,
         in a file that may still be growing.
 
@@ -154,4 +154,4 @@ def source(
         return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
 
     unsaid = path == "-" and format is None
-    return TextSource(path, name, dialects[kind](), live, last_line, guess if unsaid else None)
+    return TextSource(path, name, dialects[kind](), live, complete, guess if unsaid else None)

@@ -94,7 +94,7 @@ class TextSource:
     live : bool, default=False
         Deliver what has arrived without waiting for a whole chunk. Chunks then depend on how the
         bytes arrive.
-    last_line : bool, default=True
+    complete : bool, default=True
         Whether a last line without a line end is a row. Else it is left in a file that may still
         be growing: one that is neither compressed nor a pipe.
     guess : callable, optional
@@ -112,11 +112,11 @@ class TextSource:
         name: str,
         dialect: TextFormat,
         live: bool = False,
-        last_line: bool = True,
+        complete: bool = True,
         guess: Callable[[bytes], TextFormat] | None = None,
     ) -> None:
         self.path, self.name, self.dialect, self.live = path, name, dialect, live
-        self.last_line, self.guess, self.left = last_line, guess, False
+        self.complete, self.guess, self.left = complete, guess, False
         self._bytes: Bytes | None = None
 
     def done(self) -> tuple[int, int]:
@@ -160,8 +160,8 @@ class TextSource:
             if self.guess is not None:
                 self.dialect = self.guess(source.peek())
             records = self.dialect.opened(source) if hasattr(self.dialect, "opened") else source
-            last_line = self.last_line or not source.may_grow
-            cutter = _Cutter(records, self.dialect, self.live, last_line)
+            complete = self.complete or not source.may_grow
+            cutter = _Cutter(records, self.dialect, self.live, complete)
             if self.dialect.header:
                 header, found = cutter.cut(1)
                 if found:
@@ -190,9 +190,9 @@ class TextSource:
 class _Cutter:
     """Cuts whole records off a stream of bytes, and counts and hashes them."""
 
-    def __init__(self, source: Bytes, dialect: TextFormat, live: bool, last_line: bool) -> None:
+    def __init__(self, source: Bytes, dialect: TextFormat, live: bool, complete: bool) -> None:
         self.source, self.dialect, self.live = source, dialect, live
-        self.last_line = last_line
+        self.complete = complete
         self.records = dialect.records()
         self.hash, self.size = xxh3_128(), 0
         self.ended_open = self.ended = self.left = False
@@ -240,7 +240,7 @@ class _Cutter:
             whole = self.dialect.records().take(data, 0, found)[0] if found else 0
             # A field that goes on over lines has begun and not ended: that is no line.
             quoted = getattr(self.records, "quote_open", False)
-            self.left = not self.last_line and not (quoted and b"\n" in data[whole:])
+            self.left = not self.complete and not (quoted and b"\n" in data[whole:])
             if self.left:
                 data = data[:whole]
             else:

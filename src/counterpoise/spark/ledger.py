@@ -40,7 +40,7 @@ def ledger(
     df: DataFrame,
     path: str | os.PathLike[str],
     label: str | None = None,
-    time: str | None = None,
+    timestamp: str | None = None,
     every: str | None = None,
     by: str | Sequence[str] | None = None,
     name: str | None = None,
@@ -59,7 +59,7 @@ def ledger(
         The rows. Columns with dots or vectors of numbers will do.
     path : str or path-like
         The ledger; it need not exist.
-    label, time, every, by
+    label, timestamp, every, by
         As of :meth:`counterpoise.Ledger.open`; not needed for a ledger that exists.
     name : str, optional
         What to call the frame in the records; by default it is called after its content.
@@ -80,12 +80,12 @@ def ledger(
     >>> payments = spark.createDataFrame(rows, ["at", "amount", "fraud"])  # a SparkSession
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = os.path.join(folder.name, "payments.ledger")
-    >>> with ledger(payments, path, label="fraud", time="at") as book:
+    >>> with ledger(payments, path, label="fraud", timestamp="at") as book:
     ...     book.model(until="2024-05-02").class_count_.tolist()
     [1.0, 1.0]
     >>> folder.cleanup()
     """
-    result = Ledger.open(path, label, time, every, by, **settings)
+    result = Ledger.open(path, label, timestamp, every, by, **settings)
     try:
         with result.gathering() as book:
             plan = planned(df, book.encoding.columns)

@@ -198,7 +198,7 @@ class DailyQuota:
     def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         (column,) = self.columns
-        when = read(chunk, column, "time_column", told.kept, time_format=self.time_format)
+        when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
         return self.among(told.rank, when)
 
     def among(self, values: Vector, when: Vector) -> Flags:
@@ -236,7 +236,7 @@ class TopPerDay:
     def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
         (column,) = self.columns
-        when = read(chunk, column, "time_column", told.kept, time_format=self.time_format)
+        when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
         rows = self._rows + np.flatnonzero(told.kept)
         self._rows += chunk.rows
         self.rank(told.rank, when, rows)
@@ -279,7 +279,7 @@ def read(
                 f"; it has {has}",
             )
         )
-    if option == "time_column":
+    if option == "timestamp":
         found = cell_parsing.seconds(chunk, name, time_format=time_format)
     else:
         found = cell_parsing.numbers(chunk, name, decimal=decimal, dressed=True)

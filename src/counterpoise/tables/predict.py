@@ -102,7 +102,7 @@ class Sink:
             raise DataError(
                 f"column {more[0]!r} appeared after the header was written",
                 Suggestion("carry columns along by name", "carry"),
-                Suggestion("use {}", "to", "jsonl"),
+                Suggestion("use {}", "output_format", "jsonl"),
             )
         nothing = pa.nulls(table.num_rows, pa.string())
         there = set(table.column_names)
