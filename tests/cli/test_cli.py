@@ -22,11 +22,11 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 from forks import MAIN, PIPE
+from paper.datasets import VARIABLE
 from samples import data_set, stream
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.datasets import VARIABLE
 from counterpoise.tables.model_io import stored_model
 
 MODEL = "m.safetensors"
@@ -876,7 +876,6 @@ def test_a_cold_start_is_no_other_than_a_fork(forks, tmp_path):
         "unlearn o.safetensors u.csv",
         "export m.safetensors --to json -o m.json",
         "race t.csv --label fraud --drop id --only PA --json",
-        "data list",
         "fly",
     ]
     seen = {}
