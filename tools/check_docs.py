@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 # Modules and what of them users call; None: all that __all__ names.
 PUBLIC = {
     "counterpoise": None,
-    "counterpoise.errors": ["DataError", "Suggestion"],
+    "counterpoise.errors": None,
     "counterpoise.evaluate.cost_curve": ["CostCurve", "cost_curve", "should_alert"],
     "counterpoise.evaluate.metrics": ["Confusion", "Metrics", "measure"],
     "counterpoise.evaluate.plots": [

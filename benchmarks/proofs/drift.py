@@ -8,7 +8,8 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import report
-from counterpoise import BalancedRidgeClassifier, PrecisionWarning
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.errors import PrecisionWarning
 from counterpoise.moments.downdate import MAX_RELATIVE_ERROR
 from counterpoise.solver.scores import WARN_RELATIVE_ERROR
 

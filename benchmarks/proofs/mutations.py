@@ -41,6 +41,7 @@ import counterpoise.tables.predict
 import counterpoise.tables.score_window
 import counterpoise.tables.unlearn
 from counterpoise.cli import main as command_line
+from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -123,7 +124,7 @@ def verdict(code, words, before, folder):
             continue
         try:
             whole = code == 0 and modelfile.from_bytes(now)
-        except (TypeError, modelfile.ModelFileError):
+        except (TypeError, ModelFileError):
             whole = False
         if not whole:
             return "torn"

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from counterpoise.estimators.table import TableClassifier
     from counterpoise.ledger.ledger import Ledger
     from counterpoise.moments.moments import Moments
-    from counterpoise.solver.scores import PrecisionWarning
 
 __version__ = VERSION
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "CostSensitiveClassifier",
     "Ledger",
     "Moments",
-    "PrecisionWarning",
     "TableClassifier",
 ]
 
@@ -33,7 +31,6 @@ _MODULE_OF = {
     "CostSensitiveClassifier": "estimators.cost_sensitive",
     "Ledger": "ledger.ledger",
     "Moments": "moments.moments",
-    "PrecisionWarning": "solver.scores",
     "TableClassifier": "estimators.table",
 }
 

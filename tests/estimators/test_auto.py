@@ -17,8 +17,9 @@ from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
 from counterpoise.engine.ranking import MIN_ROWS
 from counterpoise.engine.state import State
+from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import WARMUP, fit_map
-from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import solve_scores
 

@@ -14,15 +14,8 @@ from forks import PIPE
 
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.readers import (
-    DataError,
-    ReadPosition,
-    arrow_ipc,
-    columnar,
-    jsonlines,
-    source,
-    text_source,
-)
+from counterpoise.errors import DataError
+from counterpoise.readers import ReadPosition, arrow_ipc, columnar, jsonlines, source, text_source
 from counterpoise.readers.chunk import CHUNK_BYTES
 from counterpoise.tables.model import Learner, learn
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import KEY, from_bytes, to_bytes
 from counterpoise.readers import source
 from counterpoise.tables.model import Learner, learn
 from counterpoise.tables.model_io import stored_model

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paper.protocol import g_mean
 from rules import RULES, begun
 
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.online import (
     ACOG,
     AROW,

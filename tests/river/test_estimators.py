@@ -7,7 +7,7 @@ import pytest
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier as Arrays
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier
 
 

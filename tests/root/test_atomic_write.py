@@ -13,14 +13,9 @@ from forks import MAIN
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.atomic_write import (
-    BusyError,
-    atomic_write,
-    discard_temporary,
-    hidden_sibling_path,
-    locked,
-)
-from counterpoise.readers import DataError, expanded
+from counterpoise.atomic_write import atomic_write, discard_temporary, hidden_sibling_path, locked
+from counterpoise.errors import BusyError, DataError
+from counterpoise.readers import expanded
 from counterpoise.tables.model_io import stored_model
 
 OTHERS = [

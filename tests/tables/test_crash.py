@@ -17,6 +17,7 @@ from pipelines import FORMATS
 
 from counterpoise.atomic_write import locked
 from counterpoise.cli.learn import _ProgressAndMetrics
+from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
 from counterpoise.readers import source
 from counterpoise.tables.model import Learner, learn
@@ -213,7 +214,7 @@ def test_scores_that_wait_are_kept_and_strange_ones_refused(tmp_path):
     for strange in STRANGE:
         bad = replace(contents, stream={**contents.stream, "window": strange})
         Path(path).write_bytes(modelfile.to_bytes(bad))
-        with pytest.raises(modelfile.ModelFileError, match="m is not a valid model file"):
+        with pytest.raises(ModelFileError, match="m is not a valid model file"):
             stored_model(path)
 
 

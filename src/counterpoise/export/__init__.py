@@ -20,10 +20,10 @@ from dataclasses import replace
 
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.errors import DataError
 from counterpoise.estimators.auto import AutoClassifier
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.modelfile.container import load_validated
-from counterpoise.readers import DataError
 from counterpoise.solver.scores import Scores
 from counterpoise.tables.model_dispatch import reference_state
 from counterpoise.tables.model_io import KINDS, of_contents, read_contents

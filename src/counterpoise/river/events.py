@@ -16,9 +16,10 @@ from river import utils
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector, groups
 from counterpoise.engine.state import Batch, State
+from counterpoise.errors import ModelFileError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier as Arrays
 from counterpoise.feature_maps import FittedMap
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
