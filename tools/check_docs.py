@@ -32,7 +32,6 @@ PUBLIC = {
     "counterpoise.ledger.drift": ["Drift"],
     "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
     "counterpoise.online": None,
-    "counterpoise.explanation": ["Explanation", "overview", "waterfall"],
     "counterpoise.river": None,
     "counterpoise.spark": None,
     "counterpoise.readers": ["Chunk", "ReadPosition", "source"],

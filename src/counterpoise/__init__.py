@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
     from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier
     from counterpoise.estimators.table import TableClassifier
+    from counterpoise.explanation import Explanation
     from counterpoise.ledger.ledger import Ledger
     from counterpoise.moments.moments import Moments
 
@@ -20,6 +21,7 @@ __all__ = [
     "AutoClassifier",
     "BalancedRidgeClassifier",
     "CostSensitiveClassifier",
+    "Explanation",
     "Ledger",
     "Moments",
     "TableClassifier",
@@ -29,6 +31,7 @@ _MODULE_OF = {
     "AutoClassifier": "estimators.auto",
     "BalancedRidgeClassifier": "estimators.balanced_ridge",
     "CostSensitiveClassifier": "estimators.cost_sensitive",
+    "Explanation": "explanation",
     "Ledger": "ledger.ledger",
     "Moments": "moments.moments",
     "TableClassifier": "estimators.table",

@@ -317,7 +317,7 @@ def test_reasons_of_an_average_add_up():
     X, y = crossed(400)
     one = chooser().fit(X, y)
     found = one.explain(X[:20])
-    assert_close(found.values.sum(axis=1) + found.base, one.decision_function(X[:20]), 1e-9)
+    assert_close(found.values.sum(axis=1) + found.base_values, one.decision_function(X[:20]), 1e-9)
 
 
 def test_landmarks_that_there_is_no_row_for_change_nothing():

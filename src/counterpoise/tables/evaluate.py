@@ -216,7 +216,7 @@ class _First:
         X = np.vstack([np.pad(part, ((0, 0), (0, d - part.shape[1]))) for part in self._kept])
         columns = [feature.column for feature in stored.encoding.features]
         found: Explanation = validation.without_feature_names(stored.model).explain(X)
-        return found.grouped(columns)
+        return found.group_by_column(columns)
 
 
 ROWS = 8192

@@ -153,7 +153,7 @@ def _json_lines(table: pa.Table) -> bytes:
 def reasons_of(learned: InferenceModel, encoding: ColumnEncoder, X: Rows) -> Explanation:
     """Reasons of encoded rows by column, a category's features together."""
     columns = [feature.column for feature in encoding.features]
-    return learned.explain(X, columns).grouped(columns)
+    return learned.explain(X, columns).group_by_column(columns)
 
 
 def names_of(k: int) -> list[str]:
