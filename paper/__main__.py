@@ -1,4 +1,4 @@
-"""Run the paper's experiments: python -m paper [stage ...]"""
+"""Run the paper's experiments: python -m paper [stage ...], python -m paper data ..."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from counterpoise.datasets import SETS, VARIABLE, find, known, load, remedy
-
 from . import (
     acog,
     bayes,
     claims,
     coefficients,
     confounds,
+    data,
     figure1,
     figure2,
     figure3,
@@ -33,6 +32,7 @@ from . import (
     table4,
     tuned,
 )
+from .datasets import SETS, VARIABLE, find, known, load, remedy
 from .jobs import QUICK, ROOT, Settings
 
 STAGES: dict[str, Callable[[Settings], None]] = {
@@ -64,12 +64,16 @@ PAGES = ("README.md", "claims.md", "report.html")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run stages, all by default."""
+    """Run stages, all by default, or a command of ``data``."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["data"]:
+        return data.main(arguments[1:])
     parser = argparse.ArgumentParser(
         prog="python -m paper",
         description="Run the paper's experiments: a quarter of an hour on two free cores. "
         "Results are kept, so an interrupted run goes on.",
-        epilog="Example: python -m paper gmeans table3 --stratified --out /tmp/stratified",
+        epilog="Example: python -m paper gmeans table3 --stratified --out /tmp/stratified. "
+        "Data sets: python -m paper data --help",
     )
     parser.add_argument(
         "stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default all"

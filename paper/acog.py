@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise import online
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import RULES, fold, judge
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import ROUNDING, STAND_INS
+from .protocol import RULES, evaluate_fold, fold
 
 LOSSES = ("I", "II")
 RATES = (0.1, 1.0, 10.0)
@@ -31,7 +31,7 @@ def acog(name: str, seed: int) -> list[list[Any]]:
             rule = online.ACOG(
                 loss=loss, learning_rate=rate, class_totals=totals if known == KNOWN[1] else None
             )
-            judged = judge(rule, one)
+            judged = evaluate_fold(rule, one)
             found.append([half, i, *(judged[rule] for rule in RULES)])
     return found
 

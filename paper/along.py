@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from counterpoise.datasets import load
-from counterpoise.evaluate.protocol import fold, g_mean
 from counterpoise.online import least_squares
 
 from .clock import LABELS
+from .datasets import load
 from .methods import FAMILY, LARGE, METHODS
+from .protocol import fold, g_mean
 
 POINTS = 200
 PREFIX = 4_000  # rows of a large set that IR-RLS learns

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counterpoise.datasets import SETS
-from counterpoise.evaluate.protocol import RULES
-from counterpoise.evaluate.ranks import Comparison, against, p_values, paired
-
 from . import acog, confounds, tables, tuned
+from .datasets import SETS
 from .figure3 import PRINTED_A, PRINTED_B, comparisons, line
 from .jobs import Settings
 from .methods import FAMILY, FIRST_ORDER, SIX, STAND_INS, TABLE_3
 from .orders import LOW, STOCHASTIC, fitting
 from .orders import averages as order_averages
 from .orders import stochastic as stochastic_orders
+from .protocol import RULES
+from .rank_tests import Comparison, p_values, wilcoxon_holm, wilcoxon_p
 from .table3 import Cell, averages, cells, comparable, favoured, misses
 from .verdicts import (
     FAILS,
@@ -304,7 +303,7 @@ def spread(settings: Settings) -> Iterator[Claim]:
             ]
             for m in ("NR-RLS", rival)
         )
-        p = paired(np.array(own), np.array(other))
+        p = wilcoxon_p(np.array(own), np.array(other))
         lowest = next(iter(order)) == "NR-RLS"
         yield Claim(
             f"NR-RLS has the lowest standard deviation ({rule})",
@@ -396,7 +395,7 @@ def pairs(
                 by_set[name][method] = c.mean
     same = [by for name, by in by_set.items() if SETS[name].number not in STAND_INS]
     values = np.array([[by[m] for m in TABLE_3] for by in same])
-    return against(values, TABLE_3, "NR-RLS")
+    return wilcoxon_holm(values, TABLE_3, "NR-RLS")
 
 
 def _approximate(

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counterpoise.datasets import SETS
-
 from . import tables
+from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, TABLE_3
 from .table3 import disagreement

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate.protocol import Fold
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.options import Options
 from counterpoise.stepwise import progressive
+
+from .protocol import Fold
 
 LABELS = np.array([-1, 1])
 LEAST = 2_000_000  # nanoseconds that a measurement takes at least, by repetition

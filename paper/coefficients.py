@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from counterpoise import online
-from counterpoise.datasets import load
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import Fold, fold, scaled
 
 from . import tables
+from .datasets import load
 from .jobs import Settings, run
 from .methods import EXACT, FAMILY, METHODS
+from .protocol import Fold, fold, scaled
 
 NAME = "mushroom"
 DRIFT = ("pima-diabetes", "wdbc", "sonar", "ionosphere", "musk-clean-1", "ozone-eight")

@@ -14,13 +14,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from counterpoise import online
 from counterpoise.arrays import Vector
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import Fold, fold, g_mean
-from counterpoise.evaluate.ranks import paired
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import METHODS, STAND_INS, TABLE_3
+from .protocol import Fold, fold, g_mean
+from .rank_tests import wilcoxon_p
 
 NR, AR, RLS = "NR-RLS", "AR-RLS", "RLS"
 PAPER_B = 1e-4
@@ -161,7 +161,7 @@ def mean(by_set: dict[str, float]) -> float:
 
 def p_between(found: dict[str, dict[str, float]], one: str, other: str) -> float:
     """Wilcoxon's p over the sets."""
-    return paired(np.array(list(found[one].values())), np.array(list(found[other].values())))
+    return wilcoxon_p(np.array(list(found[one].values())), np.array(list(found[other].values())))
 
 
 def matched_at_paper_b(found: dict[str, dict[str, float]]) -> dict[tuple[str, str], float]:

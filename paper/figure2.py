@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from counterpoise.datasets import SETS
 from counterpoise.evaluate import plots
 
 from . import tables
 from .along import BATCH, curves, steps
+from .datasets import SETS
 from .jobs import Settings, run
 from .methods import FAMILY
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.datasets import SETS
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import RULES
-from counterpoise.evaluate.ranks import Comparison, compare, critical_difference, groups
 
 from . import tables
+from .datasets import SETS
 from .jobs import Settings
 from .methods import STAND_INS, TABLE_3, TABLE_4
+from .protocol import RULES
+from .rank_tests import Comparison, compare, critical_difference, groups, plot_comparison
 from .table3 import cells
 from .table4 import read
 
@@ -96,7 +96,7 @@ def stage(settings: Settings) -> None:
     for key, one in found.items():
         test = [f"{one.difference:.4f}", f"{one.statistic:.4f}", f"{one.p:.4g}"]
         rows += [[key, name, f"{rank:.4f}", *test] for name, rank in one.average.items()]
-        made = plots.critical_difference(one, TITLES[key])
+        made = plot_comparison(one, TITLES[key])
         tables.write(settings.figures / f"difference-{key}.svg", plots.svg(made))
         ranks = ", ".join(f"{name} {rank:.2f}" for name, rank in one.average.items())
         parts.append(f"""## {TITLES[key].capitalize()}

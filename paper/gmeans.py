@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import RULES, fold, judge
-
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, METHODS
+from .protocol import RULES, evaluate_fold, fold
 
 
 def g_means(name: str, seed: int, stratified: bool, scale_on: str, full: bool) -> list[list]:
@@ -20,7 +19,7 @@ def g_means(name: str, seed: int, stratified: bool, scale_on: str, full: bool) -
         one = fold(X, y, seed, half, stratified, scale_on)
         for method, make in METHODS.items():
             if method != "IR-RLS" or len(X) < LARGE or full:
-                judged = judge(make(), one)
+                judged = evaluate_fold(make(), one)
                 found.append([half, method, *(judged[rule] for rule in RULES)])
     return found
 

@@ -30,8 +30,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import counterpoise
 from counterpoise.atomic_write import atomic_write
-from counterpoise.datasets import SETS
-from counterpoise.evaluate.protocol import RUNS
+
+from .datasets import SETS
+from .protocol import RUNS
 
 ROOT = Path(__file__).parent
 APART = ("cli", "spark")  # what reads commands and talks to Spark: no number passes through it
@@ -196,7 +197,7 @@ def deciding(root: Path) -> list[Path]:
 
 
 def imported(file: Path) -> list[Path]:
-    """A file of a package, and the files beside it that it imports, and those that they do."""
+    """Return a file of a package and the files that it imports by relative names, recursively."""
     found: dict[Path, None] = {}
     todo = [file]
     while todo:
@@ -206,8 +207,10 @@ def imported(file: Path) -> list[Path]:
         found[path] = None
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == 1:
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                todo += [file.parent / f"{name}.py" for name in names]
+                folder = path.parent.joinpath(*(node.module or "").split("."))
+                names = [folder / alias.name for alias in node.names] + [folder]
+                todo += [one.with_suffix(".py") for one in names]
+                todo += [one / "__init__.py" for one in names]
     return sorted(found)
 
 

@@ -14,7 +14,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from counterpoise import BalancedRidgeClassifier, Moments, online
 from counterpoise.arrays import Labels, Matrix
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import fold
 from counterpoise.moments.classes import argmax_classes
 from counterpoise.solver.class_weights import affine, targets
 from counterpoise.solver.ridge import RidgeSystems
@@ -22,6 +21,7 @@ from counterpoise.solver.ridge import RidgeSystems
 from . import tables
 from .jobs import Settings, run
 from .methods import EXACT
+from .protocol import fold
 from .table4 import exponent
 
 CLASSES = (2, 4, 8, 16, 32)

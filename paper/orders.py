@@ -8,15 +8,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from counterpoise import online
-from counterpoise.datasets import SETS, load
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import RULES as JUDGED
-from counterpoise.evaluate.protocol import Fold, fold, g_mean, judge, scaled
 from counterpoise.feature_maps import Polynomial, ReducedPolynomial, terms
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, METHODS, ROUNDING, STAND_INS
+from .protocol import RULES as JUDGED
+from .protocol import Fold, evaluate_fold, fold, g_mean, scaled
 
 ORDERS = (1, 2, 3, 4, 5, 6)
 MOST = 1000  # terms up to which the complete polynomial is run
@@ -55,7 +55,7 @@ def stochastic_g_means(name: str, seed: int, methods: Sequence[str] = STOCHASTIC
             Z, Z_test = mapped.transform(one.X), mapped.transform(one.X_test)
             part = Fold(seed, half, scaled(Z, Z), one.y, scaled(Z_test, Z), one.y_test)
             for method in methods:
-                judged = judge(METHODS[method](), part)
+                judged = evaluate_fold(METHODS[method](), part)
                 found.append([half, r, method, *(judged[rule] for rule in JUDGED)])
     return found
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from counterpoise import online
 from counterpoise.arrays import Matrix, Vector
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import folds, g_mean, halves, scaled
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE, ROUNDING, STAND_INS
+from .protocol import folds, g_mean, halves, scaled
 
 RULES = {"RLS": online.LS, "AR-RLS": online.ARRLS, "NR-RLS": online.TER}  # batch where it is equal
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.evaluate.protocol import RULES
-from counterpoise.evaluate.ranks import Comparison
-
 from . import acog, confounds, readings, tables, tuned
 from .claims_accuracy import pairs
 from .claims_cost import time_trend
@@ -14,6 +11,8 @@ from .coefficients import INVERSES, worst_drift
 from .figure3 import PRINTED_A, comparisons
 from .jobs import Settings
 from .methods import EXACT, ROUNDING, STAND_INS, TABLE_3
+from .protocol import RULES
+from .rank_tests import Comparison
 from .table3 import Cell, averages, cells, comparable, disagreement, favoured, misses
 from .table4 import read
 from .verdicts import listed, names, ordered, p_of
@@ -66,6 +65,12 @@ judged by two rules:
 
 - **held-out**: the final model on the other half;
 - **progressive**: each row of the training half scored just before it is learned.
+
+The repository does not contain the data sets. `python -m paper data list` lists them, `python -m
+paper data show NAME` describes one and its raw files, and `python -m paper data prepare DIR`
+encodes raw files, checks shape and checksum and writes `NAME.csv.gz` into the folder named by
+`COUNTERPOISE_DATA`, or into the cache folder. `paper.datasets.load(NAME)` then returns rows and
+labels.
 
 Mean G-mean ± mean deviation over the folds (mean rank among these eight) over the {len(sets)} sets
 that are the paper's; the three 20 Newsgroups sets are stand-ins, and left out of every average and
@@ -169,7 +174,7 @@ indicator of the class ([results/bayes.md](results/bayes.md)).
 features is unpublished, so those rows are not to be compared.
 
 **Categories and missing values** are coded as [results/table2.md](results/table2.md) and
-`counterpoise data show NAME` say. Where the paper coded them otherwise, its figures differ.
+`python -m paper data show NAME` say. Where the paper coded them otherwise, its figures differ.
 
 **Figure 3(b)** ranks ACOG, whose times Table 4 does not print, so it cannot follow from Table 4.
 [Table 4](results/table4.md) has other oddities.

@@ -8,9 +8,8 @@ import re
 
 from markdown_it import MarkdownIt
 
-from counterpoise.datasets import SETS
-
 from . import tables
+from .datasets import SETS
 from .figure3 import TITLES
 from .jobs import Settings
 

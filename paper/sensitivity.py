@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.datasets import SETS, load
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import fold, g_mean
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import LARGE
+from .protocol import fold, g_mean
 
 RIDGES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 FACTORS = (0.125, 0.25, 0.5, 0.71, 1.0, 1.41, 2.0, 4.0, 8.0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import RUNS, halves
-
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import STAND_INS
+from .protocol import RUNS, halves
 
 
 def half_ratio(name: str) -> float:

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.datasets import SETS
-from counterpoise.evaluate.protocol import RULES
-from counterpoise.evaluate.ranks import compare, paired
-
 from . import gmeans, tables
+from .datasets import SETS
 from .jobs import Settings
 from .methods import EXACT, LARGE, ROUNDING, SIX, SMALL, STAND_INS, TABLE_3
+from .protocol import RULES
+from .rank_tests import compare, wilcoxon_p
 from .verdicts import LEVEL
 
 FLOOR = 0.0005  # of a standard error: means are printed to three decimals
@@ -133,7 +132,7 @@ def favoured(found: dict[tuple[str, str, str], Cell]) -> dict[str, Favoured]:
             tuple(sum(c.within for c in cells) for cells in own),
             tuple(float(np.mean([c.deviation for c in cells])) for cells in own),
             float(np.mean([c.printed_deviation for c in own[0]])),
-            paired(*away),
+            wilcoxon_p(*away),
         )
     return result
 

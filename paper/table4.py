@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.datasets import SETS
-
 from . import tables
+from .datasets import SETS
 from .jobs import Settings, run
 from .methods import LARGE
 from .times import COLUMNS, PREFIXES, WIDE_METHODS, WIDTHS, growth, training_times, width_times

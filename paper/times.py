@@ -5,16 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.arrays import Labels
-from counterpoise.datasets import load
-from counterpoise.evaluate.protocol import Fold, fold
 
 from .clock import seconds
+from .datasets import load
 from .methods import EXACT, LARGE, METHODS, TABLE_4
+from .protocol import Fold, fold
 
 COLUMNS = [*TABLE_4, EXACT]
 PREFIXES = (1000, 2000, 4000, 8000)
 WIDTHS = (4, 8, 16, 32, 64, 128, 256)
 WIDE_METHODS = ("RLS", "NR-RLS", EXACT)
+
+TIMED_TABLES = {
+    "table4.csv",
+    "growth.csv",
+    "width.csv",
+    "figure2_times.csv",
+    "multiclass.csv",
+    "figure3.csv",
+}
 
 
 def training_times(name: str, seed: int, full: bool) -> dict[str, float]:

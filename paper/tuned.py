@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise import BalancedRidgeClassifier, online
-from counterpoise.datasets import SETS, load
-from counterpoise.evaluate.protocol import RULES, fold, judge
 
 from . import tables
+from .datasets import SETS, load
 from .jobs import Settings, run
 from .methods import SIX, STAND_INS
+from .protocol import RULES, evaluate_fold, fold
 
 POWERS = [2.0**k for k in range(-4, 5)]  # LIBOL's grid of C and of r
 QUANTILES = [0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]  # LIBOL's grid of eta
@@ -66,7 +66,7 @@ def tuned(name: str, seed: int) -> list[list[Any]]:
     for half in (0, 1):
         one = fold(X, y, seed, half)
         for method, (make, grid) in GRIDS.items():
-            tried = [(options, judge(make(**options), one)) for options in ({}, *grid)]
+            tried = [(options, evaluate_fold(make(**options), one)) for options in ({}, *grid)]
             options, picked = max(tried, key=lambda pair: _known(pair[1][RULES[1]]))
             default = tried[0][1]
             found.append([

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from paper.datasets import load
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import StandardScaler
-
-from counterpoise.datasets import load
 
 # Orders of summation differ in the last digits, and a solver multiplies that by the condition
 # number, here below 1e4: 1e-10 leaves a factor of 100.

@@ -16,17 +16,14 @@ ROOT = Path(__file__).parent.parent
 # Modules and what of them users call; None: all that __all__ names.
 PUBLIC = {
     "counterpoise": None,
-    "counterpoise.datasets": None,
-    "counterpoise.errors": ["DataError", "Suggestion"],
+    "counterpoise.errors": None,
     "counterpoise.evaluate.cost_curve": ["CostCurve", "cost_curve", "should_alert"],
     "counterpoise.evaluate.metrics": ["Confusion", "Metrics", "measure"],
     "counterpoise.evaluate.plots": [
-        "class_shares", "confusion_matrix", "critical_difference", "g_mean_over_stream",
+        "class_shares", "confusion_matrix", "g_mean_over_stream",
         "largest_weights", "precision_recall", "time_per_row",
     ],
-    "counterpoise.evaluate.protocol": ["Fold", "fold", "folds", "g_mean", "halves", "judge"],
     "counterpoise.evaluate.benchmark": ["Result", "race", "best_result"],
-    "counterpoise.evaluate.ranks": ["Comparison", "against", "compare", "paired"],
     "counterpoise.evaluate.html_report": ["evaluation", "page"],
     "counterpoise.feature_maps": None,
     "counterpoise.ledger.backtest": ["Backtest", "BacktestSetting"],
@@ -35,7 +32,6 @@ PUBLIC = {
     "counterpoise.ledger.drift": ["Drift"],
     "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
     "counterpoise.online": None,
-    "counterpoise.explanation": ["Explanation", "overview", "waterfall"],
     "counterpoise.river": None,
     "counterpoise.spark": None,
     "counterpoise.readers": ["Chunk", "ReadPosition", "source"],

@@ -1,0 +1,1 @@
+"""Time and memory of one act each, against other libraries."""

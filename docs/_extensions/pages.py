@@ -15,7 +15,7 @@ BENCHMARKS = """# Benchmarks
 
 Speed is measured as a ratio to a peer or to bare BLAS in the same run, and taken from the best of
 several rounds that take turns. Long proofs are here too. `make bench` and `make prove` run them
-all; a command below, run in the folder `benchmarks`, writes its page anew.
+all. A command below writes its page.
 
 | page | command |
 |---|---|
@@ -79,11 +79,18 @@ def benchmarks():
     rows, names = [], []
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
         title = path.read_text().splitlines()[0].lstrip("# ")
-        rows.append(
-            f"| [{title}](../../benchmarks/results/{path.name}) | `python {path.stem}.py` |"
-        )
+        module = script(path.stem)
+        rows.append(f"| [{title}](../../benchmarks/results/{path.name}) | `python -m {module}` |")
         names.append(f"../../benchmarks/results/{path.stem}")
     return BENCHMARKS.format(rows="\n".join(rows), names="\n".join(names))
+
+
+def script(result):
+    """Return the module that writes a tracked table."""
+    for path in sorted((ROOT / "benchmarks").glob("*/*.py")):
+        if f'"{result}"' in path.read_text():
+            return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    raise LookupError(f"no benchmark writes {result}.md")
 
 
 def helps(command, context):

@@ -18,7 +18,7 @@ X, y = data.data, data.target_names[data.target]
 model = BalancedRidgeClassifier().fit(X, y)
 patient = X.iloc[[40]]
 reasons = model.explain(patient)
-difference = model.decision_function(patient)[0] - reasons.base - reasons.values.sum()
+difference = model.decision_function(patient)[0] - reasons.base_values - reasons.values.sum()
 print(f"the reasons add up to the score: the difference is {abs(np.squeeze(difference)):.1e}")
 
 # %%

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
     from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier
     from counterpoise.estimators.table import TableClassifier
+    from counterpoise.explanation import Explanation
     from counterpoise.ledger.ledger import Ledger
     from counterpoise.moments.moments import Moments
-    from counterpoise.solver.scores import PrecisionWarning
 
 __version__ = VERSION
 __all__ = [
     "AutoClassifier",
     "BalancedRidgeClassifier",
     "CostSensitiveClassifier",
+    "Explanation",
     "Ledger",
     "Moments",
-    "PrecisionWarning",
     "TableClassifier",
 ]
 
@@ -31,9 +31,9 @@ _MODULE_OF = {
     "AutoClassifier": "estimators.auto",
     "BalancedRidgeClassifier": "estimators.balanced_ridge",
     "CostSensitiveClassifier": "estimators.cost_sensitive",
+    "Explanation": "explanation",
     "Ledger": "ledger.ledger",
     "Moments": "moments.moments",
-    "PrecisionWarning": "solver.scores",
     "TableClassifier": "estimators.table",
 }
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from counterpoise.errors import DataError
+from counterpoise.errors import BusyError, DataError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -261,10 +261,6 @@ def _sync(folder: str) -> None:
 
 
 WORD = b"counterpoise"  # how the contents of a lock begin
-
-
-class BusyError(DataError):
-    """A model that another process is writing."""
 
 
 def require_file(path: str) -> None:

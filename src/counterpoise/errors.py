@@ -1,7 +1,14 @@
-"""What is wrong with data, and what to do about it, in the language of whoever reads it.
+"""Exceptions and warnings that users may catch.
 
-A setting is an option in a shell and an argument in Python: ``drop=["amount"]``. Who finds a
-problem names the setting as Python does; who shows the message spells it.
+- ``DataError``: input that cannot be used; the message contains the place, the problem and a fix
+- ``BusyError``: a model or ledger that another process is writing
+- ``ModelFileError``: a file that does not contain a valid model
+- ``PrecisionError``: rows that cannot be unlearned, because too few digits would be left
+- ``UnknownRowsError``: rows that cannot be unlearned, because they were never learned
+- ``PrecisionWarning``: unlearning that cost digits
+
+All errors are a ``ValueError``. A message names a setting as Python does, ``drop=["amount"]``. The
+command line and Spark format it in their own way.
 """
 
 from __future__ import annotations
@@ -11,6 +18,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+__all__ = [
+    "BusyError",
+    "DataError",
+    "ModelFileError",
+    "PrecisionError",
+    "PrecisionWarning",
+    "UnknownRowsError",
+]
 
 
 def printable(text: object, keep: str = "") -> str:
@@ -215,6 +231,116 @@ class DataError(ValueError):
 
     def __str__(self) -> str:
         return str(self.message)
+
+
+class BusyError(DataError):
+    """A model or ledger that another process is writing.
+
+    Parameters
+    ----------
+    problem : str or sequence of str and OptionValue
+        The file.
+    *remedies : Suggestion
+        Actions, one of which is enough.
+
+    Examples
+    --------
+    >>> from counterpoise.errors import BusyError, DataError
+    >>> issubclass(BusyError, DataError)
+    True
+    """
+
+
+class ModelFileError(ValueError):
+    """A file that does not contain a valid model.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.errors import ModelFileError
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> _ = path.write_bytes(b"no model")
+    >>> try:
+    ...     BalancedRidgeClassifier.load(path)
+    ... except ModelFileError as error:
+    ...     print(str(error).removeprefix(str(path.parent)))
+    /model.safetensors is not a complete safetensors file: ...
+    """
+
+
+class PrecisionError(ValueError):
+    """Rows that cannot be unlearned, because too few digits would be left.
+
+    Parameters
+    ----------
+    message : str
+        The problem.
+    feature : int, optional
+        Index of the feature that would lose its digits.
+
+    Attributes
+    ----------
+    feature : int or None
+        Index of the feature that would lose its digits.
+
+    Examples
+    --------
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.errors import PrecisionError
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [1e9]], [0, 1, 0, 1, 1]
+    >>> model = BalancedRidgeClassifier().fit(X, y)
+    >>> try:
+    ...     model.unlearn(X[4:], y[4:])
+    ... except PrecisionError as error:
+    ...     print(error)
+    unlearning this would leave feature 0 with less than three correct digits: ...
+    """
+
+    def __init__(self, message: str, feature: int | None = None) -> None:
+        super().__init__(message)
+        self.feature = feature
+
+
+class UnknownRowsError(PrecisionError):
+    """Rows that cannot be unlearned, because they or earlier ones were never learned.
+
+    Parameters
+    ----------
+    message : str
+        The problem.
+    feature : int, optional
+        Index of the feature that shows it.
+
+    Examples
+    --------
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.errors import UnknownRowsError
+    >>> model = BalancedRidgeClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    >>> try:
+    ...     model.unlearn([[5.0], [6.0]], [1, 1])
+    ... except UnknownRowsError as error:
+    ...     print(error)
+    cannot unlearn the last rows of class 1: what was unlearned of it is not what was learned
+    """
+
+
+class PrecisionWarning(UserWarning):
+    """Unlearning that cost digits.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from counterpoise import BalancedRidgeClassifier
+    >>> from counterpoise.errors import PrecisionWarning
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [1e5]], [0, 1, 0, 1, 1]
+    >>> model = BalancedRidgeClassifier().fit(X, y)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", PrecisionWarning)
+    ...     model = model.unlearn(X[4:], y[4:])
+    >>> print(caught[0].message)
+    feature 0 keeps about 6 correct digits: what was unlearned varied or weighed so much more ...
+    """
 
 
 def format_as_arguments(*settings: OptionValue) -> str:

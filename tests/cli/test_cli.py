@@ -22,11 +22,11 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 from forks import MAIN, PIPE
+from paper.datasets import VARIABLE
 from samples import data_set, stream
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.datasets import VARIABLE
 from counterpoise.tables.model import TableModel
 
 MODEL = "m.safetensors"

@@ -156,7 +156,7 @@ def test_closed_streams_do_no_harm(forks, tmp_path, closed):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_disk_is_one_clear_error(forks):
-    line = forks.line(["-c", MAIN, "data", "list"]) + " > /dev/full"
+    line = forks.line(["-c", MAIN, "--help"]) + " > /dev/full"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "No space left on device" in done.stderr

@@ -21,7 +21,8 @@ from counterpoise.engine.averaging import (
 from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import LINEAR
 from counterpoise.engine.row_buffer import RowBuffer, decayed_weight, row_order
-from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.errors import ModelFileError
+from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import eigen
 
@@ -316,7 +317,7 @@ def test_reasons_of_an_average_add_up():
     X, y = crossed(400)
     one = chooser().fit(X, y)
     found = one.explain(X[:20])
-    assert_close(found.values.sum(axis=1) + found.base, one.decision_function(X[:20]), 1e-9)
+    assert_close(found.values.sum(axis=1) + found.base_values, one.decision_function(X[:20]), 1e-9)
 
 
 def test_landmarks_that_there_is_no_row_for_change_nothing():

@@ -6,7 +6,8 @@ from samples import assert_close, assert_same_model, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of
-from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.errors import ModelFileError
+from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.modelfile.engines import chosen_of
 
 POOLED = (LINEAR, "pooled_rows=1000", "pooled_rows=10")

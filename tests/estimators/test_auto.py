@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from paper.protocol import evaluate_fold, fold
 from samples import assert_close, assert_same_model, data_set, stream
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, TableClassifier
@@ -16,9 +17,9 @@ from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import CANDIDATES, LINEAR, RIDGES
 from counterpoise.engine.ranking import MIN_ROWS
 from counterpoise.engine.state import State
-from counterpoise.evaluate.protocol import fold, judge
+from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import WARMUP, fit_map
-from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import solve_scores
 
@@ -288,7 +289,10 @@ def test_the_usual_candidates_are_what_the_documents_say():
 def test_it_beats_the_linear_model_where_that_is_known_to_be_poor():
     X, y = data_set("tic-tac-toe")
     one = fold(X, y, 0, 0)
-    chosen, linear = judge(AutoClassifier(), one), judge(BalancedRidgeClassifier(), one)
+    chosen, linear = (
+        evaluate_fold(AutoClassifier(), one),
+        evaluate_fold(BalancedRidgeClassifier(), one),
+    )
     assert chosen["held-out"] > linear["held-out"] + 0.2
     assert chosen["progressive"] > linear["progressive"] + 0.1
 

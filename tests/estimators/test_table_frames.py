@@ -251,8 +251,8 @@ def test_reasons_are_those_of_columns(estimator):
     frame = payments()
     model = made(estimator=estimator).fit(frame, "fraud")
     found = model.explain(frame[:50])
-    assert sorted(found.names) == sorted(set(frame) - {"fraud"})
-    total = found.values.sum(axis=1) + found.base
+    assert sorted(found.feature_names) == sorted(set(frame) - {"fraud"})
+    total = found.values.sum(axis=1) + found.base_values
     np.testing.assert_allclose(total, model.decision_function(frame[:50]), atol=1e-9)
 
 
@@ -263,7 +263,7 @@ def test_reasons_and_summary_are_those_of_an_imputer_and_a_fresh_fit():
     Z = SimpleImputer(add_indicator=True).fit_transform(X)
     fresh = BalancedRidgeClassifier().fit(Z, frame.fraud)
     columns = ["amount", "year", "amount", "year"]
-    found, want = model.explain(frame), fresh.explain(Z).grouped(columns)
+    found, want = model.explain(frame), fresh.explain(Z).group_by_column(columns)
     # Scores are of the size of 1.
     np.testing.assert_allclose(found.values, want.values, atol=1e-10)
     found, want = model.summary(), fresh.summary()

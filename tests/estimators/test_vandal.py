@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 from samples import assert_close, stream
 
-from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
+from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.engine import state
+from counterpoise.errors import PrecisionWarning
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

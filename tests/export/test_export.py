@@ -13,11 +13,11 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
+from paper.datasets import VARIABLE
 from samples import data_set, stream
 from sklearn import datasets
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
-from counterpoise.datasets import VARIABLE
 from counterpoise.export.onnx import graph
 from counterpoise.export.sklearn_pipeline import fitted
 from counterpoise.tables.model import TableModel

@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import (
     WARMUP,
     FittedMap,
@@ -27,7 +28,7 @@ from counterpoise.feature_maps import (
     map_of,
 )
 from counterpoise.feature_maps._pairwise import nearness, products
-from counterpoise.modelfile.container import ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import from_bytes, to_bytes
 
 MAPS = [
     "poly2", "poly3", "interactions", "rm2", "rm3", "rff:40", "rff:42,width=0.5/1.0/2.0,seed=3",

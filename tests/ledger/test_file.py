@@ -11,7 +11,7 @@ from beside import a_year
 from forks import PIPE
 
 from counterpoise import Ledger
-from counterpoise.atomic_write import BusyError
+from counterpoise.errors import BusyError
 from counterpoise.ledger import ingest
 
 KEYS = {"label": "fraud", "timestamp": "at", "by": "country"}

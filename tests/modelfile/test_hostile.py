@@ -14,15 +14,8 @@ from forks import PIPE
 
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.readers import (
-    DataError,
-    ReadPosition,
-    arrow_ipc,
-    columnar,
-    jsonlines,
-    source,
-    text_source,
-)
+from counterpoise.errors import DataError
+from counterpoise.readers import ReadPosition, arrow_ipc, columnar, jsonlines, source, text_source
 from counterpoise.readers.chunk import CHUNK_BYTES
 from counterpoise.tables.model import TableModel, learn_inputs
 
@@ -320,8 +313,8 @@ def test_a_long_category_that_was_never_learned_is_unknown(tmp_path):
 def test_mutated_inputs_and_models_break_nothing():
     """Each command in a process of its own with 2 GB: no signal, traceback, hang or torn file."""
     done = subprocess.run(
-        [sys.executable, "mutations.py", "--count", "12", "--check"],
-        cwd=ROOT / "benchmarks",
+        [sys.executable, "-m", "benchmarks.proofs.mutations", "--count", "12", "--check"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )

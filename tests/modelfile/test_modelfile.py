@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
 from counterpoise import BalancedRidgeClassifier, Moments, online
+from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import KEY, ModelFileError, from_bytes, to_bytes
+from counterpoise.modelfile.container import KEY, from_bytes, to_bytes
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel, learn_inputs
 from counterpoise.tables.unlearn import repeated
@@ -408,7 +409,7 @@ HOSTILE = {
 }
 LOAD = """
 import resource, sys
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.tables.model import TableModel
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 200_000_000

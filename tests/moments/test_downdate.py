@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import labelled_samples, stream
 
-from counterpoise import BalancedRidgeClassifier, Moments, PrecisionWarning
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise import BalancedRidgeClassifier, Moments
+from counterpoise.errors import ModelFileError, PrecisionWarning
 from counterpoise.moments.downdate import constant_features
 from counterpoise.solver.class_weights import spread as spread_of
 

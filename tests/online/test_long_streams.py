@@ -9,10 +9,10 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from paper.protocol import g_mean
 from rules import RULES, begun
 
-from counterpoise.evaluate.protocol import g_mean
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.online import (
     ACOG,
     AROW,

@@ -8,13 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper import data, datasets
+from paper.datasets import SETS, VARIABLE, find, load
+from paper.datasets.prepare import encoded
 from samples import data_set
 
-from counterpoise import datasets
-from counterpoise.datasets import SETS, VARIABLE, find, load
-from counterpoise.datasets.prepare import encoded
-
 RAW = [one for one in SETS.values() if one.raw]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run ``python -m paper data`` in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, code=0):
+        assert data.main(list(arguments)) == code
+        return capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture
@@ -99,7 +110,7 @@ def test_raw_files_become_the_prepared_one(one, tmp_path, run, monkeypatch):
     raw = tmp_path / "raw" / "unpacked here"
     raw.mkdir(parents=True)
     raw_files(one, raw, X, y)
-    said = run("data", "prepare", "raw", "--output", "made").err
+    said = run("prepare", "raw", "--output", "made").err
     assert f"{one.name}.csv.gz: {one.size:,} rows of {one.dimension} features" in said
     monkeypatch.setenv(VARIABLE, str(tmp_path / "made"))
     again, labels = load(one.name)
@@ -120,7 +131,7 @@ def test_compressed_raw_files_are_read_and_the_result_is_the_same_bytes(tmp_path
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / f"sonar.all-data{suffix}").write_bytes(pack(text))
-        run("data", "prepare", folder, "sonar", "--output", f"{folder}-out")
+        run("prepare", folder, "sonar", "--output", f"{folder}-out")
     made = {(tmp_path / f"{k}-out" / "sonar.csv.gz").read_bytes() for k in "abc"}
     assert len(made) == 1
 
@@ -128,23 +139,23 @@ def test_compressed_raw_files_are_read_and_the_result_is_the_same_bytes(tmp_path
 def test_without_a_file_it_says_what_to_put_where(nowhere, run):
     with pytest.raises(FileNotFoundError) as error:
         load("ijcnn1")
-    for word in ("ijcnn1 and ijcnn1.t", "LIBSVM", "counterpoise data prepare DIR", VARIABLE):
+    for word in ("ijcnn1 and ijcnn1.t", "LIBSVM", "python -m paper data prepare DIR", VARIABLE):
         assert word in str(error.value)
     with pytest.raises(FileNotFoundError, match="put a copy of the prepared file"):
         load("20news-sci")
-    assert "no: fetch clean1.data" in run("data", "show", "musk-clean-1").out
-    table = run("data", "list").out.splitlines()
+    assert "no: fetch clean1.data" in run("show", "musk-clean-1").out
+    table = run("list").out.splitlines()
     assert len(table) == 32
     assert table[1].split("\t") == ["1", "monks-3", "122", "6", "0.968", "no"]
 
 
 def test_unknown_names_and_folders_are_refused(nowhere, run):
-    assert "not one of the paper's data sets: monks-3" in run("data", "show", "mnist", code=2).err
-    assert "is not a folder" in run("data", "prepare", "absent", code=2).err
+    assert "not one of the paper's data sets: monks-3" in run("show", "mnist", code=2).err
+    assert "is not a folder" in run("prepare", "absent", code=2).err
     (nowhere / "empty").mkdir()
-    assert "holds the raw files of no set" in run("data", "prepare", "empty", code=1).err
-    assert "bupa.data not found" in run("data", "prepare", "empty", "bupa-liver", code=1).err
-    assert "no public raw file" in run("data", "prepare", "empty", "20news-sci", code=2).err
+    assert "contains the raw files of no set" in run("prepare", "empty", code=1).err
+    assert "bupa.data not found" in run("prepare", "empty", "bupa-liver", code=1).err
+    assert "no public raw file" in run("prepare", "empty", "20news-sci", code=2).err
 
 
 def bupa(rows):
@@ -167,7 +178,7 @@ GOOD = [[85, 92, 45, 27, 31, 0.0, 1], [85, 64, 59, 32, 23, 0.0, 2]]
 )
 def test_strange_raw_files_are_refused_and_nothing_is_written(rows, says, nowhere, run):
     (nowhere / "bupa.data").write_text(bupa(rows))
-    assert says in run("data", "prepare", ".", "--output", "out", code=2).err
+    assert says in run("prepare", ".", "--output", "out", code=2).err
     assert not (nowhere / "out").exists()
 
 
@@ -187,7 +198,7 @@ def test_strange_raw_files_are_refused_and_nothing_is_written(rows, says, nowher
 )
 def test_spoilt_raw_files_are_refused(suffix, content, says, nowhere, run):
     (nowhere / f"bupa.data{suffix}").write_bytes(content)
-    assert says in run("data", "prepare", ".", "--output", "out", code=2).err
+    assert says in run("prepare", ".", "--output", "out", code=2).err
 
 
 def test_a_bad_set_does_not_stop_the_others(tmp_path, run):
@@ -195,7 +206,7 @@ def test_a_bad_set_does_not_stop_the_others(tmp_path, run):
     raw_files(SETS["sonar"], tmp_path, X, y)
     (tmp_path / "bupa.data").write_text(bupa(GOOD))
     (tmp_path / "wdbc.data").mkdir()  # a folder is no raw file
-    said = run("data", "prepare", ".", "--output", "out", code=2).err
+    said = run("prepare", ".", "--output", "out", code=2).err
     assert "sonar.csv.gz: 208 rows" in said
     assert "2 rows of 6 features" in said
     assert "wdbc" not in said
@@ -205,14 +216,14 @@ def test_two_candidates_are_one_too_many(nowhere, run):
     (nowhere / "one").mkdir()
     for path in ("bupa.data", "one/bupa.data"):
         (nowhere / path).write_text(bupa(GOOD))
-    assert "both exist" in run("data", "prepare", ".", code=2).err
+    assert "both exist" in run("prepare", ".", code=2).err
 
 
 def test_a_row_in_another_place_is_noticed(tmp_path, run, monkeypatch):
     X, y = data_set("bupa-liver")
     order = [1, 0, *range(2, len(X))]
     raw_files(SETS["bupa-liver"], tmp_path, X[order], y[order])
-    said = run("data", "prepare", ".", "--output", "out", code=2).err
+    said = run("prepare", ".", "--output", "out", code=2).err
     assert "values or the order of the rows differ" in said
     assert "is it the file of UCI: Liver Disorders" in said
 

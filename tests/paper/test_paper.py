@@ -31,28 +31,21 @@ from paper import (
     tuned,
 )
 from paper.along import steps
+from paper.datasets import SETS, load
 from paper.jobs import QUICK
 from paper.methods import FAMILY, METHODS, TABLE_3, TABLE_4
+from paper.protocol import Fold, fold, g_mean
+from paper.rank_tests import compare, plot_comparison
+from paper.times import TIMED_TABLES
 from samples import data_set
 from scipy.optimize import minimize_scalar
 
 from counterpoise import online
-from counterpoise.datasets import SETS, load
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.protocol import Fold, fold, g_mean
-from counterpoise.evaluate.ranks import compare
 
 # One worker for all: they share a quick run.
 pytestmark = [pytest.mark.xdist_group("paper"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-TIMES = {
-    "table4.csv",
-    "growth.csv",
-    "width.csv",
-    "figure2_times.csv",
-    "multiclass.csv",
-    "figure3.csv",
-}
 
 
 @pytest.fixture(scope="module")
@@ -418,7 +411,7 @@ def test_a_diagram_of_differences_has_a_title_and_a_ruler():
     rng = np.random.default_rng(0)
     found = compare(rng.random((30, 8)) + np.arange(8) / 8, TABLE_3, "high")
     longest = max(figure3.TITLES.values(), key=len)
-    made = plots.critical_difference(found, longest)
+    made = plot_comparison(found, longest)
     axes = made.axes[0]
     made.draw_without_rendering()
     for text in (axes.title, *axes.texts):
@@ -535,7 +528,7 @@ def test_the_same_seeds_give_the_same_tables_bit_for_bit(paper, quick, tmp_path)
     assert done.returncode == 0, done.stderr
     compared = 0
     for path in sorted((tmp_path / "results").glob("*.csv")):
-        if path.name not in TIMES:
+        if path.name not in TIMED_TABLES:
             assert path.read_bytes() == (quick / "results" / path.name).read_bytes(), path.name
             compared += 1
     assert compared >= 7
@@ -596,7 +589,7 @@ def test_strange_wishes_are_refused(experiments, paper, tmp_path):
     done = paper(tmp_path, env=empty)
     assert done.returncode == 2
     assert "data sets are absent" in done.stderr
-    assert "counterpoise data prepare" in done.stderr
+    assert "python -m paper data prepare" in done.stderr
 
 
 def test_other_readings_of_the_protocol_run(paper, quick, tmp_path):

@@ -6,19 +6,19 @@ import scikit_posthocs
 from hypothesis import given
 from hypothesis import strategies as st
 from imblearn.metrics import geometric_mean_score
-from scipy import stats
-
-from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate.plots import critical_difference as diagram
-from counterpoise.evaluate.protocol import RULES, fold, folds, g_mean, halves, judge, scaled
-from counterpoise.evaluate.ranks import (
-    against,
+from paper.protocol import RULES, evaluate_fold, fold, folds, g_mean, halves, scaled
+from paper.rank_tests import (
     compare,
     critical_difference,
     groups,
     p_values,
-    paired,
+    plot_comparison,
+    wilcoxon_holm,
+    wilcoxon_p,
 )
+from scipy import stats
+
+from counterpoise import BalancedRidgeClassifier
 from counterpoise.online import IRRLS, LS, NRRLS, RLS, TER, Perceptron
 
 RNG = np.random.default_rng(3)
@@ -91,11 +91,11 @@ def test_g_mean_is_imbalanced_learns(rows):
 def test_rules_that_are_equal_are_judged_equal():
     one = fold(X, Y, 0, 0)
     exact = [
-        judge(m, one)
+        evaluate_fold(m, one)
         for m in (TER(), NRRLS(), IRRLS(), BalancedRidgeClassifier(scale=None, ridge=1e-4))
     ]
     assert all(found == exact[0] for found in exact)
-    assert judge(LS(), one) == judge(RLS(), one)
+    assert evaluate_fold(LS(), one) == evaluate_fold(RLS(), one)
 
 
 def test_both_rules_are_what_they_say():
@@ -104,7 +104,7 @@ def test_both_rules_are_what_they_say():
     for x, label in zip(one.X, one.y, strict=True):
         before.append(model.decision_function(x[None])[0] if before else 0.0)
         model.partial_fit(x[None], [label], classes=(-1, 1))
-    found = judge(Perceptron(), one)
+    found = evaluate_fold(Perceptron(), one)
     assert found[RULES[0]] == g_mean(one.y_test, model.decision_function(one.X_test))
     assert found[RULES[1]] == g_mean(one.y, np.array(before))
 
@@ -158,7 +158,7 @@ def test_groups_are_maximal_and_have_two_at_least():
 
 def test_the_diagram_names_everybody_and_its_difference():
     found = compare(RNG.random((9, 4)), ["RLS", "NR-RLS", "PE", "CW"], "high")
-    axes = diagram(found).axes[0]
+    axes = plot_comparison(found).axes[0]
     text = " ".join(t.get_text() for t in axes.texts) + axes.get_title()
     assert all(name in text for name in found.names)
     assert f"{found.difference:.3f}" in text
@@ -169,7 +169,7 @@ def test_pairs_are_wilcoxons_and_corrected_step_by_step():
     values = rng.random((30, 5)) - np.array([0.0, 0.05, 0.1, 0.3, 0.0])
     names = list("abcde")
     bare = {m: stats.wilcoxon(values[:, 0], values[:, j]).pvalue for j, m in enumerate(names) if j}
-    found = against(values, names, "a")
+    found = wilcoxon_holm(values, names, "a")
     assert list(found) == sorted(bare, key=bare.get)
     # Holm: from the smallest on, until one is not below α divided by how many are left.
     for alpha in (0.001, 0.01, 0.05, 0.2, 0.5):
@@ -179,5 +179,5 @@ def test_pairs_are_wilcoxons_and_corrected_step_by_step():
                 break
             rejected.append(m)
         assert [m for m, p in found.items() if p < alpha] == rejected
-    assert paired(values[:, 0], values[:, 0]) == 1.0
+    assert wilcoxon_p(values[:, 0], values[:, 0]) == 1.0
     assert max(found.values()) <= 1.0

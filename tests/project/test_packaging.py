@@ -74,7 +74,7 @@ def test_the_version_has_an_entry_with_a_date():
 
 @pytest.mark.slow
 def test_the_six_numbers_can_be_measured(tool, monkeypatch):
-    speed = tool("speed", "benchmarks/speed")
+    speed = tool("six_numbers", "benchmarks/speed/asv")
     monkeypatch.setattr(speed.FromCSV, "rounds", 1)
     measured = 0
     for kind in (speed.Bulk, speed.Events, speed.Progressive, speed.FromCSV):

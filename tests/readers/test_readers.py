@@ -25,7 +25,8 @@ from sklearn.datasets import dump_svmlight_file
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.datetimes import VALUES
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.readers import DataError, ReadPosition, expanded, source
+from counterpoise.errors import DataError
+from counterpoise.readers import ReadPosition, expanded, source
 from counterpoise.readers.chunk import Chunk
 from counterpoise.readers.delimited import Delimited
 from counterpoise.readers.jsonlines import Elements

@@ -7,7 +7,7 @@ import pytest
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier as Arrays
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier
 
 
@@ -182,7 +182,7 @@ def test_reasons_of_an_event_are_those_of_its_row(params, classes):
         said = model.predict_one(xs[i])
         for label in (None, *range(classes)):
             found = model.explain_one(xs[i], label)
-            expected = reasons.of(said if label is None else label).values[i]
+            expected = reasons.for_class(said if label is None else label).values[i]
             assert list(found) == [f"f{j}" for j in range(5)]
             np.testing.assert_allclose(list(found.values()), expected, atol=1e-8)
 

@@ -9,7 +9,7 @@ from river import metrics
 from sklearn.impute import SimpleImputer
 
 import counterpoise
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier
 
 

@@ -20,7 +20,8 @@ from counterpoise.atomic_write import (
     hidden_sibling_path,
     locked,
 )
-from counterpoise.readers import DataError, expanded
+from counterpoise.errors import DataError
+from counterpoise.readers import expanded
 from counterpoise.tables.model import TableModel
 
 OTHERS = [
@@ -178,7 +179,8 @@ def test_what_another_process_writes_stays_until_it_is_killed(tmp_path):
 
 HOLDER = """
 import sys
-from counterpoise.atomic_write import BusyError, locked
+from counterpoise.atomic_write import locked
+from counterpoise.errors import BusyError
 with locked("m"):
     print("held", flush=True)
     sys.stdin.read()
@@ -208,7 +210,8 @@ def test_a_lock_goes_when_its_owner_does(tmp_path, end):
 COUNTER = """
 import sys
 from pathlib import Path
-from counterpoise.atomic_write import BusyError, locked
+from counterpoise.atomic_write import locked
+from counterpoise.errors import BusyError
 done = 0
 while done < 40:
     try:

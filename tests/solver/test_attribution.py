@@ -116,7 +116,9 @@ def test_linear_contributions_are_weights_times_distances(file):
     centre = np.mean([X[y == label].mean(axis=0) for label in model.classes_], axis=0)
     reasons = model.explain(X)
     np.testing.assert_allclose(reasons.values, model.coef_ * (X - centre), atol=1e-11)
-    np.testing.assert_allclose(reasons.base, model.decision_function(centre[None])[0], atol=1e-11)
+    np.testing.assert_allclose(
+        reasons.base_values, model.decision_function(centre[None])[0], atol=1e-11
+    )
 
 
 @pytest.mark.slow
@@ -135,11 +137,11 @@ def test_of_a_class_never_seen_there_is_nothing_to_say():
     X, y = stream(60)
     model = BalancedRidgeClassifier(pooled_rows=10.0).partial_fit(X, y, classes=[0, 1, 2])
     reasons = model.explain(X)
-    assert reasons.base[2] == -np.inf
+    assert reasons.base_values[2] == -np.inf
     assert not reasons.values[:, 2].any()
     assert np.isfinite(reasons.values).all()
     alone = BalancedRidgeClassifier(pooled_rows=10.0).fit(X[y == 0], y[y == 0]).explain(X)
-    assert alone.base == np.inf
+    assert alone.base_values == np.inf
     assert not alone.values.any()
 
 
@@ -150,11 +152,11 @@ def test_all_faces_explain_and_take_what_they_predict():
     frame = pd.DataFrame(X, columns=list("abcde"))
     model = BalancedRidgeClassifier().fit(frame, y)
     expected = assert_adds_up(model, frame)
-    assert expected.names == list("abcde")
+    assert expected.feature_names == list("abcde")
     risk = CostSensitiveClassifier(BalancedRidgeClassifier()).fit(frame, y).explain(frame)
     np.testing.assert_array_equal(risk.values, expected.values)
     chooser = AutoClassifier(candidates=("linear", "rm2", "pooled_rows=10")).fit(frame, y)
-    assert assert_adds_up(chooser, frame).names == list("abcde")
+    assert assert_adds_up(chooser, frame).feature_names == list("abcde")
     sparse = BalancedRidgeClassifier().fit(sp.csr_array(X), y).explain(sp.csr_array(X))
     np.testing.assert_allclose(sparse.values, expected.values, atol=1e-12)
 
@@ -175,16 +177,16 @@ def test_reasons_are_grouped_and_ranked():
     names, largest = reasons.top(2)
     assert names.tolist() == [["amount", "fr"], ["de", "fr"]]
     assert largest.tolist() == [[-4.0, 2.0], [0.5, -0.25]]
-    together = reasons.grouped(["country", "amount", "country"])
-    assert together.names == ["country", "amount"]
+    together = reasons.group_by_column(["country", "amount", "country"])
+    assert together.feature_names == ["country", "amount"]
     assert together.values.tolist() == [[3.0, -4.0], [0.25, 0.0]]
     assert together.score.tolist() == reasons.score.tolist() == [-0.5, 0.75]
-    assert reasons.of(0).values.tolist() == (-values).tolist()
+    assert reasons.for_class(0).values.tolist() == (-values).tolist()
     assert reasons[1].values.tolist() == values[1:].tolist()
     assert "amount" in repr(reasons[0])
     assert "2 rows" in repr(reasons)
     with pytest.raises(ValueError, match="2 columns were given for 3 features"):
-        reasons.grouped(["a", "b"])
+        reasons.group_by_column(["a", "b"])
 
 
 def test_of_several_classes_the_winning_one_is_explained():
@@ -192,9 +194,9 @@ def test_of_several_classes_the_winning_one_is_explained():
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
     best = reasons.score.argmax(axis=1)
     np.testing.assert_array_equal(reasons.decisive[7], reasons.values[7, best[7]])
-    np.testing.assert_array_equal(reasons.of(2).values, reasons.values[:, 2])
+    np.testing.assert_array_equal(reasons.for_class(2).values, reasons.values[:, 2])
     assert "4 classes" in repr(reasons)
-    assert "at the balanced centre" in repr(reasons[0])
+    assert "at the balanced center" in repr(reasons[0])
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -202,19 +204,19 @@ def test_plots_show_what_adds_up(classes):
     pytest.importorskip("matplotlib")
     X, y = stream(200, d=14, classes=classes)
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X)
-    axes = reasons.plot(3, most=5).axes[0]
+    axes = reasons.plot(3, top=5).axes[0]
     bars = axes.patches
     assert len(bars) == 6
     assert axes.get_yticklabels()[5].get_text() == "9 other columns"
     end = bars[5].get_x() + bars[5].get_width()
     best = reasons[3].score[0].max() if classes > 2 else reasons[3].score[0]
     np.testing.assert_allclose(end, best, atol=1e-9)
-    shown = reasons.plot_overview(most=4).axes[0]
+    shown = reasons.plot_overview(top=4).axes[0]
     assert len(shown.patches) == 4 * (classes if classes > 2 else 1)
 
 
 def test_reasons_of_a_class_that_is_none():
     X, y = stream(60)
     reasons = BalancedRidgeClassifier().fit(X, y).explain(X[:2])
-    with pytest.raises(ValueError, match="'Churn' is none of the classes, which are 0, 1"):
-        reasons.of("Churn")
+    with pytest.raises(ValueError, match="label must be one of the classes 0, 1; got 'Churn'"):
+        reasons.for_class("Churn")

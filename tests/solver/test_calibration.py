@@ -10,7 +10,7 @@ from samples import assert_close, stream
 from scipy.optimize import minimize
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.river import BalancedRidgeClassifier as Events
 from counterpoise.solver.calibration import (
     BINS,

@@ -15,7 +15,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from counterpoise import BalancedRidgeClassifier, PrecisionWarning
+from counterpoise import BalancedRidgeClassifier
+from counterpoise.errors import PrecisionWarning
 from counterpoise.river import BalancedRidgeClassifier as RiverFace
 from counterpoise.solver.link import MAX_COMPARED_CLASSES, _inverse, _nearest_class_pairs
 from counterpoise.solver.ridge import PooledClasses, linear

@@ -30,10 +30,10 @@ from pyspark.sql import SparkSession, functions
 from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier, Ledger, TableClassifier
+from counterpoise.errors import DataError
 from counterpoise.feature_maps import make_fitted_map
 from counterpoise.ledger.synthetic import payments as year_of_payments
 from counterpoise.modelfile import container as modelfile
-from counterpoise.readers import DataError
 from counterpoise.spark import BalancedRidge, ModelSink, fit, ledger, predict, save
 from counterpoise.tables.model import TableModel
 

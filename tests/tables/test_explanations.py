@@ -59,7 +59,9 @@ def test_predictions_name_columns_and_their_shares(run, learned, classes, more):
         column, _, value = name.partition("=")
         columns.append(column)
         X[:, j] = (table[column] == value) if value else table[column]
-    expected = model.explain(pd.DataFrame(X, columns=model.feature_names_in_)).grouped(columns)
+    expected = model.explain(pd.DataFrame(X, columns=model.feature_names_in_)).group_by_column(
+        columns
+    )
     top, values = expected.top(3)
     # Three columns, so that all shares are there and their sizes add up to 1.
     assert found[["reason_1", "reason_2", "reason_3"]].to_numpy().tolist() == top.tolist()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
-from counterpoise.modelfile.container import ModelFileError
+from counterpoise.errors import ModelFileError
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 
 

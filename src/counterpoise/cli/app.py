@@ -109,7 +109,6 @@ COMMANDS = {
     "check": "List every problem of files without learning.",
     "export": "Export a model: JSON, ONNX or scikit-learn.",
     "ledger": "Models of any time and any segment, from sums.",
-    "data": "List, describe and prepare the paper's data sets.",
 }
 
 

@@ -500,7 +500,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         now = self._snapshot()
         parts = now._encoded(X)
         rows = np.vstack([one if isinstance(one, np.ndarray) else one.toarray() for one in parts])
-        return now.estimator_.explain(rows).grouped(now.feature_columns_)
+        return now.estimator_.explain(rows).group_by_column(now.feature_columns_)
 
     def summary(self) -> Summary:
         """Sum up what was found: weights of the encoded features, their errors, means, class means.

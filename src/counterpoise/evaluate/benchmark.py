@@ -524,7 +524,7 @@ def _exact(
     result = targets.result(name, f, took, weights, terms, ranks)
     reasons = replace(
         model.explain(X[-EXPLAINED:]),
-        names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
+        feature_names=[f"x{j}" for j in range(X.shape[1])] if names is None else list(names),
         classes=targets.classes[targets.order],
     )
     return replace(result, reasons=reasons)

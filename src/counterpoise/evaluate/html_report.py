@@ -15,7 +15,7 @@ from counterpoise.evaluate import plots
 from counterpoise.evaluate.benchmark import MAIN_METHOD, Result, best_result
 from counterpoise.evaluate.cost_curve import reliability
 from counterpoise.evaluate.plots import CostComparison
-from counterpoise.explanation import Explanation, overview, waterfall
+from counterpoise.explanation import Explanation
 
 
 def figure(draw: Callable[[], Any], title: str, says: str) -> str:
@@ -90,26 +90,27 @@ def decision_figures(found: DecisionSummary, positive: Any) -> list[str]:
 
 def explanation_figures(reasons: Explanation, positive: Any) -> list[str]:
     """Return two figures of a page."""
-    why = reasons.of(positive)
-    if not np.isfinite(why.base):  # there is only one class, or never was this one
+    why = reasons.for_class(positive)
+    if not np.isfinite(why.base_values):  # there is only one class, or never was this one
         return []
     size = np.atleast_2d(reasons.mean_abs()).sum(axis=0)
-    most = reasons.names[int(size.argmax())]
+    most = reasons.feature_names[int(size.argmax())]
     row = int(why.score.argmax())
     best = int(np.abs(why.values[row]).argmax())
     return [
         figure(
-            lambda: overview(reasons),
+            lambda: reasons.plot_overview(),
             "What scores depend on",
             f"Mean size of what each column contributes to the scores of {len(reasons):,} rows; "
             f"all features of a column count together. Largest: {most}, {size.max():.3g}.",
         ),
         figure(
-            lambda: waterfall(reasons, row, positive),
+            lambda: reasons.plot(row, positive),
             f"Why one row looks most like {positive}",
-            f"From the score at the balanced centre, {float(why.base):.3g}, to that of the row "
+            f"From the score at the balanced center, {float(why.base_values):.3g}, to that of the "
+            "row "
             f"with the highest score of {positive} among them, {why.score[row]:.3g}. Blue speaks "
-            f"for {positive}, orange against it. Main reason: {reasons.names[best]}, "
+            f"for {positive}, orange against it. Main reason: {reasons.feature_names[best]}, "
             f"{why.values[row, best]:+.3g}.",
         ),
     ]

@@ -23,12 +23,12 @@ from counterpoise import readers
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding import cell_parsing as reading
 from counterpoise.encoding.datetimes import times
-from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.errors import DataError, Message, OptionValue, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import Key, Row, as_row, read_cell
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import File
-from counterpoise.moments.downdate import PrecisionError, precision_error
+from counterpoise.moments.downdate import precision_error
 from counterpoise.moments.moments import Moments
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import BATCH, ColumnarSource

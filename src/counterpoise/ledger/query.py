@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Flags, Vector
-from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import Heads, Index, MomentSum, anchor_of, heaviest, pick
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import File
-from counterpoise.moments.downdate import UNTRACKED_MARK, PrecisionError
+from counterpoise.moments.downdate import UNTRACKED_MARK
 from counterpoise.moments.moments import Moments
 
 OLDEST = 1000.0  # half-lives, after which a row weighs nothing

@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
-from counterpoise.atomic_write import BusyError, locked, require_file
-from counterpoise.errors import DataError, Suggestion
+from counterpoise.atomic_write import locked, require_file
+from counterpoise.errors import BusyError, DataError, Suggestion
 from counterpoise.ledger.cells import ALL, HEAD, Block, Heads, Index, Key, Row, heads_of, pick
 
 MAX_COUNT = (1 << 31) - 1  # rows of a table

@@ -20,6 +20,7 @@ import safetensors
 import safetensors.numpy
 
 from counterpoise.atomic_write import atomic_write
+from counterpoise.errors import ModelFileError
 from counterpoise.version import VERSION
 
 KEY = "counterpoise"
@@ -38,10 +39,6 @@ LISTS: tuple[set[str], ...] = (
 MAX_HEADER_BYTES = 100_000_000  # as the safetensors library
 INCOMPLETE = "is not a complete safetensors file: it is damaged, truncated, or something else"
 DTYPES = {"F64": np.float64, "U8": np.uint8}
-
-
-class ModelFileError(ValueError):
-    """A file that does not hold a model that can be trusted."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from counterpoise.engine.parameters import (
 )
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import LearningConfig, State
+from counterpoise.errors import ModelFileError
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
@@ -36,7 +37,7 @@ from counterpoise.modelfile.calibration import (
     with_progressive,
     without_progressive,
 )
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.values import (
     fill_of,
     labels_of,
@@ -326,7 +327,7 @@ class SaveLoadMixin:
         """
         contents = container.load(path)
         if contents.kind != cls.__name__:
-            raise container.ModelFileError(
+            raise ModelFileError(
                 f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
                 f"{contents.kind}.load"
             )

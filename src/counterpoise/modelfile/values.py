@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Labels
+from counterpoise.errors import ModelFileError
 from counterpoise.feature_maps import FittedMap, Map, Warmup
 from counterpoise.feature_maps.fitted import feature_map_name, map_of
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.moments.decay import NO_DECAY, Decay
 from counterpoise.moments.downdate import UNTRACKED_MARK, is_indefinite
 from counterpoise.moments.moments import Moments

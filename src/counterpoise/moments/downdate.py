@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from counterpoise.arrays import Flags, Matrix, Vector
+from counterpoise.errors import PrecisionError, UnknownRowsError
 from counterpoise.moments._moments import fold, places
 
 if TYPE_CHECKING:
@@ -35,18 +36,6 @@ MIN_RESIDUAL_WEIGHT = (
 )
 COUNT_RTOL = 1e-9  # what rounding may do to counts of rows, relative to what they were
 PSD_RTOL = 1e-9  # how far from positive semidefinite rounding may take a scatter
-
-
-class PrecisionError(ValueError):
-    """Rows cannot be removed: they were never added, or too few digits would be left."""
-
-    def __init__(self, message: str, feature: int | None = None) -> None:
-        super().__init__(message)
-        self.feature = feature
-
-
-class UnknownRowsError(PrecisionError):
-    """Rows cannot be removed: it is certain that they, or some before them, were never added."""
 
 
 def check_class_fully_removed(
@@ -432,7 +421,7 @@ def precision_error(what: str) -> str:
     str
     """
     return (
-        f"forgetting this would leave {what} with less than three correct digits: it varied or "
+        f"unlearning this would leave {what} with less than three correct digits: it varied or "
         "weighed so much more than what remains, or was never learned; fit a new model on the rows "
         "that remain. Nothing was unlearned"
     )

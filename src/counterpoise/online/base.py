@@ -20,7 +20,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.errors import ModelFileError
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import SaveLoadMixin, estimator_contents, names_of, options_of
 from counterpoise.modelfile.values import labels_of, plain_labels
 from counterpoise.online import covariance as cov

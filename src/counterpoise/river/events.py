@@ -16,9 +16,10 @@ from river import utils
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector, groups
 from counterpoise.engine.state import Batch, State
+from counterpoise.errors import ModelFileError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier as Arrays
 from counterpoise.feature_maps import FittedMap
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
@@ -189,7 +190,7 @@ def explained_one(
     label = scores.classes.best(scores.of(row[None]))[0] if y is None else y
     if label not in labels:
         raise never_learned(label)
-    found = explain(scores, state.moments, options, row[None], None).of(label)
+    found = explain(scores, state.moments, options, row[None], None).for_class(label)
     return dict(zip(state.names or [], found.values[0].tolist(), strict=False))
 
 

@@ -10,15 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from counterpoise.arrays import Matrix, Rows, Vector
+from counterpoise.errors import PrecisionError, PrecisionWarning, UnknownRowsError
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes
-from counterpoise.moments.downdate import (
-    MAX_RELATIVE_ERROR,
-    PrecisionError,
-    UnknownRowsError,
-    precision_error,
-)
+from counterpoise.moments.downdate import MAX_RELATIVE_ERROR, precision_error
 from counterpoise.moments.moments import EPS, Moments
 from counterpoise.moments.resize import drop_empty_classes
 from counterpoise.solver.calibration import Calibration
@@ -40,23 +36,6 @@ MAX_FEATURES_FULL_EIGEN = 500  # of which all eigenvalues are found in no time
 # An estimated relative error that a removal warns about. In random trials the true one was
 # up to 9.5 times the estimate, so that silence means 1e-8.
 WARN_RELATIVE_ERROR = 1e-9
-
-
-class PrecisionWarning(UserWarning):
-    """Forgetting has cost digits that may be missed.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from counterpoise import BalancedRidgeClassifier, PrecisionWarning
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [1e5]], [0, 1, 0, 1, 1]
-    >>> model = BalancedRidgeClassifier().fit(X, y)
-    >>> with warnings.catch_warnings(record=True) as told:
-    ...     warnings.simplefilter("always", PrecisionWarning)
-    ...     model = model.unlearn(X[4:], y[4:])
-    >>> print(told[0].message)
-    feature 0 keeps about 6 correct digits: what was unlearned varied or weighed so much more ...
-    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,12 +187,13 @@ def without(
         if refused.feature is None:
             raise
         if isinstance(refused, UnknownRowsError):
-            raise ValueError(f"{name_of(refused.feature)} {refused}") from None
-        raise ValueError(precision_error(name_of(refused.feature))) from None
+            name = name_of(refused.feature)
+            raise UnknownRowsError(f"{name} {refused}", refused.feature) from None
+        raise PrecisionError(precision_error(name_of(refused.feature)), refused.feature) from None
     error = lost(left, options)
     worst, feature = float(error.max()), name_of(int(error.argmax()))
     if worst > MAX_RELATIVE_ERROR:
-        raise ValueError(precision_error(feature))
+        raise PrecisionError(precision_error(feature), int(error.argmax()))
     if worst > WARN_RELATIVE_ERROR:
         warnings.warn(
             f"{feature} keeps about {-np.log10(worst):.0f} correct digits: what was unlearned "

@@ -14,11 +14,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from counterpoise.atomic_write import BusyError, locked
+from counterpoise.atomic_write import locked
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.progressive_calibration import SORTED
-from counterpoise.errors import DataError
+from counterpoise.errors import BusyError, DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name

@@ -12,8 +12,9 @@ from counterpoise.arrays import Counts, Matrix
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.state import State
+from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
-from counterpoise.modelfile.container import Contents, ModelFileError, check_file
+from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import chosen_of, learned_of
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition

@@ -108,4 +108,4 @@ class TableScorer(PredictionEncoder):
         The features of a column, such as its categories, count together.
         """
         columns = [feature.column for feature in self.encoding.features]
-        return self.model.explain(X, columns).grouped(columns)
+        return self.model.explain(X, columns).group_by_column(columns)

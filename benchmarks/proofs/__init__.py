@@ -1,0 +1,1 @@
+"""Statements about results, checked on many rows, data sets or kills."""

@@ -1,0 +1,213 @@
+"""Six journeys through the package: how many Python calls a warm call makes, and where they lead.
+
+``python journeys.py`` measures, and writes results/journeys.md beside the figures of an earlier
+commit, which results/journeys_before.json holds. ``python journeys.py --save FILE`` only saves
+figures; only public names are used, so that the same script runs on old commits.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import report
+from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.cli import main as command
+from counterpoise.river import BalancedRidgeClassifier as RiverFace
+
+BEFORE = report.RESULTS / "journeys_before.json"
+ROUNDS, D = 5, 10
+
+
+class Tracer:
+    """Counts calls of Python functions in this thread, while it is entered."""
+
+    def __init__(self):
+        self.calls = self.between = self.out = 0
+
+    def __enter__(self):
+        sys.setprofile(self._event)
+        return self
+
+    def __exit__(self, *_):
+        sys.setprofile(None)
+
+    def _event(self, frame, event, _):
+        if event != "call" or frame.f_globals is globals():
+            return
+        self.calls += 1
+        callee = _module(frame)
+        caller = "" if frame.f_back is None else _module(frame.f_back)
+        if caller and caller != callee:
+            self.between += bool(callee)
+            self.out += not callee
+
+
+def _module(frame):
+    """The module of ours that a frame belongs to, or nothing."""
+    name = frame.f_globals.get("__name__") or ""
+    return name if name.split(".")[0] == "counterpoise" else ""
+
+
+def traced(work):
+    """Calls, crossings between our modules, and calls out of them: medians of some calls."""
+    work(), work()
+    found = []
+    for _ in range(ROUNDS):
+        with Tracer() as tracer:
+            work()
+        found.append((tracer.calls, tracer.between, tracer.out))
+    return [int(statistics.median(column)) for column in zip(*found, strict=True)]
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.2).astype(int)
+    return rng.standard_normal((n, D)) + 0.5 * y[:, None], y
+
+
+def pieces(size, seed=1):
+    """Chunks without end."""
+    X, y = rows(20 * size, seed)
+    while True:
+        for start in range(0, len(y), size):
+            yield X[start : start + size], y[start : start + size]
+
+
+def by_command_line():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        X, y = rows(4000)
+        table = np.column_stack([X, y])
+        head = ",".join([*(f"x{j}" for j in range(D)), "y"])
+        np.savetxt(folder / "rows.csv", table, "%.6g", ",", header=head, comments="")
+        model = folder / "m.safetensors"
+        words = ["learn", str(folder / "rows.csv"), "--label", "y", "--model", str(model)]
+
+        def learn():
+            model.unlink(missing_ok=True)
+            sys.argv = ["counterpoise", *words, "--chunk-rows", "1000"]
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
+                command()
+            if not model.exists():
+                raise RuntimeError("nothing was learned")
+
+        yield "command line: learn a CSV, 4 chunks of 1,000 rows", traced(learn)
+
+
+def in_chunks():
+    model, chunks = BalancedRidgeClassifier().partial_fit(*rows(1000)), pieces(100)
+    yield "partial_fit, 100 rows", traced(lambda: model.partial_fit(*next(chunks)))
+    X, y = next(chunks)
+
+    def learn_and_predict():
+        model.partial_fit(X, y)
+        model.predict(X)
+
+    yield "partial_fit and predict, 100 rows", traced(learn_and_predict)
+    yield "predict again, 100 rows", traced(lambda: model.predict(X))
+
+
+def one_by_one():
+    X, y = rows(1000)
+    model = RiverFace()
+    events = [
+        (dict(zip([f"x{j}" for j in range(D)], x, strict=True)), label)
+        for x, label in zip(X.tolist(), y.tolist(), strict=True)
+    ]
+    for x, label in events:
+        model.learn_one(x, label)
+        model.predict_one(x)
+    more = iter(events)
+    yield "river: learn_one", traced(lambda: model.learn_one(*next(more)))
+    yield "river: predict_one", traced(lambda: model.predict_one(events[0][0]))
+
+
+def progressively():
+    model, chunks = BalancedRidgeClassifier().partial_fit(*rows(1000)), pieces(256)
+    yield "progressive_scores, 256 rows", traced(lambda: model.progressive_scores(*next(chunks)))
+
+
+def choosing():
+    model = AutoClassifier().partial_fit(*rows(1000))
+    for name, size in (("one row", 1), ("100 rows", 100)):
+        chunks = pieces(size)
+        yield f"chooser: partial_fit, {name}", traced(lambda c=chunks: model.partial_fit(*next(c)))
+
+
+def on_spark():
+    if shutil.which("java") is None:
+        return
+    from pyspark.sql import SparkSession
+
+    from counterpoise.spark import fit
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    X, y = rows(400)
+    table = [[*x, label] for x, label in zip(X.tolist(), y.tolist(), strict=True)]
+    names = [*(f"x{j}" for j in range(D)), "y"]
+    frame = spark.createDataFrame(table, names).repartition(2).cache()
+    yield "Spark: fit, 2 partitions, on the driver", traced(lambda: fit(frame, "y"))
+    spark.stop()
+
+
+def measured():
+    """Figures of every journey, by name."""
+    journeys = (by_command_line, in_chunks, one_by_one, progressively, choosing, on_spark)
+    return {name: figures for journey in journeys for name, figures in journey()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--save", metavar="FILE", help="only save the figures, as JSON")
+    parser.add_argument("--commit", default="", help="what to call them, with --save")
+    parser.add_argument("--before", default=BEFORE, metavar="FILE", help="figures to compare with")
+    options = parser.parse_args()
+    found = {"python": platform.python_version(), "figures": measured()}
+    if options.save:
+        text = json.dumps({"commit": options.commit, **found}, indent=2)
+        Path(options.save).write_text(text + "\n")
+        return
+    before = json.loads(Path(options.before).read_text())
+    if before["python"].split(".")[:2] != found["python"].split(".")[:2]:
+        print("warning: the figures before are those of another Python", file=sys.stderr)
+    nothing = ["", "", ""]
+    lines = []
+    for name in dict.fromkeys([*before["figures"], *found["figures"]]):
+        pair = [kept["figures"].get(name, nothing) for kept in (before, found)]
+        cells = [
+            f"{count:,}" if count != "" else ""
+            for both in zip(*pair, strict=True)
+            for count in both
+        ]
+        lines.append([name, *cells])
+    heads = ("Python calls", "between our modules", "out of ours")
+    report.write(
+        "journeys",
+        "Journeys through the package",
+        f"Calls of Python functions that one warm call makes in its own thread, as "
+        f"`sys.setprofile` sees them: all of them; those from a function of one module of "
+        f"counterpoise to one of another; those from counterpoise into other packages. Medians of "
+        f"{ROUNDS} calls in a row, {D} features, two classes; models have learned 1,000 rows. "
+        f"Before is commit {before['commit']}. " + report.machine("numpy", "scikit-learn"),
+        report.table(
+            ["", *(f"{head}, {when}" for head in heads for when in ("before", "after"))], lines
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main()
