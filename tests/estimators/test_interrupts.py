@@ -123,7 +123,7 @@ def outcomes(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_an_interrupt_at_any_line_finds_the_model_before_or_after(name):
     """Raised at every line, or at 250 of them, that runs in our modules or in contextlib."""
     start, before, after = outcomes(name)
@@ -209,6 +209,6 @@ def strike(name, wanted, rng):
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_real_signals_lose_no_model(name):
     strike(name, 20, np.random.default_rng(0))

@@ -362,7 +362,7 @@ def test_marks_give_a_constant_back(row, times):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_marks_and_weights_are_in_the_file(tmp_path):
     X, y = stream(50, 3)
     weight = np.random.default_rng(0).uniform(0.1, 2.0, 50)

@@ -515,7 +515,7 @@ def test_the_last_feature_goes_and_the_labels_stay():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_events_unlearned_one_by_one_leave_nothing():
     """In any order, and whatever their units and weights."""
     rng = np.random.default_rng(0)

@@ -568,7 +568,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::counterpoise.PrecisionWarning")
+@pytest.mark.filterwarnings("ignore::counterpoise.errors.PrecisionWarning")
 def test_forgetting_a_file_stays_within_twice_the_memory_limit(run):
     """What goes is added up in room of its own, and what is left takes that."""
     d = 600
