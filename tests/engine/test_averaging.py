@@ -20,7 +20,8 @@ from counterpoise.engine.averaging import (
 )
 from counterpoise.engine.leave_one_out import Sample, leave_one_out_scores
 from counterpoise.engine.parameters import LINEAR
-from counterpoise.engine.row_buffer import RowBuffer, decayed_weight, row_order
+from counterpoise.engine.row_buffer import RowBuffer, decayed_weight
+from counterpoise.engine.row_hashes import row_order
 from counterpoise.errors import ModelFileError
 from counterpoise.modelfile.container import from_bytes, to_bytes
 from counterpoise.solver.options import Options

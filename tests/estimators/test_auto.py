@@ -383,15 +383,27 @@ def test_scores_of_what_are_no_rows():
 
 
 @pytest.mark.slow
-def test_one_row_takes_few_calls():
+def test_one_row_and_a_second_prediction_take_few_calls():
     X, y = crossed(1400)  # the maps are fixed by 1,200
     one = AutoClassifier().fit(X[:1300], y[:1300])
     one.partial_fit(X[1300:1301], y[1300:1301])
     calls = []
-    sys.setprofile(lambda frame, event, argument: calls.append(frame) if event == "call" else None)
+
+    def count(frame, event, argument):
+        if event == "call":
+            calls.append(frame)
+
+    sys.setprofile(count)
     one.partial_fit(X[1301:1302], y[1301:1302])
     sys.setprofile(None)
     assert len(calls) <= 200
+    expected = one.predict(X[:100])
+    calls.clear()
+    sys.setprofile(count)
+    found = one.predict(X[:100])
+    sys.setprofile(None)
+    assert len(calls) <= 195
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

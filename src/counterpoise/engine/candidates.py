@@ -102,6 +102,7 @@ class SingleRowUpdater:
 
 
 _WAITING = attrgetter("waiting")
+CACHES: dict[str, Any] = dict.fromkeys(("_current", "_ranking", "_scores", "_singles"))
 
 
 @dataclass(eq=False)
@@ -132,6 +133,7 @@ class Candidates:
     weighted: bool = False
     _current: CachedAverage | None = field(default=None, repr=False)
     _ranking: tuple[int, CandidateRanking | None] | None = field(default=None, repr=False)
+    _scores: tuple[int, bool, Scores] | None = field(default=None, repr=False)
     _singles: SingleRowUpdater | None = field(default=None, repr=False)
 
     @property
@@ -150,7 +152,7 @@ class Candidates:
         return self.first.begun and not max(map(_WAITING, self.states.values()))
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_current": None, "_ranking": None, "_singles": None}
+        return self.__dict__ | CACHES
 
     def copy(self) -> Candidates:
         """An independent copy."""
@@ -161,8 +163,7 @@ class Candidates:
         )
 
     def _with(self, **changes: Any) -> Candidates:
-        fresh = {"_current": None, "_ranking": None, "_singles": None}
-        return replace(self, **{**fresh, **changes})
+        return replace(self, **{**CACHES, **changes})
 
     # Looking
 
@@ -208,7 +209,13 @@ class Candidates:
         return rank_by_leave_one_out(self.names, states, options, *how)
 
     def scores(self, ridges: Vector, link: bool = False) -> Scores:
-        """Scores of the average, with the link of the best candidate to probabilities."""
+        """Return the scores of the average, with the link of the best candidate if requested."""
+        known = self._scores
+        if known is None or known[0] != self.rows or known[1] < link:
+            known = self._scores = self.rows, link, self._average_scores(ridges, link)
+        return known[2]
+
+    def _average_scores(self, ridges: Vector, link: bool) -> Scores:
         state, options = self.chosen(ridges)
         found = state.solve(None, options, link)
         ranking = self.ranking(ridges)

@@ -12,7 +12,6 @@ in class k, a random order has 1 + Σ n_k (n − n_k)/n runs of equal labels (Wa
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections import Counter
@@ -21,14 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.arrays import Labels, Matrix, Vector
+from counterpoise.engine.row_hashes import Hashes, named_hashes
 from counterpoise.feature_maps import FittedMap
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.calibration import Calibration
-from counterpoise.solver.imputation import MeanImputation
 from counterpoise.solver.mapped_moments import require_room
 from counterpoise.solver.options import Options
 from counterpoise.solver.score_functions import LinearScores, Solution
@@ -253,9 +251,6 @@ def _placed(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:
 FOLDS = 5
 MIN_ROWS = 16  # fewer do not calibrate anything
 MIN_SHARE = 1e-9  # of a row in a fold; less is rounding
-HASH_VALUES = 2**18  # that are hashed in one step
-MIX = np.uint64(0xBF58476D1CE4E5B9)
-Hashes = NDArray[np.uint64]
 Batches = Callable[[], Iterable["Batch"]]
 
 
@@ -281,7 +276,14 @@ def cross_fit(
     -------
     Calibration
     """
-    parts = [_hashed(batch, names, state.fill) for batch in batches()]
+    parts = [
+        (
+            one.y,
+            named_hashes(one.X, names, state.fill),
+            np.ones(len(one.y)) if one.weight is None else one.weight,
+        )
+        for one in batches()
+    ]
     y, hashes, weight = (np.concatenate(list(one)) for one in zip(*parts, strict=True))
     found = Calibration.empty()
     if weight.sum() < MIN_ROWS:
@@ -348,54 +350,3 @@ def _deal(y: NDArray[Any], hashes: Hashes, weight: Vector) -> Matrix:
         result[mine] = unit * np.diff(before, axis=0)
     result[result < MIN_SHARE * weight[:, None]] = 0.0
     return result
-
-
-def _hashed(
-    batch: Batch, names: Sequence[Any], fill: MeanImputation | None
-) -> tuple[NDArray[Any], Hashes, Vector]:
-    """Return labels, hashes and weights (n,) of rows; a feature that is 0 does not count."""
-    digests = [hashlib.blake2b(repr(name).encode(), digest_size=8).digest() for name in names]
-    keys = np.frombuffer(b"".join(digests), dtype="<u8") | np.uint64(1)
-    X, n, d = batch.X, len(batch.y), len(names)
-    hashes = np.empty(n, dtype=np.uint64)
-    step = max(1, HASH_VALUES // max(d, 1))
-    for start in range(0, n, step):
-        hashes[start : start + step] = _row_hashes(X[start : start + step], keys, fill)
-    weight = np.ones(n) if batch.weight is None else batch.weight.astype(np.float64)
-    return batch.y, hashes, weight
-
-
-def _row_hashes(X: Rows, keys: Hashes, fill: MeanImputation | None) -> Hashes:
-    """Return the sum of the hashes of all values of each row, modulo 2^64."""
-    if sp.issparse(X):
-        if fill is not None:
-            return _row_hashes(X.toarray(), keys, fill)
-        ends = np.zeros(len(X.data) + 1, dtype=np.uint64)
-        np.cumsum(_mixed(X.data, keys[X.indices]), out=ends[1:])
-        hashes: Hashes = ends[X.indptr[1:]] - ends[X.indptr[:-1]]
-        return hashes
-    if fill is not None:
-        X = _as_seen(X, fill)
-    total: Hashes = _mixed(X, keys).sum(axis=1, dtype=np.uint64)
-    return total
-
-
-def _as_seen(X: NDArray[np.float64], fill: MeanImputation) -> NDArray[np.float64]:
-    """Return rows with values as they came, without constants that depend on the order of rows."""
-    X = X.copy()
-    for at, by, base, present in zip(
-        fill.at.tolist(), fill.by.tolist(), fill.base.tolist(), fill.present.tolist(), strict=True
-    ):
-        there = (X[:, by] != 0.0) == present
-        value = X[:, at] + base if present else X[:, at]
-        X[:, at] = np.where(there, np.float32(value), 0.0)
-    return X
-
-
-def _mixed(values: NDArray[np.float64], keys: Hashes | np.uint64) -> Hashes:
-    """Return a hash of each value with its key; 0 has the hash 0."""
-    bits = (values + 0.0).view(np.uint64)
-    bits = (bits ^ (bits >> np.uint64(32))) * keys
-    bits = (bits ^ (bits >> np.uint64(29))) * MIX
-    mixed: Hashes = bits ^ (bits >> np.uint64(32))
-    return mixed

@@ -28,7 +28,8 @@ from counterpoise.engine.parameters import (
     map_name,
     read_auto_parameters,
 )
-from counterpoise.engine.row_buffer import RowBuffer, find_change, row_order
+from counterpoise.engine.row_buffer import RowBuffer, find_change
+from counterpoise.engine.row_hashes import row_order
 from counterpoise.engine.state import Batch, State
 from counterpoise.engine.summary import Summary
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier

@@ -50,8 +50,9 @@ def within_class_scatter(n: Vector, C: Batch, a: Vector, s: Vector) -> Matrix:
     n and a have the shape (..., c), C (..., c, d, d) and s (..., d).
     """
     alpha = np.divide(a, n, out=np.zeros(a.shape), where=n > 0)
-    *each, _, d, _ = C.shape
-    K: Matrix = (alpha[..., None, :] @ C.reshape(*C.shape[:-2], d * d)).reshape(*each, d, d)
+    d = C.shape[-1]
+    K: Matrix = alpha[..., None, :] @ C.reshape(*C.shape[:-2], d * d)
+    K = K.reshape(*alpha.shape[:-1], d, d)
     K /= s[..., None, :]
     K /= s[..., :, None]
     return K
@@ -60,6 +61,8 @@ def within_class_scatter(n: Vector, C: Batch, a: Vector, s: Vector) -> Matrix:
 @dataclass(frozen=True, eq=False)
 class RidgeSystems:
     """Normal equations of g ridge problems, each in scaled units about its own centre.
+
+    What all problems share may have a leading axis of length 1.
 
     Attributes
     ----------
@@ -103,15 +106,18 @@ class RidgeSystems:
         cls, moments: Moments, m: Vector, s: Vector, a: Matrix, y: Batch, intercept: str
     ) -> RidgeSystems:
         """Return the problems of weights a (g, c) and targets y (g, q, c) of the same moments."""
-        shared = (moments.n, moments.mean, moments.C, m, s)
-        each = [np.broadcast_to(one, (len(a), *one.shape)) for one in shared]
-        return cls(moments.anchor, intercept, *[*each, a, y])
+        shared = moments.n[None], moments.mean[None], moments.C[None], m[None], s[None]
+        return cls(moments.anchor, intercept, *shared, a, y)
 
     def __iter__(self) -> Iterator[RidgeSystems]:
         """Yield each problem alone, with a leading axis of length 1."""
         each = self.n, self.mean, self.C, self.m, self.s, self.a, self.y
+        if len(self.a) == 1:
+            yield self
+            return
         for i in range(len(self.a)):
-            yield RidgeSystems(self.anchor, self.intercept, *(one[i : i + 1] for one in each))
+            own = (one if len(one) == 1 else one[i : i + 1] for one in each)
+            yield RidgeSystems(self.anchor, self.intercept, *own)
 
     @cached_property
     def total(self) -> Vector:
@@ -163,7 +169,7 @@ class RidgeSystems:
         ``ridge`` is b ≥ 0, or one for each problem. Where b is too small to have an effect and a
         problem has many solutions, take the limit as b tends to 0, the shortest, with a warning.
         """
-        b = np.broadcast_to(ridge, len(self.a))
+        b = np.zeros(len(self.a)) + ridge
         K, e = unit_diagonal(self.K(), b)
         found = np.concatenate([self.z, self.h[:, None]], axis=1) / e[:, None]
         norms, singular = np.abs(K).sum(axis=1).max(axis=1), []

@@ -23,7 +23,7 @@ from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.engine.progressive_calibration import SORTED
-from counterpoise.engine.row_buffer import row_order
+from counterpoise.engine.row_hashes import row_order
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.modelfile.container import Contents
 from counterpoise.modelfile.engines import InferenceModel
