@@ -174,10 +174,10 @@ class Guards:
         ``before`` and ``after`` are what was known of the columns without and with these rows,
         ``has_earlier`` whether there were rows of other inputs before.
         """
-        columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
-        new = [name for name in columns if not before.knows(name)]
         if not has_earlier or chunk.entries is not None:
             return
+        columns = dict.fromkeys((*after.kinds, *(f.column for f in after.features)))
+        new = [name for name in columns if not before.knows(name)]
         if not chunk.table:  # rows need not have every field, but one with another name is told of
             if new:
                 listed = ", ".join(map(repr, new[:5])) + " and more" * (len(new) > 5)

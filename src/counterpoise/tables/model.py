@@ -216,7 +216,8 @@ class TableModel:
         """Labels that were learned or declared."""
         if isinstance(self.model, InferenceModel):
             return list(self.model.state.classes.labels.tolist())
-        return list(self.model.classes_.tolist()) if hasattr(self.model, "classes_") else []
+        found = getattr(self.model, "classes_", None)
+        return [] if found is None else list(found.tolist())
 
     @property
     def class_counts(self) -> dict[Any, float]:
@@ -347,15 +348,25 @@ class TableModel:
         (rows,) multiplies the weights of the rows. With ``needs_scores``, return progressive scores
         of all rows; without it, of those that the score window needs.
         """
-        encoded, after = self.encode_new(chunk, key, allow_overlap)
-        return self._learn_encoded(chunk, key, weighted(encoded, weight), after, needs_scores)
+        known, is_fitted = self.classes, self.is_fitted
+        encoded, after = self.encode_new(chunk, key, known if is_fitted else [], allow_overlap)
+        encoded = weighted(encoded, weight)
+        self._prepare(chunk.source, encoded, after, known)
+        found: list[ScoredRows] = []
+        if encoded.X.shape[0]:
+            if is_fitted:
+                state = reference_state(self.estimator)
+                self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
+            found = self._learn_rows(chunk, encoded, known, needs_scores)
+        self._count(chunk, key, encoded, after)
+        return found
 
     def encode_new(
-        self, chunk: Chunk, key: str, allow_overlap: bool = False, known: list[Any] | None = None
+        self, chunk: Chunk, key: str, known: list[Any], allow_overlap: bool = False
     ) -> tuple[EncodedChunk, ColumnEncoder]:
-        """Encode rows that are to be learned, and check them; return the encoder after them.
+        """Encode rows that are to be learned after rows of the labels ``known``, and check them.
 
-        ``known`` are the labels before them, by default those that were learned.
+        Return the encoder after them, too.
         """
         self.records.check_new(chunk, key, allow_overlap)
         lacking = self.encoding.lacking(chunk)
@@ -371,54 +382,33 @@ class TableModel:
             self.guards.note_blank(encoded.blank)
         return encoded, after
 
-    def _require_labels(
-        self, chunk: Chunk, encoded: EncodedChunk, known: list[Any] | None = None
-    ) -> None:
-        if known is None:
-            known = self.classes if self.is_fitted else []
+    def _require_labels(self, chunk: Chunk, encoded: EncodedChunk, known: list[Any]) -> None:
+        """Raise if a label of a chunk is not allowed after rows of other labels."""
         declared = self.encoding.columns.classes
         self.guards.require_labels(chunk, encoded, known, self.options, declared, self.settled)
 
-    def _learn_encoded(
-        self,
-        chunk: Chunk,
-        key: str,
-        encoded: EncodedChunk,
-        after: ColumnEncoder,
-        needs_scores: bool = False,
-    ) -> list[ScoredRows]:
-        """Learn encoded rows, and record that they were learned."""
-        was_fitted, before = self.is_fitted, self.classes
-        self._prepare(chunk.source, encoded, after)
-        found: list[ScoredRows] = []
-        if encoded.X.shape[0]:
-            if was_fitted:
-                state = reference_state(self.estimator)
-                self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
-            had_sorted = has_sorted_labels(self.estimator)
-            found = self._learn_rows(encoded, before, chunk.rows, needs_scores)
-            if has_sorted_labels(self.estimator) and not had_sorted:
-                self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
-        self._count(chunk, key, encoded, after)
-        return found
-
     def _learn_rows(
-        self, encoded: EncodedChunk, before: list[Any], rows: int, needs_scores: bool = False
+        self, chunk: Chunk, encoded: EncodedChunk, known: list[Any], needs_scores: bool
     ) -> list[ScoredRows]:
-        """Let the estimator learn rows; ``before`` are its classes so far."""
+        """Let the estimator, which has the classes ``known``, learn rows, and update the window."""
+        had_sorted, before = has_sorted_labels(self.estimator), self.rows
+        after = before + chunk.rows
         # One thread: others parse meanwhile, and no bit depends on the number of cores.
         with one_thread():
             found = learn_and_score(
                 self.estimator,
-                self.rows,
-                self.rows + rows,
+                before,
+                after,
                 encoded,
                 self.chunk_rows,
                 needs_scores,
                 self._calibrates,
             )
-        window = self.recent if self.classes == before else None
-        self.recent = push_scores(window, found, self.classes, self.rows + rows)
+        if not had_sorted and has_sorted_labels(self.estimator):
+            self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
+        classes = self.classes
+        window = self.recent if classes == known else None
+        self.recent = push_scores(window, found, classes, after)
         return found
 
     def _count(self, chunk: Chunk, key: str, encoded: EncodedChunk, after: ColumnEncoder) -> None:
@@ -433,28 +423,32 @@ class TableModel:
         if chunk.store_mark is not None:
             self.set_store_mark(chunk.store_mark)
 
-    def _prepare(self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder) -> None:
-        """Make the estimator ready for rows of these features."""
-        names = [feature.name for feature in encoding.features]
-        if self.model is not None:
+    def _prepare(
+        self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder, known: list[Any]
+    ) -> None:
+        """Make the estimator ready for encoded rows after rows of the labels ``known``."""
+        is_new = self.model is None
+        names: list[str] = []
+        if is_new or len(encoding.features) != len(self.encoding.features):
+            names = [feature.name for feature in encoding.features]
+        if names and not is_new:
             self.model.widen(names)
         if not encoded.X.shape[0]:
             return
-        if not names:
+        if not encoding.features:
             raise DataError(f"{source}: no column is left to learn from")
-        if self.model is None:
+        if is_new:
             for option in MAPS & self.given.keys():
                 self.given[option] = widen_maps(self.given[option], names)
             self.model = self._new_model(encoding)
         self.model.fill_in(MeanImputation.of(*encoding.fill))
         auto = as_auto(self.model)
-        if auto is not None:
+        if auto is not None and names:
             auto.name_in_warnings(names)
-        if len({*self.classes, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
+        if len({*known, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
             raise DataError(
                 f"{source}: column {encoding.columns.label!r} has more than "
-                f"{MAX_CATEGORIES:,} "
-                "different labels; is it the right column?"
+                f"{MAX_CATEGORIES:,} different labels; is it the right column?"
             )
 
     def _new_model(self, encoding: ColumnEncoder) -> Model:
@@ -505,7 +499,8 @@ class TableModel:
         columns, kept = self.encoding.columns, np.ones(chunk.rows, dtype=bool)
         _, y, _ = labels(columns, chunk, self.encoding.labels)
         require_declared(columns, chunk, y, kept)
-        self._require_labels(chunk, EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {}))
+        encoded = EncodedChunk(np.empty((chunk.rows, 0)), y, None, kept, {})
+        self._require_labels(chunk, encoded, self.classes if self.is_fitted else [])
 
     # Frames: all of them are one input in the records, of which the number of rows and a hash are
     # recorded. They have no names and cannot be read again.
@@ -553,7 +548,7 @@ class TableModel:
         known: list[Any] = []
         for chunk in self._chunks(source, FRAMES, ReadPosition()):
             chunk = self._following(chunk)
-            encoded, after = self.encode_new(chunk, FRAMES, allow_overlap=True, known=known)
+            encoded, after = self.encode_new(chunk, FRAMES, known, allow_overlap=True)
             known = sorted({*known, *encoded.y.tolist()})
             self._count(chunk, FRAMES, encoded, after)
         parts = [part for _, part, _ in self._encode_again(source, weight)]
@@ -563,7 +558,7 @@ class TableModel:
             X, y = whole.X[order], whole.y[order]
             w = None if whole.weight is None else whole.weight[order]
             rows = whole._replace(X=X, y=y, weight=w)
-            self._prepare(source.name, rows, self.encoding)
+            self._prepare(source.name, rows, self.encoding, [])
             with one_thread():
                 learn_rows(self.estimator, X, y, w)
         return self.rows

@@ -291,6 +291,7 @@ def _window(plain: dict[str, Any], rows: int) -> Window:
 
 
 def _text(value: Any) -> str:
-    check_file(isinstance(value, str), "something that is not text where text belongs")
+    if not isinstance(value, str):
+        check_file(False, "something that is not text where text belongs")
     result: str = value
     return result
