@@ -13,29 +13,16 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# Modules and what of them users call; None: all that __all__ names.
-PUBLIC = {
-    "counterpoise": None,
-    "counterpoise.errors": None,
-    "counterpoise.evaluate.cost_curve": ["CostCurve", "cost_curve", "should_alert"],
-    "counterpoise.evaluate.metrics": ["Confusion", "Metrics", "measure"],
-    "counterpoise.evaluate.plots": [
-        "class_shares", "confusion_matrix", "g_mean_over_stream",
-        "largest_weights", "precision_recall", "time_per_row",
-    ],
-    "counterpoise.evaluate.benchmark": ["Result", "race", "best_result"],
-    "counterpoise.evaluate.html_report": ["evaluation", "page"],
-    "counterpoise.feature_maps": None,
-    "counterpoise.ledger.backtest": ["Backtest", "BacktestSetting"],
-    "counterpoise.ledger.compare": ["Comparison"],
-    "counterpoise.ledger.synthetic": ["payments"],
-    "counterpoise.ledger.drift": ["Drift"],
-    "counterpoise.ledger.jackknife": ["Uncertainty", "Weights"],
-    "counterpoise.online": None,
-    "counterpoise.river": None,
-    "counterpoise.spark": None,
-    "counterpoise.readers": ["Chunk", "ReadPosition", "source"],
-}  # fmt: skip
+# Packages whose __all__ is the public API.
+PUBLIC = [
+    "counterpoise",
+    *(
+        f"counterpoise.{name}"
+        for name in (
+            "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "spark",
+        )
+    ),
+]  # fmt: skip
 # Of these only some methods are for users, the others for the classifiers.
 TRANSFORMER = {"fit", "transform", "get_feature_names_out"}
 METHODS = {
@@ -87,9 +74,9 @@ def wrong_map():
 
 def public():
     """Module, name and thing of all that is public."""
-    for module_name, names in PUBLIC.items():
+    for module_name in PUBLIC:
         module = import_module(module_name)
-        for name in names or module.__all__:
+        for name in module.__all__:
             yield module, name, getattr(module, name)
 
 

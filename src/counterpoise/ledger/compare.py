@@ -66,7 +66,7 @@ class Comparison:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])

@@ -78,7 +78,7 @@ class Drift:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])

@@ -47,7 +47,7 @@ class Uncertainty:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
@@ -142,7 +142,7 @@ class Weights:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
