@@ -112,7 +112,7 @@ def test_tables_are_not_cut_off(on_a_terminal, width, parts):
 
 def test_help_is_not_cut_off(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ([], ["data"], ["learn"], ["benchmark"], ["predict"]):
+    for command in ([], ["ledger"], ["learn"], ["benchmark"], ["predict"]):
         listed = run(*command, "--help").out.split("Options:", 1)[1]
         assert not [line for line in listed.splitlines() if line.endswith(("...", "…"))]
 

@@ -78,7 +78,7 @@ class Backtest:
     >>> from counterpoise import Ledger
     >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.backtest(train=[5, 20])
     >>> found.best.name, found.loss.shape
