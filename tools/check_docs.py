@@ -1,4 +1,4 @@
-"""Check the documents: links, the map of the house, and numpydoc of all that users call.
+"""Check the documents: links, the picture of the layers, and numpydoc of all public names.
 
 The examples in them are run by pytest. What users do not call needs one good sentence, which ruff
 demands; here every parameter and every result of the public surface must have its own, and every
@@ -54,8 +54,8 @@ def broken_links():
                 yield f"{page.relative_to(ROOT)}: {target} does not exist"
 
 
-def wrong_map():
-    """Layers and packages that CONTRIBUTING.md draws otherwise than pyproject.toml has them."""
+def wrong_layers():
+    """Yield layers and packages that CONTRIBUTING.md does not have as pyproject.toml does."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -67,9 +67,9 @@ def wrong_map():
     if len(layers) != len(drawn):
         yield f"CONTRIBUTING.md draws {len(drawn)} layers, pyproject.toml has {len(layers)}"
     for path in (ROOT / "src" / "counterpoise").iterdir():
-        room = f"{path.name}/" if (path / "__init__.py").exists() else path.name
-        if room.endswith(("/", ".py")) and room != "__init__.py" and f"`{room}`" not in text:
-            yield f"CONTRIBUTING.md has no line about {room}"
+        name = f"{path.name}/" if (path / "__init__.py").exists() else path.name
+        if name.endswith(("/", ".py")) and package != "__init__.py" and f"`{package}`" not in text:
+            yield f"CONTRIBUTING.md has no line about {package}"
 
 
 def public():
@@ -158,6 +158,6 @@ def documented(text, section):
 
 
 if __name__ == "__main__":
-    problems = [*broken_links(), *wrong_map(), *undocumented(), *unshown(), *unlisted()]
-    print("\n".join(problems) or "documents: links, the map, parameters and examples are in order")
+    problems = [*broken_links(), *wrong_layers(), *undocumented(), *unshown(), *unlisted()]
+    print("\n".join(problems) or "documents: links, layers, parameters and examples are in order")
     sys.exit(bool(problems))
