@@ -68,8 +68,8 @@ def wrong_layers():
         yield f"CONTRIBUTING.md draws {len(drawn)} layers, pyproject.toml has {len(layers)}"
     for path in (ROOT / "src" / "counterpoise").iterdir():
         name = f"{path.name}/" if (path / "__init__.py").exists() else path.name
-        if name.endswith(("/", ".py")) and package != "__init__.py" and f"`{package}`" not in text:
-            yield f"CONTRIBUTING.md has no line about {package}"
+        if name.endswith(("/", ".py")) and name != "__init__.py" and f"`{name}`" not in text:
+            yield f"CONTRIBUTING.md has no line about {name}"
 
 
 def public():
