@@ -33,7 +33,7 @@ check: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PY) tools/layers.py
-	$(PY) tools/check_house.py --underscores
+	$(PY) tools/check_structure.py
 	$(PY) tools/check_docs.py
 
 docs: $(VENV)/installed-docs

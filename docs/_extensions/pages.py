@@ -53,14 +53,12 @@ Everything that users call. What is not here is private, and may change at any t
 def api():
     """The index of all that is public, module by module."""
     parts = [API]
-    for name, names in PUBLIC.items():
+    for name in PUBLIC:
         module = import_module(name)
         said = (inspect.getdoc(module) or "").split("\n\n")[0]
         parts.append(f"{name}\n{'-' * len(name)}\n\n{said}\n\n.. currentmodule:: {name}\n")
         for template in ("class", "function", "value"):
-            found = [
-                one for one in names or module.__all__ if kind(getattr(module, one)) == template
-            ]
+            found = [one for one in module.__all__ if kind(getattr(module, one)) == template]
             if found:
                 parts.append(
                     f".. autosummary::\n   :toctree: ../api\n   :template: {template}.rst\n"

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.evaluate.cost_curve import cost_curve, should_alert
+from counterpoise.evaluate import cost_curve, should_alert
 
 rng = np.random.default_rng(4)
 n, day = 60_000, 1000

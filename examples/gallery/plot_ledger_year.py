@@ -16,7 +16,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from counterpoise import Ledger
-from counterpoise.ledger.synthetic import payments
+from counterpoise.ledger import payments
 
 folder = tempfile.TemporaryDirectory()
 path = Path(folder.name) / "year.ledger"

@@ -1,10 +1,23 @@
-"""Exact online classification of imbalanced streams."""
+"""Exact online classification of imbalanced streams.
+
+- ``BalancedRidgeClassifier``: ridge classifier that can partial_fit, merge and unlearn
+- ``AutoClassifier``: average of several such models, with weights learned from the stream
+- ``CostSensitiveClassifier``: decisions by expected cost
+- ``TableClassifier``: a model of data frames with text, dates and missing values
+- ``Ledger``: moments by time and segment, and the model of any selection
+- ``Moments``: count, mean and scatter of each class
+- ``Explanation``: contributions of each column to scores
+
+Packages: ``online`` (the paper's online rules), ``feature_maps`` (nonlinear maps), ``evaluate``
+(metrics, costs, benchmark, plots), ``ledger`` (results of a ledger's queries), ``river`` and
+``spark`` (other conventions), ``readers`` (files to chunks) and ``errors``.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from counterpoise.public_names import resolve
 from counterpoise.version import VERSION
 
 if TYPE_CHECKING:
@@ -27,7 +40,7 @@ __all__ = [
     "TableClassifier",
 ]
 
-_MODULE_OF = {
+_MODULES = {
     "AutoClassifier": "estimators.auto",
     "BalancedRidgeClassifier": "estimators.balanced_ridge",
     "CostSensitiveClassifier": "estimators.cost_sensitive",
@@ -35,23 +48,18 @@ _MODULE_OF = {
     "Ledger": "ledger.ledger",
     "Moments": "moments.moments",
     "TableClassifier": "estimators.table",
-}
-
-_CLI_DEPENDENCIES = ("pyarrow", "xxhash")
+} | {
+    name: name
+    for name in (
+        "errors", "evaluate", "feature_maps", "ledger", "online", "readers", "river", "spark",
+    )
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that the command line starts fast."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"counterpoise.{_MODULE_OF[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name not in _CLI_DEPENDENCIES:
-            raise
-        text = f"{name} requires {error.name}: pip install 'counterpoise[cli]'"
-        raise ImportError(text, name=error.name) from error
+    """Import a public name at its first use."""
+    return resolve(__name__, _MODULES, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

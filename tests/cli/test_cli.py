@@ -1018,7 +1018,8 @@ def spoilt(text, rng):
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_spoilt_input_is_refused_or_learned(tmp_path, ending, seed):
     """One message, or a model that predicts; benchmarks/mutations.py spoils many more."""
-    from counterpoise.readers import DataError, source
+    from counterpoise.errors import DataError
+    from counterpoise.readers import source
     from counterpoise.tables.model import TableModel, learn_inputs
 
     rng = np.random.default_rng(seed)

@@ -27,15 +27,15 @@ from counterpoise.evaluate.benchmark import (
     METHODS,
     QUADRATIC_TIME_METHOD,
     Result,
-    best_result,
     load_external_model,
     n_warmup_rows,
-    race,
-    standardised,
+    run_benchmark,
+    select_best,
+    standardize_progressively,
     synthetic_payments,
     too_slow,
 )
-from counterpoise.evaluate.html_report import page
+from counterpoise.evaluate.html_report import render_benchmark
 from counterpoise.evaluate.metrics import measure
 
 
@@ -100,7 +100,7 @@ def test_what_is_undefined_says_why():
 def test_standardising_looks_at_the_rows_before_only():
     X, _ = stream(50, d=3)
     X[:, 2] = 7.0
-    Z = standardised(X)
+    Z = standardize_progressively(X)
     for t in (1, 2, 10, 49):
         with np.errstate(divide="ignore", invalid="ignore"):
             expected = (X[t] - X[:t].mean(axis=0)) / X[:t].std(axis=0)
@@ -114,7 +114,7 @@ def test_standardising_looks_at_the_rows_before_only():
 @pytest.mark.parametrize("delay", [0, 7])
 def test_a_race_is_test_then_train(delay):
     X, y = stream(300, d=4)
-    results = {result.name: result for result in race(X, y, delay)}
+    results = {result.name: result for result in run_benchmark(X, y, delay)}
     assert list(results) == [MAIN_METHOD, *METHODS]
     model = BalancedRidgeClassifier()
     expected = model.progressive_scores(X, y, delay=delay, classes=[0, 1])
@@ -125,18 +125,18 @@ def test_a_race_is_test_then_train(delay):
         refit.decision_function(X[t : t + 1])[0], rel=1e-8
     )
     arow = online.AROW()
-    scores = arow.progressive_scores(standardised(X), y, delay=delay, classes=[0, 1])
+    scores = arow.progressive_scores(standardize_progressively(X), y, delay=delay, classes=[0, 1])
     np.testing.assert_array_equal(results["AROW"].scores, scores)
 
 
 @pytest.mark.slow
 def test_a_race_of_three_classes_is_one_against_the_rest():
     X, y = stream(200, d=3, classes=3, minority=0.2)
-    results = list(race(X, np.array(["a", "b", "c"])[y]))
+    results = list(run_benchmark(X, np.array(["a", "b", "c"])[y]))
     for result in results:
         assert result.scores.shape == (200, 3)
         assert set(result.predicted) <= {"a", "b", "c"}
-    assert best_result(results).metrics.confusion.g_mean() > 0.3
+    assert select_best(results).metrics.confusion.g_mean() > 0.3
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_the_names_of_the_labels_decide_nothing(delay, classes):
     first = None
     for names in (["a", "b", "c"], ["c", "b", "a"], ["b", "a", "c"]):
         labels = np.array(names)
-        results = list(race(X, labels[y], delay, positive=names[1]))
+        results = list(run_benchmark(X, labels[y], delay, positive=names[1]))
         first = first or results
         for one, other in zip(first, results, strict=True):
             said = one.predicted[:, None] == np.array(["a", "b", "c"])
@@ -165,7 +165,7 @@ def test_rows_count_once_two_classes_are_known(delay):
     X, y = stream(200, d=3)
     y[:30], y[30] = 0, 1
     assert n_warmup_rows(y, delay) == 31 + delay
-    for result in race(X, y, delay):
+    for result in run_benchmark(X, y, delay):
         assert result.first == 31 + delay
         assert result.metrics.confusion.scored == 200 - 31 - delay
         assert len(result.predicted) == len(result.scores) == 200
@@ -180,9 +180,9 @@ def test_guests_are_tested_then_trained(delay):
 
     X, y = stream(60, d=2)
     guests = {"arrays": GaussianNB(), "dicts": Dicts()}
-    results = {one.name: one for one in race(X, y, delay, 1, [], guests=guests)}
+    results = {one.name: one for one in run_benchmark(X, y, delay, 1, [], models=guests)}
     assert list(results) == [MAIN_METHOD, "arrays", "dicts"]
-    Z, t = standardised(X), 50
+    Z, t = standardize_progressively(X), 50
     known = slice(0, t - delay)
     refit, again = GaussianNB(), Dicts()
     for row, label in zip(Z[known], y[known].tolist(), strict=True):
@@ -203,7 +203,7 @@ def test_guests_of_two_classes_meet_three():
     X, y = stream(80, d=3, classes=3, minority=0.2)
     labels = np.array(["a", "b", "c"])[y]
     guests = {"dicts": Perceptron(), "arrays": Arrays(), "ours": BalancedRidgeClassifier()}
-    first, *rest, ours = race(X, labels, 0, "b", [], guests=guests)
+    first, *rest, ours = run_benchmark(X, labels, 0, "b", [], models=guests)
     for one in rest:
         assert one.scores.shape == (80, 3)
         assert len(set(one.predicted[one.first :])) > 1
@@ -232,13 +232,13 @@ def test_a_guest_that_fails_is_named():
     X, y = stream(40, d=2)
     with pytest.raises(DataError, match=r"shy failed at row \d+ \(.*[Nn]egative.*\); leave it out"):
         list(
-            race(
+            run_benchmark(
                 X,
                 y,
                 0,
                 1,
                 [],
-                guests={"shy": load_external_model("sklearn.naive_bayes:MultinomialNB")},
+                models={"shy": load_external_model("sklearn.naive_bayes:MultinomialNB")},
             )
         )
 
@@ -249,20 +249,20 @@ def test_who_would_take_long_is_left_out():
     assert not too_slow(y[::40], 8)
     assert set(too_slow(np.repeat([0, 1], 50_000), 180)) == {"NR-RLS", QUADRATIC_TIME_METHOD}
     X, y = stream(60, d=2)
-    assert [result.name for result in race(X, y, rivals=["PA"])] == [MAIN_METHOD, "PA"]
+    assert [result.name for result in run_benchmark(X, y, methods=["PA"])] == [MAIN_METHOD, "PA"]
 
 
 @pytest.mark.slow
 def test_own_options_run_too():
     X, y = stream(300, d=3)
     own = BalancedRidgeClassifier(ridge=0.1, feature_map="poly2")
-    results = list(race(X, y, 3, rivals=[], own=own, names=["a", "b", "c"]))
+    results = list(run_benchmark(X, y, 3, methods=[], own=own, names=["a", "b", "c"]))
     assert [result.name for result in results] == [MAIN_METHOD, CUSTOM_METHOD]
     again = BalancedRidgeClassifier(ridge=0.1, feature_map="poly2")
     expected = again.progressive_scores(X, y, delay=3, classes=[0, 1])
     np.testing.assert_array_equal(results[1].scores, expected)
     assert len(results[1].terms) == results[1].weights.shape[1] > 3
-    page("own", results, y, ["a", "b", "c"], 1, 3)
+    render_benchmark("own", results, y, ["a", "b", "c"], 1, 3)
 
 
 def test_running_g_mean_is_that_of_the_first_rows():
@@ -299,7 +299,7 @@ def test_precision_and_recall_fill_the_figure():
     classes = np.array(["fraud", "ok"])
     found = measure(y, classes[(scores > 0).astype(int)], scores, classes)
     result = Result("PA", y, scores, 0, found, 1.0, np.zeros((1, 2)))
-    axes = plots.precision_recall([result], y, "fraud", 0).axes[0]
+    axes = plots.plot_precision_recall([result], y, "fraud", 0).axes[0]
     assert axes.get_ylim()[1] < 0.5
     assert 2 * max(axes.lines[0].get_ydata()) > axes.get_ylim()[1]
 
@@ -329,8 +329,8 @@ def test_control_characters_break_no_figure():
     X, y, _ = synthetic_payments(400)
     names = [f"\x1b[3{j}m\x00$name$ <{j}>" for j in range(8)]
     labels = np.where(y == "fraud", "\x1b[31m\x01fraud", "ok\x08")
-    results = list(race(X, labels, rivals=["PA"]))
-    text = page("\x1b]8;;x\x07", results, labels, names, "\x1b[31m\x01fraud", 0)
+    results = list(run_benchmark(X, labels, methods=["PA"]))
+    text = render_benchmark("\x1b]8;;x\x07", results, labels, names, "\x1b[31m\x01fraud", 0)
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", text)
     for data in re.findall(r"base64,([^\"]*)", text):
         ElementTree.fromstring(base64.b64decode(data))
@@ -370,8 +370,8 @@ class _Page(html.parser.HTMLParser):
 @pytest.fixture(scope="module")
 def report():
     X, y, names = synthetic_payments(1500)
-    results = list(race(X, y))
-    return page("A <race>", results, y, names, "fraud", 0)
+    results = list(run_benchmark(X, y))
+    return render_benchmark("A <race>", results, y, names, "fraud", 0)
 
 
 @pytest.mark.xdist_group("report")  # they share one
@@ -395,7 +395,7 @@ def test_the_report_needs_nothing_else(report):
 @pytest.mark.slow
 def test_the_same_race_gives_the_same_figures():
     _, y, _ = synthetic_payments(500)
-    one, two = (plots.svg(plots.class_shares(y)) for _ in range(2))
+    one, two = (plots.svg(plots.plot_class_shares(y)) for _ in range(2))
     assert one == two
 
 
@@ -504,5 +504,5 @@ def test_precision_is_not_cut_where_recall_is_low():
     y = np.r_[np.ones(1000, int), np.zeros(9000, int)]
     scores = np.r_[np.full(50, 9.0), np.linspace(-1, 1, 950), np.linspace(-1, 1, 9000)]
     result = Result("NR-RLS", y, scores, 0, measure(y, y, scores, np.array([0, 1])), 0.0, None)
-    axes = plots.precision_recall([result], y, positive=1, k=1).axes[0]
+    axes = plots.plot_precision_recall([result], y, positive=1, k=1).axes[0]
     assert axes.get_ylim()[1] > 1.0

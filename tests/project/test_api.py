@@ -20,8 +20,6 @@ def test_every_public_name_has_a_page(check_docs, monkeypatch):
     for module, name, _ in check_docs.public():
         part = index.split(f".. currentmodule:: {module.__name__}\n")[1].split("currentmodule")[0]
         assert f"\n   {name}\n" in part
-    for room in ("", ".feature_maps", ".online", ".river", ".spark"):
-        assert check_docs.PUBLIC[f"counterpoise{room}"] is None  # all that __all__ names
 
 
 def test_every_public_name_has_an_example(check_docs):
@@ -31,8 +29,8 @@ def test_every_public_name_has_an_example(check_docs):
 
 def test_a_name_without_an_example_is_found(check_docs, monkeypatch):
     module = import_module("counterpoise.feature_maps.fitted")
-    bare = {"counterpoise.feature_maps.fitted": ["KINDS", "map_of"]}
-    monkeypatch.setattr(check_docs, "PUBLIC", bare)
+    monkeypatch.setattr(module, "__all__", ["KINDS", "map_of"], raising=False)
+    monkeypatch.setattr(check_docs, "PUBLIC", [module.__name__])
     assert [line.split(": ")[0] for line in check_docs.unshown()] == [
         f"{module.__name__}.{name}" for name in ("KINDS", "map_of")
     ]

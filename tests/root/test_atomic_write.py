@@ -13,15 +13,9 @@ from forks import MAIN
 from samples import stream
 
 from counterpoise import BalancedRidgeClassifier
-from counterpoise.atomic_write import (
-    BusyError,
-    atomic_write,
-    discard_temporary,
-    hidden_sibling_path,
-    locked,
-)
-from counterpoise.errors import DataError
-from counterpoise.readers import expanded
+from counterpoise.atomic_write import atomic_write, discard_temporary, hidden_sibling_path, locked
+from counterpoise.errors import BusyError, DataError
+from counterpoise.readers.formats import expanded
 from counterpoise.tables.model import TableModel
 
 OTHERS = [

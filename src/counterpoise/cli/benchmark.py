@@ -111,14 +111,9 @@ def benchmark(
     from counterpoise.atomic_write import atomic_write
     from counterpoise.cli.messages import Progress
     from counterpoise.errors import DataError
-    from counterpoise.evaluate.benchmark import (
-        CUSTOM_METHOD,
-        MAIN_METHOD,
-        best_result,
-        n_warmup_rows,
-        synthetic_payments,
-    )
-    from counterpoise.evaluate.benchmark import race as run
+    from counterpoise.evaluate.benchmark import n_warmup_rows, select_best, synthetic_payments
+    from counterpoise.evaluate.benchmark import run_benchmark as run
+    from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD
     from counterpoise.tables.evaluate import read
 
     own = _own(opt.boundaries(ridge, multi_class, pooled_rows), half_life, feature_map)
@@ -143,7 +138,7 @@ def benchmark(
         )
     chosen = opt.chosen(positive, classes.tolist(), counts.tolist())
     if report is not None:
-        from counterpoise.evaluate.html_report import page  # fails before the work, not after it
+        from counterpoise.evaluate import render_benchmark  # fails before the work, not after it
     rivals = _methods(opt.names(only), opt.names(exclude), everybody, y, len(names), messages.info)
     results: list[Any] = []
     runners = [MAIN_METHOD, *([CUSTOM_METHOD] if own is not None else []), *rivals, *visiting]
@@ -162,7 +157,7 @@ def benchmark(
         show_json(
             {
                 "rows": len(y), "not_counted": left_out, "features": len(names), "delay": delay,
-                "positive": chosen, "winner": best_result(results).name,
+                "positive": chosen, "winner": select_best(results).name,
                 "methods": {
                     r.name: {"microseconds": r.microseconds, **r.metrics.plain()} for r in results
                 },
@@ -174,7 +169,7 @@ def benchmark(
     for name, reason in results[0].metrics.undefined.items():
         messages.info(f"{name} is undefined: {reason}")
     if report is not None:
-        text = page(title, results, y, names, chosen, delay)
+        text = render_benchmark(title, results, y, names, chosen, delay)
         with atomic_write(report, "the report") as file:
             file.write(text.encode())
         messages.info(f"report: {report}")
@@ -212,12 +207,8 @@ def _methods(
 def _external_models(paths: list[str]) -> dict[str, Any]:
     """Models by the names to show: those of their classes, or the whole path if that is unclear."""
     from counterpoise.errors import DataError
-    from counterpoise.evaluate.benchmark import (
-        CUSTOM_METHOD,
-        MAIN_METHOD,
-        METHODS,
-        load_external_model,
-    )
+    from counterpoise.evaluate.benchmark import METHODS, load_external_model
+    from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD
 
     if paths and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that no file there hides what is installed

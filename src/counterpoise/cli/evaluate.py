@@ -129,7 +129,7 @@ def evaluate(
     rule = None if given is None else ExpectedCost(given.alarm, given.miss, given.column)
     if report is not None:
         from counterpoise.evaluate.html_report import (
-            evaluation,  # fails before the work, not after it
+            render_evaluation,  # fails before the work, not after it
         )
     if predictions and labels and id:
         verdict, classes, usual = _evaluate_logged(predictions, labels, id, label, rule, reading)
@@ -151,7 +151,9 @@ def evaluate(
 
         names = verdict.result.terms or []
         decided = _decision_section(verdict, chosen, position)
-        text = evaluation(title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons)
+        text = render_evaluation(
+            title, verdict.result, verdict.y, names, chosen, decided, verdict.reasons
+        )
         with atomic_write(report, "the report") as file:
             file.write(text.encode())
         messages.info(f"report: {report}")
@@ -189,9 +191,9 @@ def _judged(
     explain: int,
 ) -> tuple[EvaluationResult, list[Any], Any]:
     """Verdict on a model, its classes, and the class of interest."""
-    from counterpoise import readers
     from counterpoise.cli.messages import Progress
     from counterpoise.cli.predict import ABSENT
+    from counterpoise.readers import formats
     from counterpoise.tables.evaluate import judged
     from counterpoise.tables.model import TableModel
 
@@ -199,7 +201,7 @@ def _judged(
     if rule is not None:
         rule.decimal = stored.encoding.columns.decimal
         options.hint_calibration(stored.model)
-    sources = [readers.source(path, **reading) for path in readers.expanded(files)]
+    sources = [formats.source(path, **reading) for path in formats.expanded(files)]
     with Progress() as progress:
         verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)
     for name in verdict.lacking:
@@ -221,18 +223,18 @@ def _evaluate_logged(
     reading: dict[str, Any],
 ) -> tuple[EvaluationResult, list[Any], Any]:
     """Verdict on predictions as they were served, their classes, and no class of interest."""
-    from counterpoise import readers
     from counterpoise.cli.messages import Progress
+    from counterpoise.readers import formats
     from counterpoise.tables.evaluate import evaluate_logged, labels_of
 
     with Progress() as progress:
         known = labels_of(
-            [readers.source(path, **reading) for path in readers.expanded(labels)],
+            [formats.source(path, **reading) for path in formats.expanded(labels)],
             name,
             label,
             progress,
         )
-        sources = [readers.source(path, **reading) for path in readers.expanded(predictions)]
+        sources = [formats.source(path, **reading) for path in formats.expanded(predictions)]
         found = evaluate_logged(sources, known, name, progress, rule)
     if found.waiting:
         messages.info(f"{found.waiting:,} predictions have no label yet")

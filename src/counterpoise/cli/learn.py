@@ -14,6 +14,7 @@ import typer
 from counterpoise.cli import messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, collect_stop_signals, pluralize, show_json
+from counterpoise.errors import DataError
 
 
 def require(files: list[str] | None, labels: list[str] | None, id: str | None, model: str) -> bool:  # noqa: A002
@@ -399,14 +400,15 @@ def learn(
         raise opt.bad("--expire", "is for --id and --labels")
     expire_after = seconds(expire)
 
-    from counterpoise import readers
     from counterpoise.atomic_write import locked
+    from counterpoise.readers import formats
+    from counterpoise.readers.chunk import Source
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import TableModel, learn_inputs
     from counterpoise.tables.records import PENDING
 
-    paths = readers.expanded(files or [])
-    columns = readers.with_label(columns, paths, format)
+    paths = formats.expanded(files or [])
+    columns = formats.with_label(columns, paths, format)
     with collect_stop_signals() as stopped, locked(model), opened_store(model, id) as store:
         more = {"chunk_rows": chunk_rows, "positive": positive}
         given = settings(store, columns, parameters, more, model)
@@ -417,14 +419,14 @@ def learn(
         )
         settle(learner, store)
 
-        def opened(path: str) -> tuple[readers.Source, str]:
-            source = readers.source(path, **reading, stdin_name=stdin_name, complete=complete)
+        def opened(path: str) -> tuple[Source, str]:
+            source = formats.source(path, **reading, stdin_name=stdin_name, complete=complete)
             return source, learner.key(path, stdin_name)
 
         inputs = [opened(path) for path in paths]
         if store is not None and is_delayed:
             store.set_options(None if learner.model else given, expire_after or store.expire_after)
-            named = [opened(path) for path in readers.expanded(labels or [])]
+            named = [opened(path) for path in formats.expanded(labels or [])]
             inputs = add(learner, store, inputs, named, lambda: bool(stopped))
         elif store is not None:
             inputs = labeled(store, inputs)
@@ -461,7 +463,7 @@ def learn(
         if store is not None and is_delayed:
             close(learner, store)
         elif learner.model is None and not stopped:
-            raise readers.DataError("there were no rows to learn; no model was written")
+            raise DataError("there were no rows to learn; no model was written")
         if watch.total.g_mean() is not None:
             messages.info(f"progressive G-mean {watch.total.g_mean():.4f}")
         if learner.model is not None:

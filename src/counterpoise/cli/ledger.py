@@ -446,12 +446,13 @@ def learn(
     )
     columns |= {"time_format": time_format} if time_format is not None else {}
 
-    from counterpoise import Ledger, readers
+    from counterpoise import Ledger
     from counterpoise.cli.messages import Progress
+    from counterpoise.readers import formats
     from counterpoise.tables.records import input_key
 
-    paths = readers.expanded(files)
-    columns = readers.with_label(columns, paths, format)
+    paths = formats.expanded(files)
+    columns = formats.with_label(columns, paths, format)
     named = opt.names(by) or None
     with (
         collect_stop_signals() as stopped,
@@ -469,7 +470,7 @@ def learn(
         inputs = []
         for path in paths:
             key = (f"- {stdin_name}" if stdin_name else "-") if path == "-" else None
-            source = readers.source(path, **reading, stdin_name=stdin_name, complete=complete)
+            source = formats.source(path, **reading, stdin_name=stdin_name, complete=complete)
             inputs.append((source, key or input_key(path, into)))
         new = book.learn_from(
             inputs, lambda: bool(stopped), progress.chunk, allow_overlap, allow_new_columns
@@ -518,16 +519,17 @@ def unlearn(
     reading = opt.reading(format, delimiter, no_header)
     meant = where_of(where)
 
-    from counterpoise import Ledger, readers
+    from counterpoise import Ledger
     from counterpoise.cli.messages import Progress
+    from counterpoise.readers import formats
     from counterpoise.tables.records import input_key
 
     with opened(Ledger, into) as book, Progress() as progress:
         inputs = []
-        for path in readers.expanded(files):
+        for path in formats.expanded(files):
             if path == "-":
                 raise opt.bad("FILES", "standard input cannot be read twice; name a file")
-            inputs.append((readers.source(path, **reading), input_key(path, into)))
+            inputs.append((formats.source(path, **reading), input_key(path, into)))
         found = book.unlearn_from(inputs, meant, progress.chunk)
         for source, key in inputs:
             messages.info(f"{source.name}: {pluralize(found[key], 'row')} unlearned")

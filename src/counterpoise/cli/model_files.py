@@ -196,16 +196,16 @@ def check(
         decimal, time_format, datetime,
     )  # fmt: skip
 
-    from counterpoise import readers
     from counterpoise.cli.messages import Progress
     from counterpoise.errors import printable
+    from counterpoise.readers import formats
     from counterpoise.tables.check import Checker
     from counterpoise.tables.estimator import new_encoder
     from counterpoise.tables.guards import Guards
     from counterpoise.tables.model import TableModel
 
-    paths = readers.expanded(files)
-    columns = readers.with_label(columns, paths, format)
+    paths = formats.expanded(files)
+    columns = formats.with_label(columns, paths, format)
     stored, known = None, tuple[str, ...]()
     if model is not None and os.path.exists(model):
         known = TableModel.load(model).encoding.columns.drop
@@ -221,7 +221,7 @@ def check(
     found = 0
     with Progress() as progress:
         for path in paths:
-            source, mine = readers.source(path, **reading), 0
+            source, mine = formats.source(path, **reading), 0
             for problem in checker.problems(source):
                 print(printable(problem.message.spelled(messages.format_as_options)), flush=True)
                 mine += 1

@@ -242,7 +242,7 @@ def reading(format: str | None, delimiter: str | None, no_header: bool) -> dict[
     dict
         Arguments of :func:`counterpoise.readers.source`.
     """
-    from counterpoise.readers import FORMATS as KNOWN
+    from counterpoise.readers.formats import FORMATS as KNOWN
 
     if format is not None and format not in KNOWN:
         raise bad("--format", f"{format!r} is not one of {', '.join(KNOWN)}")

@@ -126,16 +126,16 @@ def predict(
     if output is None and kind == "parquet" and sys.stdout.isatty():
         raise opt.bad("--output-format", "Parquet is not for terminals; name a file with --output")
 
-    from counterpoise import readers
     from counterpoise.cli.messages import Progress
     from counterpoise.modelfile.engines import InferenceModel
+    from counterpoise.readers import formats
     from counterpoise.tables import alerts
     from counterpoise.tables.model import TableModel
     from counterpoise.tables.predict import Predictor, flag_top, sink
     from counterpoise.tables.predict import predict as predictions
     from counterpoise.tables.score_window import late_ranks
 
-    paths = readers.expanded(files)
+    paths = formats.expanded(files)
     carry = None if with_input else list(opt.names(id))
     stored = TableModel.load(model, for_prediction=True)
     state = stored.model.state
@@ -178,7 +178,7 @@ def predict(
 
         def tables() -> Iterator[Any]:
             for path in paths:
-                source = readers.source(path, **reading, live=path == "-")
+                source = formats.source(path, **reading, live=path == "-")
                 for table in predictions(predictor, source):
                     progress.chunk(source, table.num_rows)
                     yield table

@@ -12,6 +12,7 @@ from counterpoise.cli import learn, messages
 from counterpoise.cli import options as opt
 from counterpoise.cli.learn import counts_of, show_summary
 from counterpoise.cli.messages import Json, pluralize
+from counterpoise.errors import DataError
 
 WhereOption = Annotated[
     list[str] | None,
@@ -48,7 +49,7 @@ def unlearn(
 
     import os
 
-    from counterpoise import readers
+    from counterpoise.readers import formats
     from counterpoise.tables import unlearn as job
     from counterpoise.tables.event_store import has_store
 
@@ -58,10 +59,10 @@ def unlearn(
         if as_json:
             show_summary(model, None, done, erased_events=erased)
         return
-    paths = readers.expanded(files or [])
+    paths = formats.expanded(files or [])
     with changed(model) as (learner, progress), learn.opened_store(model, None) as store:
         if not paths and store is None:
-            raise readers.DataError(f"{model} has no pending events; name files too")
+            raise DataError(f"{model} has no pending events; name files too")
         learn.settle(learner, store)
         change, told, keys = job.StoreChange(store), [], list[str]()
         for path in paths:
@@ -162,16 +163,16 @@ def input_of(learner: Any, store: Any, path: str, reading: dict[str, Any]) -> tu
     events : LearnedEvents or None
         Events with delayed labels.
     """
-    from counterpoise import readers
+    from counterpoise.readers import formats
     from counterpoise.tables.delayed_labels import LearnedEvents
 
-    source, key = readers.source(path, **reading), learner.key(path)
+    source, key = formats.source(path, **reading), learner.key(path)
     found = None if store is None or path == "-" else store.find_input(source, key)
     if found is None or key in learner.records:
         return source, key, None
     name, kind, record = found
     if kind == "labels":
-        raise readers.DataError(
+        raise DataError(
             f"{source.name} contains labels of events; name the files of these events instead"
         )
     return source, name, LearnedEvents(source, store, record)
@@ -274,7 +275,7 @@ def relabel(
     if "-" in (files or []):
         raise opt.bad("FILES", "relabel needs files that can be read again")
 
-    from counterpoise import readers
+    from counterpoise.readers import formats
     from counterpoise.tables import delayed_labels
     from counterpoise.tables import unlearn as job
 
@@ -288,12 +289,12 @@ def relabel(
         if labels is not None:
             if id is None:
                 raise opt.bad("--labels", "name the column that joins rows and labels with --id")
-            source = readers.source(labels, **reading)
+            source = formats.source(labels, **reading)
             new, rows_of = delayed_labels.read_labels(
                 source, id, learner.encoding.columns.label, known
             )
         change, told, total, done = job.StoreChange(store), [], 0, dict[str, Any]()
-        for path in readers.expanded(files or []):
+        for path in formats.expanded(files or []):
             source, key, events = input_of(learner, store, path, reading)
             if events is not None:
                 taken = job.unlearn_events(learner, events, meant, progress.chunk, change, new)

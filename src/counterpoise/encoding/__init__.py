@@ -1,1 +1,1 @@
-"""Columns of words and numbers to features, fixed as the stream goes on."""
+"""Columns of text, numbers and dates to features."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Learned models without scikit-learn: states, candidates and their averages."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Estimators with scikit-learn's conventions."""

@@ -1,1 +1,65 @@
-"""How good a classifier is on rare classes: metrics, races, plots and a report."""
+"""Evaluation of classifiers on rare classes.
+
+- ``measure``, ``Metrics``, ``Confusion``: metrics of predictions, for each class
+- ``cost_curve``, ``CostCurve``, ``should_alert``: the cost of a threshold, decisions by cost
+- ``run_benchmark``, ``Result``, ``select_best``: several methods on one stream, progressively
+- ``render_benchmark``, ``render_evaluation``: HTML reports
+- ``plot_class_shares``, ``plot_confusion_matrix``, ``plot_g_mean``, ``plot_largest_weights``,
+  ``plot_precision_recall``, ``plot_time_per_row``: plots of results
+
+Reports and plots need the extra ``plots``, the benchmark needs ``cli``.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from counterpoise.evaluate.cost_curve import CostCurve, cost_curve, should_alert
+from counterpoise.evaluate.metrics import Confusion, Metrics, Result, measure
+from counterpoise.public_names import resolve
+
+if TYPE_CHECKING:
+    from counterpoise.evaluate.benchmark import run_benchmark, select_best
+    from counterpoise.evaluate.html_report import render_benchmark, render_evaluation
+    from counterpoise.evaluate.plots import (
+        plot_class_shares,
+        plot_confusion_matrix,
+        plot_g_mean,
+        plot_largest_weights,
+        plot_precision_recall,
+        plot_time_per_row,
+    )
+
+__all__ = [
+    "Confusion",
+    "CostCurve",
+    "Metrics",
+    "Result",
+    "cost_curve",
+    "measure",
+    "plot_class_shares",
+    "plot_confusion_matrix",
+    "plot_g_mean",
+    "plot_largest_weights",
+    "plot_precision_recall",
+    "plot_time_per_row",
+    "render_benchmark",
+    "render_evaluation",
+    "run_benchmark",
+    "select_best",
+    "should_alert",
+]
+_MODULES = {
+    **{name: "plots" for name in __all__ if name.startswith("plot_")},
+    "render_benchmark": "html_report",
+    "render_evaluation": "html_report",
+    "run_benchmark": "benchmark",
+    "select_best": "benchmark",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the benchmark, reports and plots at their first use."""
+    return resolve(__name__, _MODULES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

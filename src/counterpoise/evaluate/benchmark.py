@@ -1,7 +1,7 @@
-"""A race: the exact model and other methods on one stream, each row predicted before it is learned.
+"""Benchmark: the exact model and other methods on one stream, progressively.
 
 The exact model uses the features as they are, because it scales them retroactively. The other
-methods cannot, so their features are standardised by the preceding rows.
+methods cannot, so their features are standardize_progressively by the preceding rows.
 
 The names of the classes have no influence. All methods get the same targets: the class of interest
 last, the others before it in order of appearance. A score of 0 is a vote for no class: of two
@@ -24,13 +24,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from threadpoolctl import threadpool_limits
 
-from counterpoise import online
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.errors import DataError
-from counterpoise.estimators.auto import AutoClassifier
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-from counterpoise.evaluate.metrics import Metrics, measure
-from counterpoise.explanation import Explanation
+from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Result, measure
 from counterpoise.solver.class_weights import spread
 from counterpoise.solver.score_functions import LinearScores, clip_infinite, one_vs_rest_log_odds
 
@@ -144,7 +140,7 @@ def _parameters(make: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 class ModelAdapter(Protocol):
-    """A model as the race sees it: rows by their place, classes by their number."""
+    """Protocol of a model in the benchmark: rows by index, classes by number."""
 
     def learn(self, t: int, code: int) -> None:
         """Learn row t."""
@@ -250,77 +246,27 @@ def progressive(
             except Exception as error:
                 raise DataError(
                     f"{name} failed at row {min(t, n - 1) + 1:,} ({error}); leave it out, or name "
-                    "a function that returns a model for standardised features"
+                    "a function that returns a model for standardize_progressively features"
                 ) from error
     return predicted, np.nan_to_num(f[:, 0] if c == 2 else f), took
 
 
-MAIN_METHOD = "BalancedRidgeClassifier"
-CUSTOM_METHOD = "own options"  # the exact model with the options of the user
 QUADRATIC_TIME_METHOD = "IR-RLS"
 MAX_SECONDS = 10.0  # estimated seconds that a method may take, unless the exact model takes more
-METHODS: dict[str, Callable[[], Any]] = {
-    "Perceptron": online.Perceptron,
-    "PA": online.PassiveAggressive,
-    "CW": online.ConfidenceWeighted,
-    "SCW": online.SoftConfidenceWeighted,
-    "AROW": online.AROW,
-    "ACOG": online.ACOG,
-    "RLS": online.RLS,
-    "AR-RLS": online.ARRLS,
-    "NR-RLS": online.NRRLS,
-    QUADRATIC_TIME_METHOD: online.IRRLS,
-}
+METHODS = {
+    "Perceptron": "Perceptron",
+    "PA": "PassiveAggressive",
+    "CW": "ConfidenceWeighted",
+    "SCW": "SoftConfidenceWeighted",
+    "AROW": "AROW",
+    "ACOG": "ACOG",
+    "RLS": "RLS",
+    "AR-RLS": "ARRLS",
+    "NR-RLS": "NRRLS",
+    QUADRATIC_TIME_METHOD: "IRRLS",
+}  # classes of counterpoise.online
 FIRST_ORDER = ("Perceptron", "PA")
 EXPLAINED = 1000  # rows whose reasons a report sums up
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The result of one method.
-
-    Attributes
-    ----------
-    name : str
-        Name of the method.
-    predicted : ndarray of shape (n,)
-        Predicted labels, each before the true one was known.
-    scores : ndarray of shape (n,) or (n, c)
-        Scores of the second of two classes, or of each class, in the order of the labels.
-    first : int
-        Number of rows at the beginning that do not count.
-    metrics : Metrics
-        Metrics of the rows that count.
-    microseconds : float
-        Time per row, for predicting and learning.
-    weights : ndarray of shape (d,) or (c, d)
-        Final weights, for features of standard deviation 1; None where scores are quadratic.
-    terms : list of str, optional
-        Names of the weights, if they are not those of the features.
-    reasons : Reasons, optional
-        Of the last rows, by the final model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> rng = np.random.default_rng(0)
-    >>> y = (rng.random(300) < 0.2).astype(int)
-    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> (result,) = race(X, y, rivals=[])
-    >>> result.name, result.predicted.shape, round(result.metrics.of(1)["g_mean"], 2)
-    ('BalancedRidgeClassifier', (300,), 0.94)
-    """
-
-    name: str
-    predicted: Labels
-    scores: Matrix
-    first: int
-    metrics: Metrics
-    microseconds: float
-    weights: Matrix | None
-    terms: list[str] | None = None
-    reasons: Explanation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,15 +330,15 @@ def n_warmup_rows(y: Labels, delay: int) -> int:
     return min(int(other[0]) + 1 + delay, len(y)) if len(other) else len(y)
 
 
-def race(
+def run_benchmark(
     X: Matrix,
     y: Labels,
     delay: int = 0,
     positive: Any = None,
-    rivals: Collection[str] | None = None,
-    own: BalancedRidgeClassifier | AutoClassifier | None = None,
+    methods: Collection[str] | None = None,
+    own: Any = None,
     names: Sequence[str] | None = None,
-    guests: Mapping[str, Any] | None = None,
+    models: Mapping[str, Any] | None = None,
 ) -> Iterator[Result]:
     """Run all methods on the same stream.
 
@@ -406,15 +352,15 @@ def race(
         The label of a row arrives this many rows after it.
     positive : label, optional
         The class of interest; by default the rarest, the first to appear if several are.
-    rivals : collection of str, optional
-        Which of RIVALS to run; by default all except those of :func:`too_slow`.
+    methods : collection of str, optional
+        Online rules to run, by their short names such as "PA"; by default all that are not slow.
     own : BalancedRidgeClassifier or AutoClassifier, optional
-        Another model to run, still unfitted.
+        Another model to run, not fitted.
     names : sequence of str, optional
         Names of the features.
-    guests : dict of str to object, optional
-        More models to run, still unfitted, by the names to show: classifiers with ``partial_fit``
-        or river's ``learn_one``.
+    models : dict of str to object, optional
+        More models to run, not fitted, by name: classifiers with ``partial_fit`` or river's
+        ``learn_one``.
 
     Yields
     ------
@@ -423,37 +369,39 @@ def race(
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
+    >>> from counterpoise.evaluate import run_benchmark
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in race(X, y, rivals=["PA"])}
+    >>> results = run_benchmark(X, y, methods=["PA"])
+    >>> {one.name: round(one.metrics.of(1)["g_mean"], 2) for one in results}
     {'BalancedRidgeClassifier': 0.94, 'PA': 0.81}
     """
+    import counterpoise
+
+    exact = counterpoise.BalancedRidgeClassifier, counterpoise.AutoClassifier
     targets = _Targets.of(y, positive, delay)
-    if rivals is None:
+    if methods is None:
         slow = too_slow(y, X.shape[1])
-        rivals = [name for name in METHODS if name not in slow]
+        methods = [name for name in METHODS if name not in slow]
     # Rows are small: several BLAS threads would mostly wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        yield _exact(MAIN_METHOD, BalancedRidgeClassifier(), X, targets, names)
+        yield _exact(MAIN_METHOD, exact[0](), X, targets, names)
         if own is not None:
             yield _exact(CUSTOM_METHOD, own, X, targets, names)
-        if not rivals and not guests:
+        if not methods and not models:
             return
-        Z = standardised(X)
-        for name, make in METHODS.items():
-            if name in rivals:
-                yield _rival(name, make, Z, targets)
-        for name, model in (guests or {}).items():
-            if isinstance(model, BalancedRidgeClassifier | AutoClassifier):
-                yield _exact(name, model, X, targets, names)
-            else:
-                yield _guest(name, model, Z, targets, names)
+        Z = standardize_progressively(X)
+        for name, rule in METHODS.items():
+            if name in methods:
+                yield _online(name, getattr(counterpoise.online, rule), Z, targets)
+        for name, model in (models or {}).items():
+            run = _exact if isinstance(model, exact) else _external
+            yield run(name, model, X if run is _exact else Z, targets, names)
 
 
 def too_slow(y: Labels, d: int) -> dict[str, float]:
-    """Methods whose estimated seconds exceed LONG and twice those of the exact model."""
+    """Methods whose estimated seconds exceed LONG and twice the exact model's."""
     counts = np.unique(y, return_counts=True)[1].astype(float)
     most = max(MAX_SECONDS, 2.0 * seconds(MAIN_METHOD, counts, d))
     taken = {name: seconds(name, counts, d) for name in METHODS}
@@ -484,7 +432,7 @@ def seconds(name: str, counts: NDArray[np.float64], d: int) -> float:
     return float(1e-9 * steps)
 
 
-def standardised(X: Matrix) -> Matrix:
+def standardize_progressively(X: Matrix) -> Matrix:
     """Scale each row of X, of shape (n, d), by mean and standard deviation of the rows before it.
 
     Values are clipped at 10 deviations, because early rows are compared with few others.
@@ -502,7 +450,7 @@ def standardised(X: Matrix) -> Matrix:
 
 def _exact(
     name: str,
-    model: BalancedRidgeClassifier | AutoClassifier,
+    model: Any,
     X: Matrix,
     targets: _Targets,
     names: Sequence[str] | None,
@@ -511,7 +459,7 @@ def _exact(
     start = time.perf_counter()
     f = model.progressive_scores(X, targets.codes, delay=targets.delay, classes=classes)
     took = time.perf_counter() - start
-    fitted = model.best_ if isinstance(model, AutoClassifier) else model
+    fitted = getattr(model, "best_", model)  # of an average the best candidate
     terms = None
     if fitted.feature_map_ is not None:
         terms = fitted.feature_map_.names(list(names or map(str, range(X.shape[1]))))
@@ -530,7 +478,7 @@ def _exact(
     return replace(result, reasons=reasons)
 
 
-def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
+def _online(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> Result:
     """One rule for two classes, or one for each class against the rest."""
     sides = [1] if len(targets.classes) == 2 else list(range(len(targets.classes)))
     scores, weights, took = [], [], 0.0
@@ -544,7 +492,7 @@ def _rival(name: str, make: Callable[[], Any], Z: Matrix, targets: _Targets) -> 
     return targets.result(name, f, took, np.array(weights))
 
 
-def _guest(
+def _external(
     name: str, model: Any, Z: Matrix, targets: _Targets, names: Sequence[str] | None
 ) -> Result:
     known = list(names or [f"x{j}" for j in range(Z.shape[1])])
@@ -552,8 +500,8 @@ def _guest(
     return targets.result(name, f, took, None, best=best)
 
 
-def best_result(results: list[Result]) -> Result:
-    """The result with the highest G-mean, the first if several have it.
+def select_best(results: list[Result]) -> Result:
+    """Return the result with the highest G-mean, the first of several.
 
     Parameters
     ----------
@@ -567,11 +515,11 @@ def best_result(results: list[Result]) -> Result:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race, best_result
+    >>> from counterpoise.evaluate import run_benchmark, select_best
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> best_result(list(race(X, y, rivals=["PA", "AROW"]))).name
+    >>> select_best(list(run_benchmark(X, y, methods=["PA", "AROW"]))).name
     'BalancedRidgeClassifier'
     """
     return max(results, key=lambda result: result.metrics.confusion.g_mean() or 0.0)

@@ -34,7 +34,7 @@ class CostCurve:
 
     Examples
     --------
-    >>> from counterpoise.evaluate.cost_curve import cost_curve
+    >>> from counterpoise.evaluate import cost_curve
     >>> curve = cost_curve([0, 0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.9], miss=5.0)
     >>> curve.thresholds.tolist(), curve.cost.tolist()
     ([inf, 0.9, 0.4, 0.3, 0.2, 0.1], [10.0, 5.0, 6.0, 1.0, 2.0, 3.0])
@@ -107,7 +107,7 @@ def cost_curve(
 
     Examples
     --------
-    >>> from counterpoise.evaluate.cost_curve import cost_curve
+    >>> from counterpoise.evaluate import cost_curve
     >>> curve = cost_curve([0, 0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4, 0.9], miss=5.0)
     >>> curve.best, curve.least, curve.never
     (0.3, 1.0, 10.0)
@@ -159,7 +159,7 @@ def should_alert(p: ArrayLike, miss: ArrayLike, alarm: float = 1.0) -> Flags:
 
     Examples
     --------
-    >>> from counterpoise.evaluate.cost_curve import should_alert
+    >>> from counterpoise.evaluate import should_alert
     >>> should_alert([0.02, 0.02, 0.3], [10.0, 100.0, 10.0]).tolist()
     [False, True, True]
     """

@@ -1,4 +1,4 @@
-"""The report of a race or of an evaluation: one self-contained page, light or dark."""
+"""HTML reports of a benchmark and of an evaluation: one self-contained page, light or dark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import numpy as np
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
 from counterpoise.errors import printable
 from counterpoise.evaluate import plots
-from counterpoise.evaluate.benchmark import MAIN_METHOD, Result, best_result
+from counterpoise.evaluate.benchmark import select_best
 from counterpoise.evaluate.cost_curve import reliability
+from counterpoise.evaluate.metrics import MAIN_METHOD, Result
 from counterpoise.evaluate.plots import CostComparison
 from counterpoise.explanation import Explanation
 
@@ -71,14 +72,14 @@ def decision_figures(found: DecisionSummary, positive: Any) -> list[str]:
         )
     return [
         figure(
-            lambda: plots.cost_of_thresholds(found.priced),
+            lambda: plots.plot_cost_of_thresholds(found.priced),
             "What each threshold would have cost",
             "Cost of misses and false alarms. A circle is the best single threshold, chosen "
             "afterwards. A diamond, or a dashed line, is the decisions; where each row has its own "
             "cost they can be better than any single threshold. " + " ".join(words),
         ),
         figure(
-            lambda: plots.reliability_diagram(held, positive),
+            lambda: plots.plot_reliability(held, positive),
             "Do the probabilities hold?",
             f"The stream's probability of {positive} as it was told, beside the share of such rows "
             "that it was, with two standard errors; on the line they agree. On average "
@@ -107,10 +108,9 @@ def explanation_figures(reasons: Explanation, positive: Any) -> list[str]:
         figure(
             lambda: reasons.plot(row, positive),
             f"Why one row looks most like {positive}",
-            f"From the score at the balanced center, {float(why.base_values):.3g}, to that of the "
-            "row "
-            f"with the highest score of {positive} among them, {why.score[row]:.3g}. Blue speaks "
-            f"for {positive}, orange against it. Main reason: {reasons.feature_names[best]}, "
+            f"From the score at the balanced center, {float(why.base_values):.3g}, to the score of "
+            f"the row with the highest score of {positive}, {why.score[row]:.3g}. Blue increases "
+            f"the score, orange decreases it. Main reason: {reasons.feature_names[best]}, "
             f"{why.values[row, best]:+.3g}.",
         ),
     ]
@@ -171,10 +171,10 @@ PAGE = """<!DOCTYPE html>
 """
 
 
-def page(
+def render_benchmark(
     title: str, results: list[Result], y: Labels, names: list[str], positive: Any, delay: int
 ) -> str:
-    """Make the page of a race.
+    """Render the report of a benchmark as one HTML page.
 
     Parameters
     ----------
@@ -199,16 +199,16 @@ def page(
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.html_report import page
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import render_benchmark
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = list(race(X, y, rivals=["PA"]))
-    >>> with open("race.html", "w") as file:  # doctest: +SKIP
-    ...     file.write(page("a stream", results, y, ["amount", "age"], positive=1, delay=0))
+    >>> results = list(run_benchmark(X, y, methods=["PA"]))
+    >>> with open("benchmark.html", "w") as file:  # doctest: +SKIP
+    ...     file.write(render_benchmark("a stream", results, y, ["amount", "age"], 1, delay=0))
     """
-    best = best_result(results)
+    best = select_best(results)
     late = f" Labels arrived {delay:,} rows late." if delay else ""
     left = (
         f" The first {best.first:,} rows, before labels of two classes had arrived, do not count."
@@ -220,9 +220,8 @@ def page(
     )
     note = (
         f"Recall, precision and the columns after them are for the class {positive}. "
-        f"{MAIN_METHOD} uses "
-        "features as they are and scales them retroactively; the others get features standardised "
-        "by the preceding rows. Times were measured on this machine."
+        f"{MAIN_METHOD} uses features as they are and scales them retroactively; the others get "
+        "features standardized by the preceding rows. Times were measured on this machine."
     )
     figures = [*_figures(results, y, names, positive, best), _times(results)]
     ours = next((r for r in (best, *results) if r.reasons is not None), None)
@@ -231,7 +230,7 @@ def page(
     return _page(title, summary, _table(results, positive, best), note, figures)
 
 
-def evaluation(
+def render_evaluation(
     title: str,
     result: Result,
     y: Labels,
@@ -240,7 +239,7 @@ def evaluation(
     decided: DecisionSummary | None = None,
     reasons: Explanation | None = None,
 ) -> str:
-    """Make the page about one model and rows that it has not learned.
+    """Render the report of one model and rows that it has not learned as one HTML page.
 
     Parameters
     ----------
@@ -267,14 +266,14 @@ def evaluation(
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.html_report import evaluation
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import render_evaluation
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> (result,) = race(X, y, rivals=[])
+    >>> (result,) = run_benchmark(X, y, methods=[])
     >>> with open("model.html", "w") as file:  # doctest: +SKIP
-    ...     file.write(evaluation("a model", result, y, ["amount", "age"], positive=1))
+    ...     file.write(render_evaluation("a model", result, y, ["amount", "age"], positive=1))
     """
     summary = (
         f"{len(y):,} rows; {_shares(y)}. G-mean: {_number(result.metrics.confusion.g_mean())}."
@@ -350,24 +349,24 @@ def _figures(
     leads = "leads with" if len(results) > 1 else "has"
     figures = [
         figure(
-            lambda: plots.g_mean_over_stream(results, y),
+            lambda: plots.plot_g_mean(results, y),
             "G-mean over the stream",
             f"The geometric mean of the recalls of all classes, over all rows so far. At the end "
             f"{best.name} {leads} {_number(best.metrics.confusion.g_mean())}.",
         ),
         figure(
-            lambda: plots.g_mean_over_stream(results, y, window),
+            lambda: plots.plot_g_mean(results, y, window),
             "Recent G-mean",
             f"The same over the last {window:,} rows, so a drop shows immediately.{sank}",
         ),
         figure(
-            lambda: plots.class_shares(y),
+            lambda: plots.plot_class_shares(y),
             "Class shares over the stream",
             f"{positive} makes up {100 * share:.3g} % of all rows, {100 * first:.3g} % of the "
             f"first tenth and {100 * last:.3g} % of the last.",
         ),
         figure(
-            lambda: plots.precision_recall(results, y, positive, k),
+            lambda: plots.plot_precision_recall(results, y, positive, k),
             "Precision and recall",
             f"The share of alerts that are right against the share of {positive} that is found, "
             f"for every threshold. {'The largest area is' if len(results) > 1 else 'The area is'} "
@@ -375,7 +374,7 @@ def _figures(
             f"{_number(by_precision.metrics.of(positive)['average_precision'])}.",
         ),
         figure(
-            lambda: plots.confusion_matrix(best),
+            lambda: plots.plot_confusion_matrix(best),
             f"Confusion matrix of {best.name}",
             "Rows of each true class by what was predicted: "
             + ", ".join(
@@ -394,7 +393,7 @@ def _weights(every: Matrix, best: Result, names: list[str], positive: Any, k: in
     names = best.terms or names
     top = int(np.abs(weights).argmax())
     return figure(
-        lambda: plots.largest_weights(weights, names, best.name),
+        lambda: plots.plot_largest_weights(weights, names, best.name),
         f"Largest weights of {best.name}",
         f"Evidence for {positive} (positive) and against it (negative) at the end of the "
         f"stream, for features of standard deviation 1. Largest: {names[top]}, "
@@ -406,7 +405,7 @@ def _times(results: list[Result]) -> str:
     fast = min(results, key=lambda r: r.microseconds)
     ours = next(r for r in results if r.name == MAIN_METHOD)
     return figure(
-        lambda: plots.time_per_row(results),
+        lambda: plots.plot_time_per_row(results),
         "Time per row",
         f"To predict and to learn one row, on a logarithmic scale. Fastest is {fast.name} with "
         f"{fast.microseconds:.3g} µs; {MAIN_METHOD}, exact after every row, takes "

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Matrix, Vector
+from counterpoise.explanation import Explanation
 
 
 class Confusion:
@@ -21,7 +22,7 @@ class Confusion:
 
     Examples
     --------
-    >>> from counterpoise.evaluate.metrics import Confusion
+    >>> from counterpoise.evaluate import Confusion
     >>> seen = Confusion()
     >>> seen.add(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 0]))
     >>> seen.recall(), round(seen.g_mean(), 4)
@@ -195,7 +196,7 @@ class Metrics:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.metrics import measure
+    >>> from counterpoise.evaluate import measure
     >>> true, said, scores = np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([-1.0, 0.2, 0.9])
     >>> found = measure(true, said, scores, classes=np.array([0, 1]))
     >>> found.of(1)["recall"], found.of(1)["precision"], found.undefined
@@ -256,7 +257,7 @@ def measure(true: Labels, predicted: Labels, scores: Matrix, classes: Labels) ->
 
     Examples
     --------
-    >>> from counterpoise.evaluate.metrics import measure
+    >>> from counterpoise.evaluate import measure
     >>> y = np.array([0, 0, 0, 1])
     >>> found = measure(y, y, np.array([-1.0, -0.5, 0.2, 0.9]), np.array([0, 1]))
     >>> found.of(1)["average_precision"], found.confusion.g_mean()
@@ -316,3 +317,55 @@ def _ranked(
         "roc_auc": ranking.roc_auc(),
         "recall_at_1pct": ranking.recall_within(FALSE_POSITIVES),
     }
+
+
+MAIN_METHOD = "BalancedRidgeClassifier"  # of a benchmark
+CUSTOM_METHOD = "own options"  # the exact model with the options of the user
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Result of one method on one stream.
+
+    Attributes
+    ----------
+    name : str
+        Name of the method.
+    predicted : ndarray of shape (n,)
+        Predicted labels, each before the true one was known.
+    scores : ndarray of shape (n,) or (n, c)
+        Scores of the second of two classes, or of each class, in the order of the labels.
+    first : int
+        Number of rows at the beginning that do not count.
+    metrics : Metrics
+        Metrics of the rows that count.
+    microseconds : float
+        Time per row, for predicting and learning.
+    weights : ndarray of shape (d,) or (c, d)
+        Final weights, for features of standard deviation 1; None where scores are quadratic.
+    terms : list of str, optional
+        Names of the weights, if they are not those of the features.
+    reasons : Reasons, optional
+        Of the last rows, by the final model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> rng = np.random.default_rng(0)
+    >>> y = (rng.random(300) < 0.2).astype(int)
+    >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
+    >>> (result,) = run_benchmark(X, y, methods=[])
+    >>> result.name, result.predicted.shape, round(result.metrics.of(1)["g_mean"], 2)
+    ('BalancedRidgeClassifier', (300,), 0.94)
+    """
+
+    name: str
+    predicted: Labels
+    scores: Matrix
+    first: int
+    metrics: Metrics
+    microseconds: float
+    weights: Matrix | None
+    terms: list[str] | None = None
+    reasons: Explanation | None = None

@@ -14,9 +14,8 @@ import numpy as np
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.errors import printable
-from counterpoise.evaluate.benchmark import CUSTOM_METHOD, MAIN_METHOD, Result
 from counterpoise.evaluate.cost_curve import CostCurve, Reliability
-from counterpoise.evaluate.metrics import Ranking
+from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Ranking, Result
 
 try:
     import matplotlib
@@ -252,7 +251,7 @@ class CostComparison(NamedTuple):
     at: float | None = None
 
 
-def cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
+def plot_cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
     """Cost of each threshold, as a share of what it costs never to alert.
 
     Parameters
@@ -300,7 +299,7 @@ def cost_of_thresholds(found: Sequence[CostComparison]) -> Figure:
     return made
 
 
-def reliability_diagram(found: Reliability, positive: object) -> Figure:
+def plot_reliability(found: Reliability, positive: object) -> Figure:
     """Probabilities as they were told, beside how often they came true.
 
     Parameters
@@ -344,7 +343,7 @@ MIN_HITS = 5  # rows of the class that a precision is shown for
 POINTS = 200
 
 
-def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = None) -> Figure:
+def plot_g_mean(results: list[Result], y: Labels, window: int | None = None) -> Figure:
     """G-mean of each method over all counted rows so far, or over the last ones.
 
     Parameters
@@ -363,13 +362,13 @@ def g_mean_over_stream(results: list[Result], y: Labels, window: int | None = No
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.plots import g_mean_over_stream
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import plot_g_mean
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = list(race(X, y, rivals=["PA"]))
-    >>> figure = g_mean_over_stream(results, y, window=100)
+    >>> results = list(run_benchmark(X, y, methods=["PA"]))
+    >>> figure = plot_g_mean(results, y, window=100)
     >>> figure.axes[0].get_ylabel()
     'G-mean of the last 100 rows'
     """
@@ -420,7 +419,7 @@ def running_g_mean(
     return at, np.where(seen > 1, value, np.nan)
 
 
-def class_shares(y: Labels) -> Figure:
+def plot_class_shares(y: Labels) -> Figure:
     """Share of each class in consecutive stretches of the stream.
 
     Parameters
@@ -435,8 +434,8 @@ def class_shares(y: Labels) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.plots import class_shares
-    >>> figure = class_shares(np.repeat(["ok", "fraud", "ok"], [90, 10, 100]))
+    >>> from counterpoise.evaluate import plot_class_shares
+    >>> figure = plot_class_shares(np.repeat(["ok", "fraud", "ok"], [90, 10, 100]))
     >>> figure.axes[0].get_ylabel()
     'share of rows'
     """
@@ -461,7 +460,7 @@ def class_shares(y: Labels) -> Figure:
     return made
 
 
-def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
+def plot_precision_recall(results: list[Result], y: Labels, positive: Any, k: int) -> Figure:
     """Precision against recall of one class, for each method.
 
     Parameters
@@ -482,13 +481,13 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.plots import precision_recall
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import plot_precision_recall
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> results = list(race(X, y, rivals=["PA"]))
-    >>> figure = precision_recall(results, y, positive=1, k=1)
+    >>> results = list(run_benchmark(X, y, methods=["PA"]))
+    >>> figure = plot_precision_recall(results, y, positive=1, k=1)
     >>> figure.axes[0].get_xlabel()
     'recall of 1'
     """
@@ -516,7 +515,7 @@ def precision_recall(results: list[Result], y: Labels, positive: Any, k: int) ->
     return made
 
 
-def confusion_matrix(result: Result) -> Figure:
+def plot_confusion_matrix(result: Result) -> Figure:
     """Predicted against true labels, as shares of each true class.
 
     Parameters
@@ -531,13 +530,13 @@ def confusion_matrix(result: Result) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.plots import confusion_matrix
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import plot_confusion_matrix
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> (result,) = race(X, y, rivals=[])
-    >>> figure = confusion_matrix(result)
+    >>> (result,) = run_benchmark(X, y, methods=[])
+    >>> figure = plot_confusion_matrix(result)
     >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
     ('predicted', 'true')
     """
@@ -559,7 +558,7 @@ def confusion_matrix(result: Result) -> Figure:
     return made
 
 
-def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12) -> Figure:
+def plot_largest_weights(weights: Vector, names: list[str], name: str, most: int = 12) -> Figure:
     """Features with the largest weights.
 
     Parameters
@@ -580,8 +579,8 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.plots import largest_weights
-    >>> figure = largest_weights(np.array([0.2, -1.5]), ["amount", "age"], "my model")
+    >>> from counterpoise.evaluate import plot_largest_weights
+    >>> figure = plot_largest_weights(np.array([0.2, -1.5]), ["amount", "age"], "my model")
     >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     ['amount', 'age']
     """
@@ -594,7 +593,7 @@ def largest_weights(weights: Vector, names: list[str], name: str, most: int = 12
     return made
 
 
-def time_per_row(results: list[Result]) -> Figure:
+def plot_time_per_row(results: list[Result]) -> Figure:
     """Microseconds per row, for each method.
 
     Parameters
@@ -609,12 +608,12 @@ def time_per_row(results: list[Result]) -> Figure:
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.evaluate.benchmark import race
-    >>> from counterpoise.evaluate.plots import time_per_row
+    >>> from counterpoise.evaluate import run_benchmark
+    >>> from counterpoise.evaluate import plot_time_per_row
     >>> rng = np.random.default_rng(0)
     >>> y = (rng.random(300) < 0.2).astype(int)
     >>> X = rng.standard_normal((300, 2)) + 2.0 * y[:, None]
-    >>> figure = time_per_row(list(race(X, y, rivals=["PA"])))
+    >>> figure = plot_time_per_row(list(run_benchmark(X, y, methods=["PA"])))
     >>> sorted(tick.get_text() for tick in figure.axes[0].get_yticklabels())
     ['BalancedRidgeClassifier', 'PA']
     """

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.errors import DataError
 from counterpoise.modelfile.container import load_validated
-from counterpoise.readers import DataError
 from counterpoise.solver.scores import Scores
 from counterpoise.tables.estimator import load_estimator, reference_state
 from counterpoise.tables.model import TableModel

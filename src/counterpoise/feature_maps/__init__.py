@@ -1,4 +1,11 @@
-"""Feature maps for nonlinear boundaries: polynomials, products, hinges, kernels.
+"""Feature maps for nonlinear boundaries.
+
+- ``Polynomial``, ``ReducedPolynomial``, ``Interactions``: products of features
+- ``Hinges``, ``Ranks``: piecewise functions of each feature
+- ``RandomFourier``, ``Landmarks``: approximations of a kernel
+- ``MapUnion``: several maps, one after the other
+- ``make_fitted_map``, ``fit_map``, ``FittedMap``: a map with fixed parameters
+- ``map_of``, ``terms``: the map of a transformer, the number of its mapped features
 
 All are scikit-learn transformers for a pipeline. A classifier takes them as ``feature_map=...`` and
 combines them with a scaling that uses no later rows.
@@ -11,6 +18,7 @@ from counterpoise.feature_maps.base import Map as Map
 from counterpoise.feature_maps.fitted import FittedMap, fit_map, make_fitted_map
 from counterpoise.feature_maps.fitted import Warmup as Warmup
 from counterpoise.feature_maps.polynomial import terms
+from counterpoise.public_names import resolve
 
 if TYPE_CHECKING:
     from counterpoise.feature_maps.transformers import (
@@ -44,11 +52,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the transformers at their first use: models need only the maps behind them."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from counterpoise.feature_maps import transformers
-
-    return getattr(transformers, name)
+    return resolve(__name__, dict.fromkeys(__all__, "transformers"), name)
 
 
 def __dir__() -> list[str]:

@@ -34,7 +34,7 @@ class BacktestSetting:
 
     Examples
     --------
-    >>> from counterpoise.ledger.backtest import BacktestSetting
+    >>> from counterpoise.ledger import BacktestSetting
     >>> BacktestSetting(train=30, half_life=7.0, ridge="auto", features="all").name
     'last 30, half-life 7d'
     """
@@ -76,9 +76,9 @@ class Backtest:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.backtest(train=[5, 20])
     >>> found.best.name, found.loss.shape

@@ -66,9 +66,9 @@ class Comparison:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.compare({"until": "2024-01-20"}, {"since": "2024-01-20"})
     >>> found.a, found.b, found.count.sum(axis=1).tolist()

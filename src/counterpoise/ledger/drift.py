@@ -78,9 +78,9 @@ class Drift:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.drift(train=10)
     >>> len(found.start), found.labels, found.z.shape == (40, 2, len(found.names))

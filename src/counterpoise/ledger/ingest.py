@@ -19,7 +19,6 @@ import pyarrow as pa
 import scipy.sparse as sp
 from xxhash import xxh3_128
 
-from counterpoise import readers
 from counterpoise.arrays import Counts, Flags, Labels, Rows, Vector, one_thread
 from counterpoise.encoding import cell_parsing as reading
 from counterpoise.encoding.datetimes import times
@@ -30,6 +29,7 @@ from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import File
 from counterpoise.moments.downdate import precision_error
 from counterpoise.moments.moments import Moments
+from counterpoise.readers import formats
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import BATCH, ColumnarSource
 from counterpoise.readers.prefetch import prefetch
@@ -61,7 +61,7 @@ def opened(
     A frame without a name is called after its content: the same frame is the same input.
     """
     if isinstance(data, (str, os.PathLike)):
-        return [(readers.source(os.fspath(data)), Records.key(os.fspath(data), path))]
+        return [(formats.source(os.fspath(data)), Records.key(os.fspath(data), path))]
     if hasattr(data, "chunks") and hasattr(data, "verify"):
         if data.path != "-" and name:
             return [(data, name)]

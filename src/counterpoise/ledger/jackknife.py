@@ -47,9 +47,9 @@ class Uncertainty:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.uncertainty(ledger.model())
     >>> found.buckets, round(found.g_mean, 2), round(found.g_mean_error, 2)
@@ -142,9 +142,9 @@ class Weights:
     --------
     >>> import pathlib, tempfile
     >>> from counterpoise import Ledger
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", time="at")
+    >>> ledger = Ledger.open(pathlib.Path(folder.name) / "l", label="fraud", timestamp="at")
     >>> rows = ledger.learn(payments(days=40, rows=30)[0])
     >>> found = ledger.weights(size=10)
     >>> len(found.start), found.weight.shape == found.error.shape

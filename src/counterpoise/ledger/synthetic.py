@@ -36,7 +36,7 @@ def payments(days: int = 366, rows: int = 400, seed: int = 1) -> list[pa.Table]:
 
     Examples
     --------
-    >>> from counterpoise.ledger.synthetic import payments
+    >>> from counterpoise.ledger import payments
     >>> (table,) = payments(days=2, rows=10)
     >>> table.column_names
     ['at', 'country', 'amount', 'age', 'night', 'fraud']

@@ -1,1 +1,1 @@
-"""A model as one safetensors file: numbers and strings, never code."""
+"""Values in one safetensors file: numbers and strings, never code."""

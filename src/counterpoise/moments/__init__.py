@@ -1,1 +1,1 @@
-"""TODO."""
+"""Count, mean and scatter of each class: accumulate, decay, downdate, resize."""

@@ -83,7 +83,7 @@ class Moments:
 
     Examples
     --------
-    >>> from counterpoise.moments.moments import Moments
+    >>> from counterpoise import Moments
     >>> one = Moments.of([[1.0], [3.0]], ["ham", "spam"])
     >>> both = one + Moments.of([[5.0]], ["spam"])
     >>> both.labels.tolist(), both.n.tolist(), (both.mean + both.anchor).ravel().tolist()

@@ -1,4 +1,11 @@
-"""The online rules of the paper, and the batch solutions that two of them equal."""
+"""Online rules of the paper, and the batch solutions that two of them equal.
+
+- ``Perceptron``, ``PassiveAggressive``: first-order rules
+- ``ConfidenceWeighted``, ``SoftConfidenceWeighted``, ``AROW``, ``ACOG``: rules with a covariance
+- ``RLS``, ``ARRLS``: recursive least squares, and its reweighted form
+- ``IRRLS``, ``NRRLS``: recursions that equal the class-balanced batch solution
+- ``LS``, ``TER``: batch least squares, and total error rate minimization
+"""
 
 from counterpoise.online.acog import ACOG
 from counterpoise.online.ar_rls import ARRLS

@@ -1,4 +1,7 @@
-"""The same model for river: dicts in, one event at a time; features and labels may come and go.
+"""Models with river's conventions: dicts, one event at a time, features and labels at any time.
+
+- ``BalancedRidgeClassifier``: learn_one, unlearn_one, predict_one, learn_many
+- ``AutoClassifier``: average of several such models
 
 Needs the extra ``river``: ``pip install counterpoise[river]``.
 """

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Moments and options to scores, probabilities and explanations."""

@@ -1,4 +1,9 @@
-"""Apache Spark: a cluster that gives the single-machine answer.
+"""Apache Spark: a cluster whose model equals the single-machine model to rounding.
+
+- ``fit``, ``predict``, ``save``: a model of a DataFrame, and its predictions
+- ``BalancedRidge``, ``BalancedRidgeModel``: stages of a pipeline
+- ``ModelSink``: a model that learns a streaming query exactly once
+- ``ledger``: a ledger of a DataFrame
 
 Needs the extra ``spark`` and Java 17: ``pip install 'counterpoise[spark]'``. The package must be
 installed where the executors run, too.

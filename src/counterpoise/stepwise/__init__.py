@@ -1,1 +1,1 @@
-"""TODO."""
+"""The model after every row: progressive scores and single events."""

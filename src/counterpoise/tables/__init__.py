@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models with columns: learn, predict, evaluate, unlearn, merge, model files."""

@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from counterpoise import readers
 from counterpoise.arrays import Flags, Labels, Matrix, Rows, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, Suggestion
-from counterpoise.evaluate.benchmark import Result
 from counterpoise.evaluate.cost_curve import CostCurve, cost_curve, should_alert
-from counterpoise.evaluate.metrics import measure
+from counterpoise.evaluate.metrics import Result, measure
 from counterpoise.explanation import Explanation
 from counterpoise.moments.classes import ravel_binary
+from counterpoise.readers import formats
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.tables.alerts import ExpectedCost
@@ -423,14 +422,14 @@ def read(
     ``columns`` are fields of Columns that the user has set, ``reading`` options of
     :func:`counterpoise.readers.source`. Return X (n, d), y (n,) and the d names of the features.
     """
-    paths = readers.expanded(files)
-    columns = readers.with_label(columns, paths, reading.get("format"))
+    paths = formats.expanded(files)
+    columns = formats.with_label(columns, paths, reading.get("format"))
     require_label(columns)
     encoding = ColumnEncoder(Columns(**columns))
     parts, labels = [], []
     for path in paths:
         kinds = encoding.columns.read(encoding.columns.told)
-        source = readers.source(path, **reading)
+        source = formats.source(path, **reading)
         for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), kinds, encoding.columns.wanted):
             encoded, encoding = encoding.learn(chunk)
             kinds.update(encoding.columns.read(encoding.kinds))

@@ -1,0 +1,140 @@
+"""Formats of inputs: by name, by the first bytes, and the source that reads each."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from counterpoise.errors import DataError, Suggestion
+from counterpoise.readers.chunk import Source
+from counterpoise.readers.columnar import ColumnarSource
+from counterpoise.readers.delimited import Delimited
+from counterpoise.readers.jsonlines import JsonLines
+from counterpoise.readers.libsvm import LABEL, LibSVM
+from counterpoise.readers.text_source import TextFormat, TextSource
+
+FORMATS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "libsvm": (".libsvm", ".svm", ".svmlight"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc", ".arrows"),
+}
+STANDARD_INPUT = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")  # other names of it
+COMPRESSED = (".gz", ".zst", ".zstd", ".bz2", ".xz", ".zip")
+
+
+def expanded(paths: list[str]) -> list[str]:
+    """Replace patterns in paths by the sorted files that match them; return each path once.
+
+    ``-`` is standard input, and so are the names in STANDARD_INPUT.
+    """
+    result: list[str] = []
+    for path in paths:
+        if path in STANDARD_INPUT:
+            path = "-"
+        if path == "-" or os.path.exists(path) or not glob.has_magic(path):
+            result.append(path)
+            continue
+        found = sorted(glob.glob(path, recursive=True))
+        if not found:
+            raise DataError(f"no file matches {path}")
+        result += found
+    return list(dict.fromkeys(result))
+
+
+def format_of(path: str) -> str:
+    """Return the format of a file by its name; standard input is CSV until it is read."""
+    if path == "-":
+        return "csv"
+    name = path.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    for found, endings in FORMATS.items():
+        if name.endswith(endings):
+            return found
+    known = " ".join(ending for endings in FORMATS.values() for ending in endings)
+    raise DataError(
+        f"{path}: the name does not show the format (known endings: {known}, with or without "
+        f"{' '.join(COMPRESSED)})",
+        Suggestion("name it", "format"),
+    )
+
+
+def with_label(
+    columns: Mapping[str, Any],
+    paths: list[str],
+    format: str | None,  # noqa: A002
+) -> dict[str, Any]:
+    """Return settings of columns, with the label column of LIBSVM files if none is given."""
+    formats = {format or format_of(path) for path in paths}
+    if "label" not in columns and formats == {"libsvm"}:
+        return {**columns, "label": LABEL}
+    return dict(columns)
+
+
+def source(
+    path: str,
+    format: str | None = None,  # noqa: A002 - as the option is called
+    delimiter: str | None = None,
+    header: bool = True,
+    live: bool = False,
+    stdin_name: str | None = None,
+    complete: bool = True,
+) -> Source:
+    r"""Open one input for reading in chunks.
+
+    Parameters
+    ----------
+    path : str
+        A file, or ``-`` for standard input.
+    format : str, optional
+        One of FORMATS; by default by the name of the file.
+    delimiter : str, optional
+        Of CSV; by default a comma, or a tab for TSV.
+    header : bool, default=True
+        Whether CSV begins with the names of the columns.
+    live : bool, default=False
+        Deliver rows as they arrive, without waiting for a whole chunk.
+    stdin_name : str, optional
+        Name of standard input in messages.
+    complete : bool, default=True
+        Whether a last line of text without a line end is a row. Otherwise it is left for later,
+        in a file that may still be growing.
+
+    Returns
+    -------
+    Source
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from counterpoise.readers import ReadPosition, source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("amount,fraud\n12.5,no\n980,yes\n")
+    >>> for chunk in source(str(path)).chunks(1000, ReadPosition(), {}, lambda name: True):
+    ...     print({name: column.to_pylist() for name, column in chunk.columns.items()})
+    {'amount': ['12.5', '980'], 'fraud': ['no', 'yes']}
+    """
+    name = path
+    if path == "-":
+        name = f"standard input {stdin_name!r}" if stdin_name else "standard input"
+    kind = format or format_of(path)
+    if kind in ("parquet", "arrow"):
+        return ColumnarSource(path, name, kind == "parquet")
+    dialects: dict[str, Callable[[], TextFormat]] = {
+        "csv": lambda: Delimited(delimiter or ",", header),
+        "tsv": lambda: Delimited(delimiter or "\t", header),
+        "jsonl": JsonLines,
+        "libsvm": LibSVM,
+    }
+
+    def guess(start: bytes) -> TextFormat:
+        """Return the dialect of standard input by its first bytes, JSON or CSV."""
+        return dialects["jsonl" if start[:1] in (b"{", b"[") else "csv"]()
+
+    unsaid = path == "-" and format is None
+    return TextSource(path, name, dialects[kind](), live, complete, guess if unsaid else None)
