@@ -371,7 +371,7 @@ def test_what_cannot_be_exported_says_so(run):
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--hash", "town=4"])
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
-    assert "say json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
+    assert "must be json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
     assert not os.path.exists("m.joblib")
 
 
