@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path
 from counterpoise.tables.model import TableModel
 
@@ -231,11 +232,13 @@ class NightlyJob:
         batch.unlink(missing_ok=True)
         learn(path, batch)
         one, two = TableModel.load(str(self.job / "m")), TableModel.load(str(batch))
-        assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
+        assert one.model.class_count.tolist() == two.model.class_count.tolist()
         assert set(one.encoding.features) == set(two.encoding.features)
         order = [one.encoding.features.index(feature) for feature in two.encoding.features]
-        difference = np.abs(one.model.coef_[:, order] - two.model.coef_).max()
-        difference /= np.abs(two.model.coef_).max()
+        difference = np.abs(
+            wrap_engine(one.model).coef_[:, order] - wrap_engine(two.model).coef_
+        ).max()
+        difference /= np.abs(wrap_engine(two.model).coef_).max()
         assert difference < 1e-9, difference
         self.largest = max(self.largest, float(difference))
         with EventStore(pending_path(str(self.job / "m"))) as store:

@@ -78,7 +78,7 @@ def prove(events, d, looks):
                 if bulk is not None:
                     seen = bulk if seen is None else bulk + seen
                 refit = BalancedRidgeClassifier().partial_fit(X[:2], [0, 1])
-                refit.state_ = refit.state_._with(moments=seen)
+                refit._engine.state = refit._engine.state._with(moments=seen)
                 g = refit.decision_function(X[stop : stop + 1])[0]
                 found = model._open.events.scores_array(X[stop])[0]
                 worst = max(worst, abs(found - g) / (1.0 + abs(g)))

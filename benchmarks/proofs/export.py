@@ -16,6 +16,7 @@ from paper.datasets import VARIABLE
 from benchmarks import report
 from counterpoise.cli import main as command
 from counterpoise.engine.parameters import name_of
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.model import TableModel
 
 SETS = ["pima-diabetes", "wdbc", "spambase", "cod-rna", "ijcnn1"]
@@ -49,7 +50,7 @@ def compared(folder, file, features):
     more = [] if features == "linear" else ["--feature-map", features]
     counterpoise("learn", folder / "some.csv", "--label", "target", "--model", model, *more)
     counterpoise("export", model, "--output", graph)
-    chosen = getattr(TableModel.load(str(model)).model, "best_", None)
+    chosen = getattr(wrap_engine(TableModel.load(str(model)).model), "best_", None)
     counterpoise("predict", model, file, "--output", folder / "predicted.csv")
     expected = pd.read_csv(folder / "predicted.csv")
     label, score = outputs(graph, pd.read_csv(file))

@@ -61,7 +61,7 @@ def on_many(spark, folder, n=20_000_000, d=10):
         for p in PARTITIONS
     ]
     twice = {
-        modelfile.to_bytes(fit(spark.read.parquet(str(folder)), "y").contents()) for _ in range(2)
+        modelfile.to_bytes(fit(spark.read.parquet(str(folder)), "y")._contents()) for _ in range(2)
     }
     return ["made up", f"{n:,}", *found], len(twice) == 1
 
@@ -121,7 +121,7 @@ def killed(folder, files=24, size=500):
     folded = [int(number) for number in done.read_text().split()]
     again = len(folded) - len(set(folded))
     stored, rows_in = TableModel.load(path), pd.concat(made)
-    exact = stored.model.class_count_.tolist() == rows_in["y"].value_counts().sort_index().tolist()
+    exact = stored.model.class_count.tolist() == rows_in["y"].value_counts().sort_index().tolist()
     return exact and stored.records["- spark stream"].mark.rows == len(rows_in), again, len(rows_in)
 
 

@@ -132,7 +132,7 @@ def growth(X, y, parts=10):
             stop = min(at + CHUNK, (part + 1) * step)
             model.partial_fit(X[at:stop], y[at:stop])
         spent = time.process_time() - begun
-        size = len(modelfile.to_bytes(model.contents())) / 1e6
+        size = len(modelfile.to_bytes(model._contents())) / 1e6
         rows.append(
             [
                 f"{(part + 1) * step:,}",

@@ -173,7 +173,7 @@ def through_arrays(X, y):
         model.learn_one(X[i], y[i])
         if i + 1 in (10_000, 100_000, EVENTS):
             memory[i + 1] = resident()
-    return model.state_.moments, memory
+    return model._engine.state.moments, memory
 
 
 def distance(one, two):

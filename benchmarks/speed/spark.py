@@ -73,7 +73,7 @@ def main():
             for _ in range(ROUNDS):
                 best["sum"] = min(best.get("sum", np.inf), seconds(summed, frame))
                 best["fit"] = min(best.get("fit", np.inf), seconds(fit, frame, "y"))
-            moments = len(modelfile.to_bytes(fit(frame, "y").contents()))
+            moments = len(modelfile.to_bytes(fit(frame, "y")._contents()))
         lines.append(
             [d, f"{n:,}", f"{best['sum']:.1f}", f"{best['fit']:.1f}",
              f"{best['fit'] / best['sum']:.2f}", f"{n / best['fit'] / 1e6:.2f}",

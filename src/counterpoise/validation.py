@@ -1,12 +1,11 @@
-"""The door: what comes in is checked here, once, before anything is learned or predicted.
+"""Checks of values, labels, weights and parameters, without scikit-learn.
 
-An error names the feature, the row, the value found and a remedy. Below this module arrays are
-float64, C-ordered and finite.
+An error names the feature, the row, the value found and a remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
@@ -19,45 +18,13 @@ from numpy.typing import ArrayLike
 from counterpoise.arrays import Labels, Rows, Vector
 
 E = TypeVar("E")
+Names = Sequence[Any]  # of features, in messages
 
 MAX_ABS_VALUE = 1e100  # of a value: its square, times a weight, must not overflow
 MAX_SAMPLE_WEIGHT = 1e50  # of a weight
 MAX_TIMESTAMP = 253_402_300_800  # of a time, in seconds: the year 10,000
 LABELS = "iubU"  # kinds of arrays that can hold nothing but labels
 LABEL_KINDS = ("text", "number", "boolean")
-
-
-def rows(
-    estimator: Any,
-    X: Any,
-    y: Any = None,
-    reset: bool = False,
-    accept_sparse: bool = True,
-    least: int = 1,
-) -> Any:
-    """X (and y) as float64 arrays of the right width and names; X is not yet known to be finite."""
-    if is_plain(X, y, accept_sparse) and _is_expected(estimator, X.shape[1], reset):
-        return X if y is None else (X, y)
-    from sklearn.utils.validation import validate_data
-
-    target = {} if y is None else {"y": labels(y)}
-    refuse_masked(X, "X")
-    _refuse_dates(X)
-    try:
-        return validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if accept_sparse else False,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite=False,
-            ensure_min_samples=least,
-            **target,
-        )
-    except (OverflowError, TypeError, ValueError):
-        _name_culprit(X)
-        raise
 
 
 def labels(y: Any) -> Any:
@@ -118,106 +85,7 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def _refuse_dates(X: Any) -> None:
-    """Raise if X holds dates, which NumPy would take for numbers, dicts, or names twice."""
-    if type(X).__name__ == "LazyFrame":
-        raise TypeError("X is a LazyFrame, which holds no rows yet; call X.collect() first")
-    events = X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
-    first = events[0] if isinstance(events, list) and events else events
-    if isinstance(first, dict) and not sp.issparse(first):  # as dok_array is
-        raise TypeError(
-            "X holds dicts; for events that are dicts of features use counterpoise.river, and for "
-            "columns of words and numbers counterpoise.TableClassifier"
-        )
-    types = getattr(X, "dtypes", [getattr(X, "dtype", None)])
-    names = list(getattr(X, "column_names", getattr(X, "columns", [None])))
-    seen: set[Any] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"X: two columns are called {name!r}; rename one of them")
-        seen.add(name)
-    for name, kind in zip(names, types, strict=False):
-        if str(kind).lower().startswith(("date", "time", "duration")):
-            raise ValueError(_no_number(name, f"holds {kind} values", dated=True))
-
-
-def _name_culprit(X: Any) -> None:
-    """Raise if a value of X is text or a date, naming its column and row; else do nothing."""
-    if hasattr(X, "iloc"):
-        columns = [(name, X.iloc[:, j]) for j, name in enumerate(X.columns)]
-    elif hasattr(X, "column_names"):
-        columns = list(zip(X.column_names, (c.to_pylist() for c in X.columns), strict=True))
-    elif hasattr(X, "columns") and hasattr(X, "__getitem__"):
-        columns = [(name, X[name]) for name in X.columns]
-    else:
-        table = np.asarray(X, dtype=object)
-        if table.ndim != 2:
-            return
-        columns = list(enumerate(table.T))
-    for name, column in columns:
-        for row, value in enumerate(column):
-            dated = hasattr(value, "isoformat") or isinstance(value, np.datetime64)
-            try:
-                float(value)
-            except OverflowError:
-                what = f"contains an integer beyond {MAX_ABS_VALUE:g} at row {row}"
-                raise ValueError(f"{_column(name)} {what}; divide it by a constant") from None
-            except (TypeError, ValueError):
-                what = f"is {str(value)!r} at row {row}, not a number"
-                if type(value).__name__ in ("Period", "Interval"):
-                    remedy = "convert it to numbers first"
-                    raise ValueError(f"{_column(name)} {what}; {remedy}") from None
-                if dated or isinstance(value, (str, bytes)):
-                    raise ValueError(_no_number(name, what, dated)) from None
-
-
-def _column(name: Any) -> str:
-    return f"column {name!r}" if isinstance(name, str) else f"feature {name}"
-
-
-def _no_number(name: Any, what: str, dated: bool) -> str:
-    remedy = "counterpoise.TableClassifier takes frames with words in them, or encode text first"
-    if dated:
-        remedy = "counterpoise.TableClassifier takes frames with dates in them, or turn them into "
-        remedy += "numbers first, for example seconds since 1970"
-    return f"{'X' if name is None else _column(name)} {what}; {remedy}"
-
-
-def without_feature_names(estimator: Any) -> Any:
-    """The same estimator for rows that are arrays, whose features need no names."""
-    result = object.__new__(type(estimator))
-    result.__dict__.update(estimator.__dict__)
-    result.__dict__.pop("feature_names_in_", None)
-    return result
-
-
-def is_plain(X: Any, y: Any, accept_sparse: bool) -> bool:
-    """Whether nothing is to be converted; scikit-learn's checks take 0.2 ms."""
-    if type(X) is np.ndarray:
-        ready = X.ndim == 2 and X.flags.c_contiguous
-    else:
-        ready = accept_sparse and sp.issparse(X) and X.format == "csr" and X.ndim == 2
-    return (
-        ready
-        and X.dtype == np.float64
-        and min(X.shape) > 0
-        and (
-            y is None
-            or (type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in LABELS)
-        )
-    )
-
-
-def _is_expected(estimator: Any, width: int, reset: bool) -> bool:
-    """Whether the width of rows without names is right; the first rows say what it is."""
-    if hasattr(estimator, "feature_names_in_"):
-        return False
-    if reset:
-        estimator.n_features_in_ = width
-    return bool(width == estimator.n_features_in_)
-
-
-def require_finite(estimator: Any, X: Rows) -> None:
+def require_finite(X: Rows, names: Names | None = None) -> None:
     """Raise if a value of X is NaN or infinite, naming where."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -240,31 +108,29 @@ def require_finite(estimator: Any, X: Rows) -> None:
             "sklearn.impute.SimpleImputer; counterpoise.TableClassifier takes frames with gaps"
         )
     what = "NaN" if np.isnan(value) else value
-    raise ValueError(f"{feature_name(estimator, column)} is {what} at row {row}; {remedy}")
+    raise ValueError(f"{feature_name(column, names)} is {what} at row {row}; {remedy}")
 
 
-def require_bounded(estimator: Any, X: Rows) -> None:
+def require_bounded(X: Rows, names: Names | None = None) -> None:
     """Raise if a value of X is NaN, infinite, or so large that its square would overflow."""
     if not X.shape[0] or (X.max() <= MAX_ABS_VALUE and X.min() >= -MAX_ABS_VALUE):
         return
-    require_finite(estimator, X)
+    require_finite(X, names)
     size = np.abs(X).max(axis=0)
-    refuse_large(estimator, size.toarray().ravel() if sp.issparse(size) else size)
+    refuse_large(size.toarray().ravel() if sp.issparse(size) else size, names)
 
 
-def refuse_large(estimator: Any, size: Vector) -> None:
+def refuse_large(size: Vector, names: Names | None = None) -> None:
     """Raise for the largest feature, given the size of each."""
     column = int(size.argmax())
     raise ValueError(
-        f"{feature_name(estimator, column)} holds values beyond {MAX_ABS_VALUE:g}, whose squares "
-        "would "
-        "overflow; divide the feature by a constant first"
+        f"{feature_name(column, names)} holds values beyond {MAX_ABS_VALUE:g}, whose squares "
+        "would overflow; divide the feature by a constant first"
     )
 
 
-def feature_name(estimator: Any, column: int) -> str:
-    """What to call a feature in a message."""
-    names = getattr(estimator, "feature_names_in_", None)
+def feature_name(column: int, names: Names | None = None) -> str:
+    """Return how a message names a feature."""
     return f"feature {column}" if names is None else f"feature {str(names[column])!r}"
 
 
@@ -346,12 +212,16 @@ def require_some_weight(weight: Vector) -> None:
 
 
 def require_labels(y: Labels) -> None:
-    """Raise, in scikit-learn's words, if these are measurements and not labels."""
+    """Raise, with scikit-learn's message, if these are measurements and not labels."""
     if y.ndim == 1 and y.dtype.kind in LABELS:
         return
-    from sklearn.utils.multiclass import check_classification_targets
-
-    check_classification_targets(np.repeat(np.unique(y), 2))
+    if y.dtype.kind == "f" and not (y != np.floor(y)).any():
+        return
+    kind = "continuous" if y.ndim == 1 and y.dtype.kind == "f" else "unknown"
+    raise ValueError(
+        f"Unknown label type: {kind}. Maybe you are trying to fit a classifier, which expects "
+        "discrete classes on a regression target with continuous values."
+    )
 
 
 def require_no_nan(classes: Labels) -> None:
@@ -373,13 +243,9 @@ def require_one_type(y: Labels, known: Labels) -> None:
         )
 
 
-def require_y(estimator: Any, y: Any) -> None:
-    """Raise, in scikit-learn's words, if there are no labels."""
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
+def commit(target: object, **attributes: Any) -> None:
+    """Set several attributes of an object, so that a signal finds none of them set, or all."""
+    target.__dict__ = target.__dict__ | attributes
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def chooser(**options):
 
 
 def content(one):
-    return to_bytes(one.contents())
+    return to_bytes(one._contents())
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -56,7 +56,7 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     b, rows = 0.5, np.arange(0, 120, 7)
     how = {**how, "scale": None}  # else a refit has another scaling
     options = Options(ridge=b, **how)
-    state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y).state_
+    state = BalancedRidgeClassifier(ridge=b, **how).fit(X, y)._engine.state
     sample = Sample(X[rows], y[rows], np.ones(len(rows)), np.ones(len(rows)))
     found = leave_one_out_scores(
         state.moments, state.classes, options, np.array([b]), sample
@@ -65,7 +65,7 @@ def test_leaving_a_row_out_is_refitting_without_it(classes, how):
     for i in rows:
         others = np.arange(120) != i
         alone = BalancedRidgeClassifier(ridge=b, **how).fit(X[others], y[others])
-        refitted.append(alone.scores_.of(X[[i]])[0])
+        refitted.append(alone._engine.scores().of(X[[i]])[0])
         whole.append(state.solve(None, options).of(X[[i]])[0])
     whole, refitted = np.array(whole), np.array(refitted)
     if classes > 2:  # what all classes share decides nothing
@@ -80,13 +80,13 @@ def test_the_average_is_that_of_scores_over_their_size():
     X, y = crossed()
     one = chooser(candidates=(LINEAR, "interactions")).fit(X, y)
     ridges = np.array(SOME["ridges"])
-    ranking = one.candidates_.ranking(ridges)
+    ranking = one._engine.candidates.ranking(ridges)
     assert ranking.names == [LINEAR, "interactions"]
     total = np.zeros(len(X))
     each = zip(ranking.names, ranking.averaging_weights, ranking.models, strict=True)
     for name, share, model in each:
         for j, ridge in enumerate(ridges):
-            map_of = None if name == LINEAR else one.candidates_.states[name].fixed
+            map_of = None if name == LINEAR else one._engine.candidates.states[name].fixed
             alone = BalancedRidgeClassifier(feature_map=map_of, ridge=ridge).fit(X, y)
             f = alone.decision_function(X)
             size = np.sqrt(np.mean([(f[y == k] ** 2).mean() for k in (0, 1)]))
@@ -135,7 +135,7 @@ def test_a_feature_that_varies_between_classes_alone_is_used():
     X, y = stream(90, d=4, classes=3, minority=0.3)
     X[:, 3] = y == 2
     one = chooser(ridges=(1.0, 0.1)).fit(X, y)
-    candidates = one.candidates_
+    candidates = one._engine.candidates
     model = candidates.ranking(np.array([1.0, 0.1])).models[candidates.names.index(LINEAR)]
     for ridge, only in zip((1.0, 0.1), np.eye(2), strict=True):
         linear = BalancedRidgeClassifier(ridge=ridge).fit(X, y)
@@ -194,13 +194,13 @@ def test_merging_is_having_seen_both_streams():
     both = first.merge(later)
     at_once = chooser(kept_rows=16).fit(X[:600], y[:600])
     at_once.partial_fit(X[600:], y[600:])
-    for name, state in both.candidates_.states.items():
-        moments = at_once.candidates_.states[name].moments
+    for name, state in both._engine.candidates.states.items():
+        moments = at_once._engine.candidates.states[name].moments
         assert_close(state.moments.C, moments.C, 1e-9)
         assert_close(state.moments.mean + state.moments.anchor, moments.mean + moments.anchor, 1e-9)
-    assert both.candidates_.rows == 900
+    assert both._engine.candidates.rows == 900
     assert_close(both.decision_function(X), at_once.decision_function(X), 1e-7)
-    assert content(AutoClassifier.from_contents(from_bytes(content(both)))) == content(both)
+    assert content(AutoClassifier._from_contents(from_bytes(content(both)))) == content(both)
 
 
 def test_models_with_other_maps_or_options_do_not_merge():
@@ -227,10 +227,10 @@ def test_a_row_of_weight_two_is_learned_as_two_and_of_weight_zero_not_at_all():
     one = chooser(candidates=fixed).partial_fit(X, y, sample_weight=w)
     at = np.repeat(np.arange(500), w)
     two = chooser(candidates=fixed).partial_fit(X[at], y[at])
-    for name, state in one.candidates_.states.items():
-        assert_close(state.moments.C, two.candidates_.states[name].moments.C, 1e-9)
+    for name, state in one._engine.candidates.states.items():
+        assert_close(state.moments.C, two._engine.candidates.states[name].moments.C, 1e-9)
     assert one.class_count_.tolist() == two.class_count_.tolist()
-    assert content(AutoClassifier.from_contents(from_bytes(content(one)))) == content(one)
+    assert content(AutoClassifier._from_contents(from_bytes(content(one)))) == content(one)
     assert_close(one.decision_function(X), two.decision_function(X), 1e-7)
     single = chooser(candidates=fixed).partial_fit(X[:20], y[:20], sample_weight=w[:20])
     for x, label, weight in zip(X[20:], y[20:], w[20:], strict=True):
@@ -297,7 +297,7 @@ def test_a_file_of_impossible_kept_rows_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
-        AutoClassifier.from_contents(contents)
+        AutoClassifier._from_contents(contents)
 
 
 @pytest.mark.parametrize("kept_rows", [-1, 0, 1.5, True, "64", 10**9])
@@ -355,9 +355,9 @@ def test_a_file_of_candidates_that_were_usual_once_goes_on(monkeypatch):
     once = (LINEAR, "interactions")
     monkeypatch.setattr(parameters, "CANDIDATES", once)
     old = AutoClassifier(kept_rows=16).partial_fit(X[:400], y[:400])
-    data = to_bytes(old.contents())
+    data = to_bytes(old._contents())
     monkeypatch.undo()
-    again = AutoClassifier.from_contents(from_bytes(data))
+    again = AutoClassifier._from_contents(from_bytes(data))
     assert list(again.g_means_) == list(once)
     assert_close(again.decision_function(X), old.decision_function(X), 1e-12)
     again.partial_fit(X[400:], y[400:])

@@ -1,13 +1,14 @@
 """Parameters are held until one of them changes, in whichever way."""
 
 from collections import UserDict, deque
+from operator import itemgetter
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
-from counterpoise.engine.parameters import cached_params
+from counterpoise.engine.parameters import cached_parameters
 from counterpoise.feature_maps import Polynomial
 
 
@@ -17,8 +18,10 @@ class Reader:
     def __init__(self, *, one=1.0, two=None):
         self.one, self.two, self.times = one, two, 0
 
-    @cached_params(__init__)
     def read(self):
+        return cached_parameters(self, itemgetter("one", "two"), Reader.count)
+
+    def count(self):
         self.times += 1
         return self.one, self.two
 

@@ -32,7 +32,7 @@ def shifted(rows=800, seed=0):
 
 
 def content(one):
-    return to_bytes(one.contents())
+    return to_bytes(one._contents())
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -55,8 +55,8 @@ def test_the_answer_is_that_of_the_classifier_with_this_pooling(classes, nu):
 def test_moments_are_learned_once_whoever_looks_at_them():
     X, y = spread(600)
     one = AutoClassifier(candidates=POOLED).fit(X, y)
-    assert list(one.candidates_.states) == [LINEAR]
-    assert sum(name.endswith(" C") for name in one.contents().arrays) == 1
+    assert list(one._engine.candidates.states) == [LINEAR]
+    assert sum(name.endswith(" C") for name in one._contents().arrays) == 1
     alone = AutoClassifier(candidates=(LINEAR,)).fit(X, y)
     G, alone_G = (list(it.g_means_[LINEAR].values()) for it in (one, alone))
     assert_close(G, alone_G, 1e-12)
@@ -71,7 +71,7 @@ def test_classes_of_their_own_spread_are_told_apart_by_quadratic_boundaries(clas
     linear = BalancedRidgeClassifier().fit(X[:800], y[:800])
     assert one.best_.pooled_rows == 10.0
     assert one.score(X[800:], y[800:]) > linear.score(X[800:], y[800:]) + 0.1
-    assert list(one.candidates_.states) == [LINEAR]
+    assert list(one._engine.candidates.states) == [LINEAR]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_is_refused(change):
     contents = from_bytes(content(AutoClassifier(**MIXED).fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError)):
-        AutoClassifier.from_contents(contents)
+        AutoClassifier._from_contents(contents)
 
 
 @pytest.mark.slow
@@ -143,14 +143,15 @@ def test_a_file_that_cannot_be_is_refused(change):
 def test_late_features_were_zero_in_every_row_before(late):
     X, y = spread(500)
     one = AutoClassifier(**MIXED).partial_fit(X[:late], y[:late])
-    one.widen(["a", "b", "c", "d", "e"])
+    one._engine.add_features(["a", "b", "c", "d", "e"])
+    one = type(one)._around(one._engine)
     wide = np.column_stack([X, np.where(np.arange(500) >= late, y, 0.0)])
-    again = AutoClassifier.from_contents(from_bytes(content(one)))
+    again = AutoClassifier._from_contents(from_bytes(content(one)))
     for two in (one, again):
         two.partial_fit(wide[late:], y[late:])
     assert content(again) == content(one)
     alone = BalancedRidgeClassifier(pooled_rows=10).fit(wide, y)
-    candidates = one.candidates_
+    candidates = one._engine.candidates
     found = candidates.states[LINEAR].solve(None, candidates.looked("pooled_rows=10", 1.0))
     assert_close(found.of(wide).ravel(), alone.decision_function(wide), 1e-9)
 

@@ -33,7 +33,7 @@ def by_arrays(frame, rows):
     for at in range(0, len(frame), rows):
         part = frame[at : at + rows]
         model.partial_fit(part[NAMES], part["y"].to_numpy())
-    return model.state_.calibration
+    return model._engine.state.calibration
 
 
 def by_saved_arrays(frame, rows, path):
@@ -42,7 +42,7 @@ def by_saved_arrays(frame, rows, path):
         part = frame[at : at + rows]
         model.partial_fit(part[NAMES], part["y"].to_numpy()).save(path)
         model = BalancedRidgeClassifier.load(path)
-    return model.state_.calibration
+    return model._engine.state.calibration
 
 
 def by_events(frame):
@@ -57,7 +57,7 @@ def by_tables(frame, rows, parts):
     model = TableClassifier(BalancedRidgeClassifier(calibrate=True), chunk_rows=rows)
     for part in np.array_split(np.arange(len(frame)), parts):
         model.partial_fit(frame.iloc[part], "y")
-    return model.estimator_.state_.calibration
+    return model.estimator_._engine.state.calibration
 
 
 def by_shell(run, frame, rows, parts):
@@ -65,7 +65,7 @@ def by_shell(run, frame, rows, parts):
     for k, part in enumerate(np.array_split(np.arange(len(frame)), parts)):
         frame.iloc[part].to_csv(f"{rows}-{k}.csv", index=False)
         run("learn", f"{rows}-{k}.csv", *words)
-    return BalancedRidgeClassifier.load(f"m{rows}.st").state_.calibration
+    return BalancedRidgeClassifier.load(f"m{rows}.st")._engine.state.calibration
 
 
 @pytest.mark.slow
@@ -94,7 +94,9 @@ def test_calibration_is_off_by_default_except_for_risks(run):
     run("learn", "t.csv", "--label", "y", "-m", "m.st")
     assert not BalancedRidgeClassifier.load("m.st").calibrate
     assert (
-        CostSensitiveClassifier().fit(frame[NAMES], frame["y"]).estimator_.state_.calibration.rows
+        CostSensitiveClassifier()
+        .fit(frame[NAMES], frame["y"])
+        .estimator_._engine.state.calibration.rows
         == 200
     )
     assert TableClassifier(CostSensitiveClassifier()).fit(frame, "y").estimator_.calibrate
@@ -124,7 +126,7 @@ def test_fit_does_not_depend_on_the_order_of_rows(options):
         options["feature_map"] = BalancedRidgeClassifier(**options).fit(X, y).feature_map_
     model = BalancedRidgeClassifier(calibrate=True, **options).fit(X, y)
     by_label = BalancedRidgeClassifier(calibrate=True, **options).fit(X[order], y[order])
-    assert_same_counts(by_label.state_.calibration, model.state_.calibration)
+    assert_same_counts(by_label._engine.state.calibration, model._engine.state.calibration)
     np.testing.assert_allclose(
         by_label.predict_stream_proba(X), model.predict_stream_proba(X), rtol=CURVE
     )
@@ -142,7 +144,7 @@ def test_fit_on_a_frame_does_not_depend_on_the_order_of_rows():
         TableClassifier(BalancedRidgeClassifier(calibrate=True), chunk_rows=200).fit(rows, "y")
         for rows in (frame, frame.iloc[order])
     )
-    assert one.estimator_.state_.calibration.rows == len(frame)
+    assert one.estimator_._engine.state.calibration.rows == len(frame)
     np.testing.assert_allclose(
         two.predict_stream_proba(frame), one.predict_stream_proba(frame), rtol=CURVE
     )
@@ -176,7 +178,7 @@ def test_sorted_rows_do_not_count_and_one_warning_is_given(rows, first):
         for at in range(0, len(y), rows):
             model.partial_fit(X[at : at + rows], y[at : at + rows])
     assert [str(one.message)[:17] for one in found] == ["labels are sorted"]
-    calibration = model.state_.calibration
+    calibration = model._engine.state.calibration
     assert calibration.rows < 20  # before the order could be tested
     assert abs(model.predict_stream_proba(X)[:, 1].mean() - y.mean()) < 0.1
 
@@ -257,11 +259,11 @@ def test_a_class_that_has_decayed_loses_its_counts_and_the_file_can_be_loaded(ru
     words = ["--label", "y", "-m", "m.st"]
     clock = ["--timestamp", "at", "--half-life", "7d", "--calibrate"]
     run("learn", "t.csv", *words, *clock)
-    assert BalancedRidgeClassifier.load("m.st").state_.calibration.rows > 0
+    assert BalancedRidgeClassifier.load("m.st")._engine.state.calibration.rows > 0
     run("learn", "late.csv", *words, "--allow-future")
     model = BalancedRidgeClassifier.load("m.st")
     assert model.classes_.tolist() == [0]
-    assert model.state_.calibration is None
+    assert model._engine.state.calibration is None
     run("predict", "m.st", "t.csv")
 
 
@@ -277,7 +279,7 @@ def test_a_class_that_has_decayed_loses_its_counts_in_python(kind, tmp_path):
         model = BalancedRidgeClassifier(calibrate=True, half_life="7d")
         model.partial_fit(both[NAMES][:-1], both["y"][:-1], t=t[:-1])
         model.partial_fit(both[NAMES][-1:], both["y"][-1:], t=t[-1:])
-        state = model.state_
+        state = model._engine.state
     else:
         model = Events(calibrate=True, half_life="7d")
         for event, label, when in zip(
@@ -296,7 +298,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path):
     model = BalancedRidgeClassifier(calibrate=True).fit(frame[NAMES], frame["y"])
     model.save(tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
-    model.state_.calibration.counts[0, 0, 0] = -1.0
+    model._engine.state.calibration.counts[0, 0, 0] = -1.0
     with pytest.raises(ValueError, match="not written, because it could not be loaded"):
         model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before

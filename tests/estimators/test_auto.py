@@ -40,7 +40,7 @@ def chooser(**options):
 
 
 def content(one):
-    return to_bytes(one.contents())
+    return to_bytes(one._contents())
 
 
 @pytest.mark.slow
@@ -113,12 +113,14 @@ def test_what_is_linear_stays_so_and_what_is_not_does_not():
 def test_a_path_is_every_ridge_solved_alone(classes):
     X, y = stream(200, d=4, classes=classes, minority=0.2)
     one = BalancedRidgeClassifier(feature_map="rm2").fit(X, y)
-    moments = one.state_.moments
+    moments = one._engine.state.moments
     ridges = np.array([b for b in RIDGES if b >= 1e-4])
-    rows = Sample(one.state_.terms(X), y, np.ones(len(y)), np.ones(len(y)))
-    found = leave_one_out_scores(moments, one.state_.classes, Options.of(one), ridges, rows).weights
+    rows = Sample(one._engine.state.terms(X), y, np.ones(len(y)), np.ones(len(y)))
+    found = leave_one_out_scores(
+        moments, one._engine.state.classes, Options.of(one), ridges, rows
+    ).weights
     for j, ridge in enumerate(ridges):
-        alone = solve_scores(moments, one.state_.classes, Options(ridge=ridge)).solution
+        alone = solve_scores(moments, one._engine.state.classes, Options(ridge=ridge)).solution
         assert_close(found.coef[j], alone.coef, 1e-8)
         assert_close(found.offset[j], alone.offset, 1e-8)
 
@@ -192,7 +194,7 @@ def test_a_file_that_cannot_be_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises((ModelFileError, ValueError, KeyError, TypeError, AttributeError)):
-        AutoClassifier.from_contents(contents)
+        AutoClassifier._from_contents(contents)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,8 @@ def test_late_features_and_a_file_in_between(tmp_path, late):
     X, y = crossed(700)
     wide = np.column_stack([X, np.where(np.arange(700) >= late, X[:, 0] ** 2, 0.0)])
     one = chooser().partial_fit(X[:late], y[:late])
-    one.widen(["a", "b", "c", "d"])
+    one._engine.add_features(["a", "b", "c", "d"])
+    one = type(one)._around(one._engine)
     one.partial_fit(wide[late : late + 3], y[late : late + 3])
     one.save(tmp_path / "m.safetensors")
     again = AutoClassifier.load(tmp_path / "m.safetensors")
@@ -357,7 +360,7 @@ def test_arrays_of_candidates_and_who_answers_first():
     assert one.best_.feature_map is None
     fixed_one = fit_map("rff:20", X)
     one = chooser(candidates=(LINEAR, fixed_one)).fit(X, y)
-    again = AutoClassifier.from_contents(from_bytes(content(one)))
+    again = AutoClassifier._from_contents(from_bytes(content(one)))
     assert again.candidates == (LINEAR, fixed_one)
     assert content(again.partial_fit(X, y)) == content(one.partial_fit(X, y))
 
@@ -373,7 +376,7 @@ def test_a_file_that_would_crash_later_is_refused(change):
     contents = from_bytes(content(chooser().fit(X, y)))
     change(contents)
     with pytest.raises(ModelFileError):
-        AutoClassifier.from_contents(contents)
+        AutoClassifier._from_contents(contents)
 
 
 def test_scores_of_what_are_no_rows():
@@ -418,7 +421,7 @@ def test_two_threads_may_look_at_one_model(make):
     one = make().fit(X, y)
     expected = one.predict_proba(X)
     before = content(one)
-    one = type(one).from_contents(from_bytes(before))  # nothing is solved yet
+    one = type(one)._from_contents(from_bytes(before))  # nothing is solved yet
     with ThreadPoolExecutor(4) as pool:
         looks = [pool.submit(one.predict_proba, X) for _ in range(12)]
         looks += [pool.submit(content, one) for _ in range(4)]

@@ -15,6 +15,7 @@ from forks import PIPE
 from sklearn.datasets import load_breast_cancer
 
 from counterpoise import BalancedRidgeClassifier
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.readers import source
 from counterpoise.readers.jsonlines import Elements
 from counterpoise.tables.model import TableModel, learn_inputs
@@ -219,7 +220,7 @@ def test_a_half_written_last_line_is_left_until_it_is_whole(run, ending):
     done = teach(run, name)
     assert "5 new rows after 35" in done.err
     assert "no line end" not in done.err
-    model = TableModel.load(MODEL).model
+    model = wrap_engine(TableModel.load(MODEL).model)
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.class_count_.sum() == 40
     assert "40 rows unlearned" in run("unlearn", MODEL, name).err
@@ -355,7 +356,7 @@ def test_a_pipe_with_a_path_is_read_once(run):
     done = teach(run, f"/dev/fd/{reader}", more=["--format", "csv"])
     os.close(reader)
     assert "60 rows" in done.err
-    assert TableModel.load(MODEL).model.class_count_.sum() == 160
+    assert wrap_engine(TableModel.load(MODEL).model).class_count_.sum() == 160
 
 
 @pytest.mark.slow
@@ -722,7 +723,7 @@ def test_a_file_that_begins_with_the_one_row_of_another_is_not_its_continuation(
     assert content() == before
     assert "3 rows" in teach(run, "f2.csv", more=["--allow-overlap"]).err
     assert list(TableModel.load(MODEL).records) == ["f1.csv", "f2.csv"]
-    assert TableModel.load(MODEL).model.class_count_.sum() == 4
+    assert wrap_engine(TableModel.load(MODEL).model).class_count_.sum() == 4
 
 
 @pytest.mark.parametrize("what", ["copied", "moved", "grown", "compressed"])

@@ -68,7 +68,7 @@ CALLS = {
     ),
     "one row": (single, lambda m: m.learn_one(ROW, 0)),
     "one row of a new class": (single, lambda m: m.learn_one(ROW, 7)),
-    "wider": (learned, lambda m: m.widen(["a", "b", "c", "d", "e"])),
+    "wider": (learned, lambda m: m._engine.add_features(["a", "b", "c", "d", "e"])),
     "merge": (learned, lambda m: m.merge(m)),
     "chooser": (chooser, lambda m: m.partial_fit(MORE, LABELS)),
     "chooser with NaN": (chooser, lambda m: m.partial_fit(BAD, LABELS)),

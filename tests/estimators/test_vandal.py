@@ -288,7 +288,7 @@ def test_rows_of_weight_zero_leave_no_slot_and_no_type():
     X, y = stream(20, 2)
     model = BalancedRidgeClassifier().fit(X, y)
     model.partial_fit(X[:2], [5, 6], sample_weight=[0.0, 0.0])
-    assert len(model.state_.moments.n) == 2
+    assert len(model._engine.state.moments.n) == 2
     first = BalancedRidgeClassifier().partial_fit(X[:2], ["a", "b"], sample_weight=[0.0, 0.0])
     assert first.partial_fit(X, y).classes_.tolist() == [0, 1]
 

@@ -18,6 +18,7 @@ from samples import data_set, stream
 from sklearn import datasets
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.export.onnx import graph
 from counterpoise.export.sklearn_pipeline import fitted
 from counterpoise.tables.model import TableModel
@@ -310,11 +311,11 @@ def test_declared_classes_without_rows_are_never_predicted(run):
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
     learn(run, "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
     stored = TableModel.load("m.st")
-    stored.model.partial_fit(X[:0], y[:0], classes=[3])
+    wrap_engine(stored.model).partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
     far = pd.DataFrame(np.vstack([X, -X, 3.0 * X, -3.0 * X]), columns=["a", "b"])
-    expected = stored.model.predict(far.to_numpy())
-    assert (stored.model.decision_function(far.to_numpy()).argmax(axis=1) == 3).any()
+    expected = wrap_engine(stored.model).predict(far.to_numpy())
+    assert (wrap_engine(stored.model).decision_function(far.to_numpy()).argmax(axis=1) == 3).any()
     np.testing.assert_array_equal(onnx_outputs(far)[0], expected)
     np.testing.assert_array_equal(fitted(stored).predict(far), expected)
 
@@ -348,7 +349,7 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     table["target"] = np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")
     table.to_csv("a.csv", index=False)
     learn(run, "a.csv", more=["--feature-map", "auto"])
-    assert TableModel.load("m.st").model.best_.feature_map_ is not None
+    assert wrap_engine(TableModel.load("m.st").model).best_.feature_map_ is not None
     assert_exports_agree(run, "a.csv")
 
 
@@ -360,7 +361,7 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
     X = np.einsum("ij,ijk->ik", rng.standard_normal((500, 8)), shapes[y])
     pd.DataFrame(X, columns=list("abcdefgh")).assign(target=y).to_csv("a.csv", index=False)
     learn(run, "a.csv", more=["--feature-map", "auto"])
-    assert TableModel.load("m.st").model.best_.pooled_rows == 10.0
+    assert wrap_engine(TableModel.load("m.st").model).best_.pooled_rows == 10.0
     assert_exports_agree(run, "a.csv")
 
 
@@ -443,15 +444,19 @@ def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pool
     learn(run, "one.csv", more=[] if pooled_rows is None else ["--pooled-rows", str(pooled_rows)])
     stored = TableModel.load("m.st")
     X, y = table[["a", "b", "c"]].to_numpy(), table["target"].to_numpy()
-    stored.model.partial_fit(X[:0], y[:0], classes=[-1, 1, 9])
-    f = stored.model.decision_function(X)
+    wrap_engine(stored.model).partial_fit(X[:0], y[:0], classes=[-1, 1, 9])
+    f = wrap_engine(stored.model).decision_function(X)
     assert (f[:, [0, 4]] == -np.inf).all()
     assert np.isfinite(f[:, 1:4]).all()
     Path("m.onnx").write_bytes(graph(stored))
     label, score, (balanced, stream) = onnx_outputs(table)
-    np.testing.assert_array_equal(label, stored.model.predict(X))
-    np.testing.assert_allclose(balanced, stored.model.predict_proba(X), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(stream, stored.model.predict_stream_proba(X), rtol=1e-7, atol=1e-12)
+    np.testing.assert_array_equal(label, wrap_engine(stored.model).predict(X))
+    np.testing.assert_allclose(
+        balanced, wrap_engine(stored.model).predict_proba(X), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        stream, wrap_engine(stored.model).predict_stream_proba(X), rtol=1e-7, atol=1e-12
+    )
     np.testing.assert_allclose(score, f, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(fitted(stored).predict(table), label)
     replace(stored, recent=None).save("m.st")  # which knows three classes

@@ -153,7 +153,7 @@ def test_an_arrow_file_can_come_through_a_pipe(start, tmp_path):
     assert process.returncode == 0, err
     (tmp_path / "t.arrow").write_bytes(ipc(table, True, max_chunksize=20))
     again = learned(tmp_path, "t.arrow", allow_overlap=True)
-    assert again.model.class_count_.tolist() == [50.0, 50.0]
+    assert again.model.class_count.tolist() == [50.0, 50.0]
 
 
 # Chunks end where so many bytes are reached, and that depends on the rows alone.

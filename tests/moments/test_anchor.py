@@ -61,7 +61,7 @@ def test_after_a_change_of_level_the_past_costs_no_digits(size, way):
     half = len(y) // 2
     fresh = BalancedRidgeClassifier(half_life=HALF_LIFE).fit(X[half:], y[half:])
     model = WAYS[way](X, y)
-    mine, judge = model.state_.moments, fresh.state_.moments
+    mine, judge = model._engine.state.moments, fresh._engine.state.moments
     # Of the old level about 2^-100 is left, times its square: for the scatter 1e-10 at 1e10.
     rest = 2.0 ** -(np.bincount(y[half:]).min() / HALF_LIFE) * size**2
     assert np.abs(mine.C - judge.C).max() < 1e-11 + 100 * rest
@@ -81,7 +81,7 @@ def test_the_anchor_stays_where_rows_do_not_leave_it():
     model = BalancedRidgeClassifier()
     for i in range(0, 5000, 100):
         model.partial_fit(X[i : i + 100], y[i : i + 100])
-    np.testing.assert_array_equal(model.state_.moments.anchor, X[0])
+    np.testing.assert_array_equal(model._engine.state.moments.anchor, X[0])
 
 
 def test_moving_the_anchor_moves_no_row():
@@ -111,9 +111,9 @@ def test_a_moved_anchor_goes_through_a_file_bit_by_bit(tmp_path):
     resumed = BalancedRidgeClassifier.load(tmp_path / "m")
     for i in range(1300, 2000, 50):
         resumed.partial_fit(X[i : i + 50], y[i : i + 50])
-    assert (np.abs(straight.state_.moments.anchor - 1e8) < 1e7).all()
+    assert (np.abs(straight._engine.state.moments.anchor - 1e8) < 1e7).all()
     for name in ("anchor", "mean", "C", "n", "stream"):
-        one, two = (getattr(m.state_.moments, name) for m in (straight, resumed))
+        one, two = (getattr(m._engine.state.moments, name) for m in (straight, resumed))
         np.testing.assert_array_equal(one, two)
 
 

@@ -188,16 +188,18 @@ def test_what_a_removal_may_have_cost_is_in_the_file(tmp_path):
     model = BalancedRidgeClassifier().fit(X, y).unlearn(X[:50], y[:50])
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.state_.moments.removed, model.state_.moments.removed)
-    assert again.state_.moments.removed.any()
+    np.testing.assert_array_equal(
+        again._engine.state.moments.removed, model._engine.state.moments.removed
+    )
+    assert again._engine.state.moments.removed.any()
 
 
 def test_a_class_that_is_gone_leaves_no_name():
     X, y = stream(300, 3, 3)
     model = BalancedRidgeClassifier().fit(X, np.array(["a", "b", "secret"])[y])
     model.unlearn(X[y == 2], np.full((y == 2).sum(), "secret"))
-    assert model.state_.moments.labels.tolist() == ["a", "b"]
-    assert model.contents().facts["labels"]["values"] == ["a", "b"]
+    assert model._engine.state.moments.labels.tolist() == ["a", "b"]
+    assert model._contents().facts["labels"]["values"] == ["a", "b"]
 
 
 def test_a_model_that_has_unlearned_everything_knows_no_name():
@@ -370,7 +372,7 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     for name in ("rest", "lightest", "marks"):
-        one, two = (getattr(m.state_.moments, name) for m in (model, again))
+        one, two = (getattr(m._engine.state.moments, name) for m in (model, again))
         np.testing.assert_array_equal(one, two)
         assert one.any()
     for i in range(50):
@@ -380,10 +382,10 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["rest", "lightest", "marks"])
 def test_a_file_without_what_removals_need_is_refused(name):
-    contents = BalancedRidgeClassifier().fit(*stream(50, 3)).contents()
+    contents = BalancedRidgeClassifier().fit(*stream(50, 3))._contents()
     del contents.arrays[name]
     with pytest.raises(ModelFileError, match="tensors"):
-        BalancedRidgeClassifier.from_contents(contents)
+        BalancedRidgeClassifier._from_contents(contents)
 
 
 def test_forgetting_takes_no_more_room_than_what_goes():
@@ -436,7 +438,7 @@ def test_silence_means_eight_digits():
             assert "three correct digits" in refused
             continue
         np.testing.assert_array_equal(model.classes_, fresh.classes_)
-        spread = spread_of(fresh.state_.moments)
+        spread = spread_of(fresh._engine.state.moments)
         error = np.linalg.norm((model.coef_ - fresh.coef_) * spread)
         error /= np.linalg.norm(fresh.coef_ * spread)
         assert error < (1e-2 if caught else 1e-8), seed

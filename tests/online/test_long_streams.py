@@ -199,13 +199,13 @@ def test_units_of_columns_do_not_matter_to_cw(stream, covariance):
 
 
 def test_a_unit_that_is_none_is_refused_from_a_file():
-    contents = ConfidenceWeighted().fit(*noisy(50, 3)).contents()
+    contents = ConfidenceWeighted().fit(*noisy(50, 3))._contents()
     for bad in (3.0, -1.0, np.inf, np.nan):
         contents.arrays["z"] = np.array([1.0, 0.0, 0.5, bad])
         with pytest.raises(ModelFileError, match="no power of two"):
-            ConfidenceWeighted.from_contents(contents)
+            ConfidenceWeighted._from_contents(contents)
     contents.arrays["z"] = np.array([1.0, 0.0, 0.5, 2.0**-1074])
-    ConfidenceWeighted.from_contents(contents)
+    ConfidenceWeighted._from_contents(contents)
 
 
 def test_steps_of_cw_lose_nothing_where_the_variance_is_small():
@@ -251,16 +251,16 @@ def test_a_covariance_that_is_lost_is_an_error(rule, d):
 @pytest.mark.parametrize("rule", [AROW(), RLS(), AROW(covariance="diagonal"), NRRLS()], ids=str)
 def test_a_covariance_that_is_none_is_refused_from_a_file(rule):
     X, y = noisy(50, 3)
-    contents = rule.fit(X, y).contents()
+    contents = rule.fit(X, y)._contents()
     S = contents.arrays["S"]
     lost = S.copy()
     lost.reshape(-1)[0] = -1.0 if isinstance(rule, NRRLS) else 0.0
     for bad in (lost, S.T @ S if S.ndim == 2 else -S):  # the covariance itself is no factor
         contents.arrays["S"] = bad
         with pytest.raises(ModelFileError, match="covariance"):
-            type(rule).from_contents(contents)
+            type(rule)._from_contents(contents)
     contents.arrays["S"] = S
-    np.testing.assert_array_equal(type(rule).from_contents(contents).covariance_, rule.covariance_)
+    np.testing.assert_array_equal(type(rule)._from_contents(contents).covariance_, rule.covariance_)
 
 
 def test_acog_minds_the_rare_class_by_default():

@@ -195,14 +195,14 @@ def test_verdicts_do_not_depend_on_the_chunks(classes, options):
         for at in range(0, len(y), rows):
             s = slice(at, at + rows)
             parts.partial_fit(X[s], y[s], sample_weight=w[s])
-        assert_same_verdicts(parts.state_.calibration, whole.state_.calibration)
-    pending = whole.state_.progressive.pending.rows
+        assert_same_verdicts(parts._engine.state.calibration, whole._engine.state.calibration)
+    pending = whole._engine.state.progressive.pending.rows
     first = 256 if options.get("feature_map") else 16  # a map is fixed by 256 rows
-    assert first <= (w > 0).sum() - whole.state_.calibration.rows - pending < 1.2 * first
+    assert first <= (w > 0).sum() - whole._engine.state.calibration.rows - pending < 1.2 * first
     single = BalancedRidgeClassifier(calibrate=True, **options)
     for x, label, weight in zip(X, y, w, strict=True):
         single.learn_one(x, label, weight)
-    assert_same_verdicts(single.state_.calibration, whole.state_.calibration)
+    assert_same_verdicts(single._engine.state.calibration, whole._engine.state.calibration)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_events_are_judged_as_rows_are_and_late_features_were_zero():
     events = Events(calibrate=True)
     for i, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         events.learn_one({f"x{j}": v for j, v in enumerate(x) if j < 4 or i >= 150}, label)
-    assert_same_verdicts(events._state.calibration, rows.state_.calibration)
+    assert_same_verdicts(events._state.calibration, rows._engine.state.calibration)
     p = events.predict_stream_proba_one({f"x{j}": v for j, v in enumerate(X[0].tolist())})
     # By a curve of sums that are equal to 1e-8, where it may be 100 times as steep.
     np.testing.assert_allclose(
@@ -241,7 +241,7 @@ def test_only_the_probabilities_of_the_stream_change(classes):
 def test_fifteen_rows_are_not_judged_and_the_link_is_exact():
     X, y = stream(rows=15)
     judged = BalancedRidgeClassifier(calibrate=True).fit(X, y)
-    assert not judged.state_.calibration.rows
+    assert not judged._engine.state.calibration.rows
     plain = BalancedRidgeClassifier().fit(X, y)
     np.testing.assert_array_equal(judged.predict_stream_proba(X), plain.predict_stream_proba(X))
 
@@ -254,7 +254,7 @@ def test_odds_of_a_stream_with_long_tails_get_better(classes):
     plain = loss(BalancedRidgeClassifier().fit(X, y).predict_stream_proba(more), truth)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     assert loss(model.predict_stream_proba(more), truth) < 0.97 * plain
-    before, after = model.state_.calibration.errors()
+    before, after = model._engine.state.calibration.errors()
     assert after < 0.8 * before
 
 
@@ -264,13 +264,15 @@ def test_merging_adds_verdicts_and_forgetting_leaves_them():
     one, two = (BalancedRidgeClassifier(calibrate=True).fit(X[s], y[s])
                 for s in (slice(0, 150), slice(150, None)))  # fmt: skip
     both = one.merge(two)
-    verdict = both.state_.calibration
-    assert_same_verdicts(verdict, one.state_.calibration.merged(two.state_.calibration))
+    verdict = both._engine.state.calibration
+    assert_same_verdicts(
+        verdict, one._engine.state.calibration.merged(two._engine.state.calibration)
+    )
     both.unlearn(X[:10], y[:10])
-    assert_same_verdicts(both.state_.calibration, verdict)
+    assert_same_verdicts(both._engine.state.calibration, verdict)
     gone = y == 2
     rest = one.merge(two).unlearn(X[gone], y[gone])
-    assert sorted(rest.state_.calibration.labels.tolist()) == [0, 1]
+    assert sorted(rest._engine.state.calibration.labels.tolist()) == [0, 1]
     assert np.isfinite(rest.predict_stream_proba(X)).all()
 
 
@@ -278,14 +280,14 @@ def test_bad_rows_change_no_verdict():
     X, y = stream(rows=100)
     model = BalancedRidgeClassifier(calibrate=True).fit(X, y)
     model.partial_fit(X, y)
-    before = model.state_.calibration, model.state_.progressive, model.coef_
+    before = model._engine.state.calibration, model._engine.state.progressive, model.coef_
     bad = X.copy()
     bad[90, 1] = np.nan
     for rows in (bad, X * 1e300):
         with pytest.raises(ValueError, match="feature"):
             model.partial_fit(rows, y)
-        assert model.state_.calibration is before[0]
-        assert model.state_.progressive is before[1]
+        assert model._engine.state.calibration is before[0]
+        assert model._engine.state.progressive is before[1]
         np.testing.assert_array_equal(model.coef_, before[2])
 
 
@@ -298,7 +300,7 @@ def test_a_copy_is_judged_as_the_original():
     other, third = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
     for one in (model, other, third):
         one.partial_fit(X[250:], y[250:])
-        assert_same_verdicts(one.state_.calibration, model.state_.calibration)
+        assert_same_verdicts(one._engine.state.calibration, model._engine.state.calibration)
 
 
 # Files
@@ -313,14 +315,14 @@ def test_verdicts_survive_a_file(tmp_path, features):
     model.save(tmp_path / "m")
     loaded = BalancedRidgeClassifier.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.predict_stream_proba(X), model.predict_stream_proba(X))
-    assert_same_verdicts(loaded.state_.calibration, model.state_.calibration)
+    assert_same_verdicts(loaded._engine.state.calibration, model._engine.state.calibration)
     for one in (model, loaded):
         one.partial_fit(X[:200], names[:200])
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
     for one in (model, loaded, again):
         one.partial_fit(X[:200], names[:200])
-        assert_same_verdicts(one.state_.calibration, model.state_.calibration)
+        assert_same_verdicts(one._engine.state.calibration, model._engine.state.calibration)
 
 
 def wrong(name, change):
@@ -376,7 +378,7 @@ COUNTS, SUMS = "calibration counts", "calibration sums"
 )
 def test_impossible_verdicts_are_refused(change):
     X, y = stream(rows=300)
-    contents = BalancedRidgeClassifier(calibrate=True).fit(X, y).contents()
-    BalancedRidgeClassifier.from_contents(contents)
+    contents = BalancedRidgeClassifier(calibrate=True).fit(X, y)._contents()
+    BalancedRidgeClassifier._from_contents(contents)
     with pytest.raises(ModelFileError):
-        BalancedRidgeClassifier.from_contents(change(contents))
+        BalancedRidgeClassifier._from_contents(change(contents))

@@ -6,6 +6,8 @@ from samples import stream
 from sklearn.impute import SimpleImputer
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
+from counterpoise.engine.auto import AutoModel
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import MeanImputation, change_base
 
@@ -34,7 +36,8 @@ def gappy(n=400, classes=2, seed=0, base=None):
 
 def filling(fill, **options):
     model = BalancedRidgeClassifier(**options)
-    model.fill_in(fill)
+    model._engine = RidgeModel.create(**options)
+    model._engine.set_imputation(fill)
     return model
 
 
@@ -66,8 +69,8 @@ def test_filling_is_a_batch_imputer_and_a_fresh_fit(options, classes):
 def test_filling_in_any_order_merged_and_unlearned(options):
     gaps, rows, y, fill = gappy()
     order = np.random.default_rng(5).permutation(len(y))
-    one = filling(fill, **options).fit(rows[order[:150]], y[order[:150]])
-    two = filling(fill, **options).fit(rows[order[150:]], y[order[150:]])
+    one = filling(fill, **options).partial_fit(rows[order[:150]], y[order[:150]])
+    two = filling(fill, **options).partial_fit(rows[order[150:]], y[order[150:]])
     both = one.merge(two)
     assert_imputed(both, rows, slice(None), gaps, y, options)
     left = np.sort(order[60:])
@@ -78,28 +81,28 @@ def test_filling_in_any_order_merged_and_unlearned(options):
 def test_what_was_never_missing_is_the_mean():
     gaps, rows, y, fill = gappy()
     whole = ~np.isnan(gaps).any(axis=1)
-    model = filling(fill).fit(rows[whole], y[whole])
+    model = filling(fill).partial_fit(rows[whole], y[whole])
     row, mean = rows[whole][:1].copy(), gaps[whole][:, 0].mean()
     told, plain = row.copy(), row.copy()
     told[0, [0, 3]], plain[0, 0] = (fill.base[0], 1.0), mean
     np.testing.assert_allclose(
         model.decision_function(told), model.decision_function(plain), rtol=1e-11
     )
-    np.testing.assert_allclose(model.state_.mean[0], mean, rtol=1e-14)
+    np.testing.assert_allclose(model._engine.state.mean[0], mean, rtol=1e-14)
 
 
 def test_progressive_scores_know_no_future():
     _, rows, y, fill = gappy(60)
     scores = filling(fill).progressive_scores(rows, y)
     for i in (20, 40, 59):
-        past = filling(fill).fit(rows[:i], y[:i])
+        past = filling(fill).partial_fit(rows[:i], y[:i])
         np.testing.assert_allclose(past.decision_function(rows[[i]])[0], scores[i], atol=1e-12)
 
 
 @pytest.mark.parametrize("features", ["rff:20", "poly2"])
 def test_a_map_fills_by_the_mean_of_its_warm_up(features):
     gaps, rows, y, fill = gappy()
-    model = filling(fill, feature_map=features).fit(rows, y)
+    model = filling(fill, feature_map=features).partial_fit(rows, y)
     mean = np.nanmean(gaps[:256], axis=0)
     np.testing.assert_allclose(model.feature_map_.mean[:3], mean, rtol=1e-12)
     filled = rows.copy()
@@ -116,9 +119,9 @@ def test_a_map_fills_by_the_mean_of_its_warm_up(features):
 def test_a_file_keeps_it(tmp_path):
     _, rows, y, fill = gappy()
     for model in (
-        filling(fill).fit(rows, y),
-        filling(fill, feature_map="rff:20").fit(rows, y),
-        filling(fill, feature_map="rff:20").fit(rows[:100], y[:100]),
+        filling(fill).partial_fit(rows, y),
+        filling(fill, feature_map="rff:20").partial_fit(rows, y),
+        filling(fill, feature_map="rff:20").partial_fit(rows[:100], y[:100]),
     ):
         model.save(tmp_path / "m")
         again = BalancedRidgeClassifier.load(tmp_path / "m")
@@ -129,8 +132,10 @@ def test_a_file_keeps_it(tmp_path):
 
 def test_one_that_chooses(tmp_path):
     gaps, rows, y, fill = gappy(700)
-    model = AutoClassifier(candidates=("linear", "pooled_rows=10", "rff:20"))
-    model.fill_in(fill)
+    options = {"candidates": ("linear", "pooled_rows=10", "rff:20")}
+    model = AutoClassifier(**options)
+    model._engine = AutoModel.create(**options)
+    model._engine.set_imputation(fill)
     model.partial_fit(rows, y)
     options = {"ridge": model.best_.ridge_, "pooled_rows": model.best_.pooled_rows}
     if model.best_.feature_map_ is None:

@@ -78,7 +78,7 @@ def test_margins_of_rows_that_were_left_out():
     mean = np.array([np.mean(one, axis=0) for one in seen])
     gap, v = mean + mean.T, np.array([np.var(one, axis=0) for one in seen])
     model.fit(X, y)
-    state, options = model.state_, model.options_
+    state, options = model._engine.state, model._engine.options
     pool = build_problem(state.moments, state.classes, options)
     found = _margins(pool, linear(pool, 1e-9))
     off = ~np.eye(3, dtype=bool)
@@ -182,7 +182,7 @@ def test_fading_frequencies_know_no_chunks(chunk, tmp_path):
         own = np.expm1(-np.log(2) / 50 * weight) / np.expm1(-np.log(2) / 50)
         entering = np.where(y == k, own, weight)
         stream = (entering * 2.0 ** (-later / 50)).sum()
-        assert_close(whole.state_.moments.stream[k], stream)
+        assert_close(whole._engine.state.moments.stream[k], stream)
     halves = [
         BalancedRidgeClassifier(half_life=50.0).fit(X[a], y[a], sample_weight=weight[a])
         for a in (slice(0, 1500), slice(1500, 3000))

@@ -31,6 +31,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from counterpoise import BalancedRidgeClassifier, Ledger, TableClassifier
 from counterpoise.errors import DataError
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.feature_maps import make_fitted_map
 from counterpoise.ledger.synthetic import payments as year_of_payments
 from counterpoise.modelfile import container as modelfile
@@ -134,7 +135,7 @@ def test_the_same_files_give_the_same_bits(spark, cancer, tmp_path):
     found = set()
     for _ in range(2):
         frame = spark.read.parquet(str(tmp_path / "rows"))
-        found.add(modelfile.to_bytes(fit(frame, "y").contents()))
+        found.add(modelfile.to_bytes(fit(frame, "y")._contents()))
     assert len(found) == 1
 
 
@@ -461,10 +462,10 @@ def fail():
 def test_a_task_that_fails_or_dies_changes_nothing(spark, cancer, tmp_path, harm):
     cancer.repartition(10).write.parquet(str(tmp_path / "rows"))
     frame = spark.read.parquet(str(tmp_path / "rows"))
-    whole = modelfile.to_bytes(fit(frame, "y").contents())
+    whole = modelfile.to_bytes(fit(frame, "y")._contents())
     flag = tmp_path / "harmed"
     broken = frame.mapInArrow(once(str(flag), harm), frame.schema)
-    assert modelfile.to_bytes(fit(broken, "y").contents()) == whole
+    assert modelfile.to_bytes(fit(broken, "y")._contents()) == whole
     assert flag.exists()
 
 
@@ -523,12 +524,15 @@ def test_each_batch_is_folded_exactly_once(spark, tmp_path):
         break
     assert len(calls) > len(set(calls)) == 6  # some were handed over twice
     stored = TableModel.load(path)
-    assert stored.model.class_count_.tolist() == rows["y"].value_counts().sort_index().tolist()
+    assert (
+        wrap_engine(stored.model).class_count_.tolist()
+        == rows["y"].value_counts().sort_index().tolist()
+    )
     mark = stored.records["- spark stream"].mark
     assert (mark.rows, mark.size) == (len(rows), 6)
     alone = fit(spark.createDataFrame(rows), "y")
     order = [[f.name for f in stored.encoding.features].index(n) for n in alone.feature_names_in_]
-    assert same(stored.model.coef_[:, order], alone.coef_)
+    assert same(wrap_engine(stored.model).coef_[:, order], alone.coef_)
 
 
 def test_a_stream_is_predicted_by_the_newest_file(spark, cancer, tmp_path):
@@ -583,9 +587,9 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     stored = TableModel.load(path)
     assert stored.encoding.kinds["x"] == "number"
     assert stored.encoding.columns.seed == 5
-    assert stored.model.class_count_.sum() == 2 * len(table)
+    assert wrap_engine(stored.model).class_count_.sum() == 2 * len(table)
     alone = BalancedRidgeClassifier().fit(table[["x"]], table["y"])
-    assert stored.model.classes_.tolist() == alone.classes_.tolist()
+    assert wrap_engine(stored.model).classes_.tolist() == alone.classes_.tolist()
 
 
 def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spark, tmp_path):
@@ -603,7 +607,7 @@ def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spar
             # Spark cuts a local frame into consecutive parts
             batch = spark.createDataFrame(table[cut]).coalesce(2)
             sink(batch, number)
-        found, expected = TableModel.load(path).model.state_, whole.state_
+        found, expected = TableModel.load(path).model.state, whole._engine.state
         assert found.calibration.rows == expected.calibration.rows > 0
         np.testing.assert_array_equal(found.calibration.counts, expected.calibration.counts)
         np.testing.assert_allclose(found.calibration.sums, expected.calibration.sums, atol=1e-6)
@@ -627,7 +631,7 @@ def test_batches_that_cannot_be_placed_are_refused(spark, tmp_path):
         sink(spark.createDataFrame(some_files(tmp_path / "more", 1)), 7)
     assert Path(path).read_bytes() == before
     run_query(stream_of(spark, tmp_path / "in"), ModelSink(path, "y", query="b"), tmp_path / "b")
-    assert TableModel.load(path).model.class_count_.sum() == 160
+    assert wrap_engine(TableModel.load(path).model).class_count_.sum() == 160
 
 
 def test_queries_wait_for_each_other(spark, tmp_path):
@@ -643,7 +647,7 @@ def test_queries_wait_for_each_other(spark, tmp_path):
     ]
     for query in queries:
         query.awaitTermination()
-    assert TableModel.load(path).model.class_count_.sum() == 160
+    assert wrap_engine(TableModel.load(path).model).class_count_.sum() == 160
 
 
 def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
@@ -768,9 +772,9 @@ def test_the_examples_of_the_documents_run(spark, tmp_path, monkeypatch):
     assert spark.read.parquet(str(tmp_path / "scored")).count() == 300
     assert names["book"].model().class_count_.sum() == 300
     names["book"].close()
-    assert TableModel.load("cluster.safetensors").model.class_count_.sum() == 300
+    assert wrap_engine(TableModel.load("cluster.safetensors").model).class_count_.sum() == 300
     # The file of the first example had learned all rows; the stream has learned them once more.
-    assert TableModel.load("fraud.safetensors").model.class_count_.sum() == 600
+    assert wrap_engine(TableModel.load("fraud.safetensors").model).class_count_.sum() == 600
 
 
 # Maps of the features
@@ -811,7 +815,7 @@ def test_a_stage_and_a_sink_with_a_map(spark, tmp_path):
     halves = [frame.limit(300), frame.subtract(frame.limit(300))]
     for number, half in enumerate(halves):
         sink(half, number)
-    model = TableModel.load(path).model
+    model = wrap_engine(TableModel.load(path).model)
     first = halves[0].toPandas()[NAMES[:4]].to_numpy()
     np.testing.assert_allclose(model.feature_map_.mean, first.mean(axis=0), rtol=1e-12)
     rows = pd.concat([half.toPandas() for half in halves])
@@ -900,7 +904,7 @@ def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
         sink(times.where(part), number)
     t = 1.7e9 + 1e4 * X[:, 0]
     wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
-    model = TableModel.load(str(tmp_path / "m")).model
+    model = wrap_engine(TableModel.load(str(tmp_path / "m")).model)
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="needs the time of each row"):
         ModelSink(str(tmp_path / "n"), "y", NAMES, half_life="2d")

@@ -118,7 +118,7 @@ def plainly(monkeypatch, X, y, options=None):
     with monkeypatch.context() as patch:
         patch.setattr(progressive, "MIN_FEATURES_FOR_BLOCKS", 10**9)
         model = BalancedRidgeClassifier(**(options or {}))
-        return model.progressive_scores(X, y), model.state_.moments
+        return model.progressive_scores(X, y), model._engine.state.moments
 
 
 @pytest.mark.parametrize("bound", [1e-2, 1e-5, 2e-9])
@@ -150,7 +150,7 @@ def test_a_block_teaches_what_its_rows_teach(options, walks, monkeypatch):
     model = BalancedRidgeClassifier(**options)
     model.progressive_scores(X, y)
     assert walks[0].counts[3] < walks[0].counts[0]
-    mine, other = model.state_.moments, plainly(monkeypatch, X, y, options)[1]
+    mine, other = model._engine.state.moments, plainly(monkeypatch, X, y, options)[1]
     for name in ("n", "N", "rest", "lightest", "stream", "away", "marks", "anchor"):
         np.testing.assert_array_equal(getattr(mine, name), getattr(other, name), err_msg=name)
     for name in ("mean", "C", "peak"):  # sums in another order

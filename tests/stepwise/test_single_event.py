@@ -159,8 +159,8 @@ def test_looking_changes_nothing_that_is_learned():
         often.predict_one(X[i])
         often.learn_one(X[i], y[i])
         never.learn_one(X[i], y[i])
-    assert np.array_equal(often.state_.moments.C, never.state_.moments.C)
-    assert np.array_equal(often.state_.moments.mean, never.state_.moments.mean)
+    assert np.array_equal(often._engine.state.moments.C, never._engine.state.moments.C)
+    assert np.array_equal(often._engine.state.moments.mean, never._engine.state.moments.mean)
 
 
 def test_events_as_dicts_predict_like_a_refit():

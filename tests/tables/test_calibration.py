@@ -43,9 +43,9 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
     plain = BalancedRidgeClassifier.load("plain.st")
     assert model.calibrate
     assert not plain.calibrate
-    pending = model.state_.progressive.pending.rows
-    assert model.state_.calibration.rows == 1500 - 16 - pending
-    assert plain.state_.calibration is None
+    pending = model._engine.state.progressive.pending.rows
+    assert model._engine.state.calibration.rows == 1500 - 16 - pending
+    assert plain._engine.state.calibration is None
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     rows = table(1500, 1)
     X, truth = rows[["a", "b", "c"]].to_numpy(), (rows["target"] == "yes").to_numpy()
@@ -69,7 +69,7 @@ def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
     assert "--calibrate is True, but m.st was learned with False" in done.err
     learn(run, "two.csv")
-    assert BalancedRidgeClassifier.load("m.st").state_.calibration is None
+    assert BalancedRidgeClassifier.load("m.st")._engine.state.calibration is None
     done = learn_refused(run)
     assert "leave --calibrate out" in done.err
 
@@ -87,14 +87,15 @@ def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, 
     run("merge", "one.st", "two.st", "-o", "both.st")
     run("merge", "one.st", "plain.st", "-o", "half.st")
     one, two, both, half = (
-        BalancedRidgeClassifier.load(f"{name}.st").state_ for name in ("one", "two", "both", "half")
+        BalancedRidgeClassifier.load(f"{name}.st")._engine.state
+        for name in ("one", "two", "both", "half")
     )
     one, two = (state.calibration.merged(state.progressive.pending) for state in (one, two))
     both, half = both.calibration, half.calibration
     np.testing.assert_array_equal(both.counts, one.counts + two.counts)
     np.testing.assert_array_equal(half.counts, one.counts)
     run("unlearn", "both.st", "two.csv")
-    left = BalancedRidgeClassifier.load("both.st").state_.calibration
+    left = BalancedRidgeClassifier.load("both.st")._engine.state.calibration
     np.testing.assert_array_equal(left.counts, both.counts)
 
 
@@ -127,7 +128,7 @@ def test_weights_of_rows_count(run):
     learn(run, "w.csv", model="w.st", more=["--weight", "w", *more])
     learn(run, "once.csv", model="once.st", more=more)
     twice, once = (
-        BalancedRidgeClassifier.load(name).state_.calibration for name in ("w.st", "once.st")
+        BalancedRidgeClassifier.load(name)._engine.state.calibration for name in ("w.st", "once.st")
     )
     assert twice.rows == once.rows
     assert_close(twice.counts.sum(), 2 * once.counts.sum())

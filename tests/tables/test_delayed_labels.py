@@ -16,6 +16,7 @@ from late_labels import DYING, spoil_store
 from nightly_job import NightlyJob
 from samples import assert_close
 
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.event_store import EventStore, pending_path
 from counterpoise.tables.model import TableModel
 
@@ -65,11 +66,11 @@ def assert_learned(run, frame, *options):
     write(frame.drop(columns=["id", "customer"]), "batch.csv")
     run("learn", "batch.csv", "--label", "y", "--model", "batch", *options)
     one, two = TableModel.load("m"), TableModel.load("batch")
-    assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
+    assert one.model.class_count.tolist() == two.model.class_count.tolist()
     order = [one.encoding.features.index(feature) for feature in two.encoding.features]
     assert len(order) == len(one.encoding.features)
     assert one.held[order].tolist() == two.held.tolist()
-    assert_close(one.model.coef_[:, order], two.model.coef_, 1e-9)
+    assert_close(wrap_engine(one.model).coef_[:, order], wrap_engine(two.model).coef_, 1e-9)
 
 
 def stored_bytes():
@@ -120,7 +121,7 @@ def test_options_of_events_create_the_model(run, tmp_path):
     run("learn", "--labels", labels(frame, "l.csv"), "--model", "m")
     assert_learned(run, frame, *options)
     stored = TableModel.load("m")
-    assert stored.model.ridge == 5.0
+    assert wrap_engine(stored.model).ridge == 5.0
     assert stored.encoding.columns.hashed == {"shop": 4}
     assert stored.encoding.columns.missing == "error"
     assert stored.encoding.columns.drop == ("customer", "id")
@@ -151,8 +152,8 @@ def test_formats_and_new_columns_are_mixed(run, tmp_path):
     run("learn", "batch.csv", "--label", "y", "--model", "batch")
     two = TableModel.load("batch")
     order = [one.encoding.features.index(feature) for feature in two.encoding.features]
-    assert_close(one.model.coef_[:, order], two.model.coef_, 1e-9)
-    assert one.model.class_count_.tolist() == two.model.class_count_.tolist()
+    assert_close(wrap_engine(one.model).coef_[:, order], wrap_engine(two.model).coef_, 1e-9)
+    assert one.model.class_count.tolist() == two.model.class_count.tolist()
 
 
 @pytest.mark.slow
@@ -324,7 +325,7 @@ def test_merging_reports_pending_events(run, tmp_path):
     told = run("merge", "m", "n", "--output", "both").err
     assert "warning: 20 pending events and 0 labels stay in m.pending" in told
     assert "warning: both does not contain the 40 ids of m.pending" in told
-    assert TableModel.load("both").model.class_count_.sum() == 100
+    assert wrap_engine(TableModel.load("both").model).class_count_.sum() == 100
     shutil.copy("m", "copy")
     assert "was learned by m and by copy" in run("merge", "m", "copy", "-o", "b", code=2).err
     assert "was learned by both and by m" in run("merge", "both", "m", "-o", "b", code=2).err

@@ -12,6 +12,7 @@ from samples import data_set, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.engine.parameters import CANDIDATES
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.readers import source
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.unlearn import StoreChange, unlearn
@@ -427,8 +428,8 @@ def test_a_model_that_chooses_by_command_line(run):
         in run("unlearn", "m.st", "a.csv", code=2).err
     )
     run("learn", "a.csv", "--label", "target", "--feature-map", "m.st", "-m", "exact.st")
-    exact = TableModel.load("exact.st").model
-    best = stored.model.best_
+    exact = wrap_engine(TableModel.load("exact.st").model)
+    best = wrap_engine(stored.model).best_
     assert exact.feature_map_.map.text == best.feature_map
     assert exact.ridge == best.ridge
     run("unlearn", "exact.st", "a.csv")
@@ -480,7 +481,7 @@ def test_a_borrowed_map_and_options_that_contradict_it(run):
         assert not os.path.exists("m.st")
     run("learn", "b.csv", "--feature-map", "base.st", "-m", "m.st")  # label and hashes come along
     run("merge", "base.st", "m.st", "-o", "both.st")
-    assert TableModel.load("both.st").model.class_count_.sum() == 500
+    assert wrap_engine(TableModel.load("both.st").model).class_count_.sum() == 500
     learn(run, "linear.st", "a.csv")
     more = ["--label", "target", "--feature-map", "linear.st", "-m", "n.st"]
     assert "has no map" in run("learn", "b.csv", *more, code=2).err
@@ -500,7 +501,7 @@ def test_models_that_choose_among_the_same_maps_merge(run):
     run("merge", "one.st", "two.st", "-o", "both.st")
     both, whole = (TableModel.load(name) for name in ("both.st", "whole.st"))
     assert both.encoding.features == whole.encoding.features
-    both, whole = both.model, whole.model
+    both, whole = wrap_engine(both.model), wrap_engine(whole.model)
     np.testing.assert_allclose(both.class_count_, whole.class_count_)
     assert both.maps_ == whole.maps_
     X = np.random.default_rng(0).standard_normal((50, whole.n_features_in_))
@@ -564,7 +565,7 @@ def test_a_borrowed_ridge_is_that_of_the_map(run):
     learn(run, "one.st", "a.csv", more=["--feature-map", "rm2", "--ridge", "gcv"])
     run("learn", "b.csv", "--feature-map", "one.st", "-m", "two.st")
     run("merge", "one.st", "two.st", "-o", "both.st")
-    assert TableModel.load("both.st").model.ridge == "gcv"
+    assert wrap_engine(TableModel.load("both.st").model).ridge == "gcv"
 
 
 @pytest.mark.slow

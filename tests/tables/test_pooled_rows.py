@@ -82,11 +82,11 @@ def test_options_that_cannot_be_are_refused(run, files, more, says):
 @pytest.mark.parametrize("pooled_rows", [-1.0, True, "many", float("inf"), float("nan")])
 def test_files_with_impossible_pooling_are_refused(pooled_rows):
     X, y = table(50)[["a", "b", "c"]].to_numpy(), table(50)["target"].to_numpy()
-    contents = BalancedRidgeClassifier(pooled_rows=2.0).fit(X, y).contents()
-    assert BalancedRidgeClassifier.from_contents(contents).pooled_rows == 2.0
+    contents = BalancedRidgeClassifier(pooled_rows=2.0).fit(X, y)._contents()
+    assert BalancedRidgeClassifier._from_contents(contents).pooled_rows == 2.0
     contents.options["pooled_rows"] = pooled_rows
     with pytest.raises(ModelFileError, match="pooled_rows"):
-        BalancedRidgeClassifier.from_contents(contents)
+        BalancedRidgeClassifier._from_contents(contents)
 
 
 @pytest.mark.slow

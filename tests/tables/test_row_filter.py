@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from counterpoise.estimators.auto import wrap_engine
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import RowFilter
 
@@ -43,7 +44,10 @@ def test_integers_above_the_precision_of_floats_are_compared_as_integers(run, en
     assert "10 rows unlearned" in done.err
     left = write(table[table.customer != LARGE], ending)
     run("learn", left, "--label", "target", "-m", "left.st", *options)
-    one, two = TableModel.load("m.st").model, TableModel.load("left.st").model
+    one, two = (
+        wrap_engine(TableModel.load("m.st").model),
+        wrap_engine(TableModel.load("left.st").model),
+    )
     np.testing.assert_array_equal(one.class_count_, two.class_count_)
     if options:  # ids of about 1e16 as a feature leave no digits to compare
         np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9)  # equal to rounding
@@ -72,9 +76,9 @@ def test_a_value_is_compared_by_the_type_of_its_column(kind, values, value, expe
 def test_all_conditions_must_hold_also_those_on_one_column(run):
     path = write(payments(7), "csv")
     run("learn", path, "--label", "target", "-m", "m.st")
-    before = TableModel.load("m.st").model.coef_
+    before = wrap_engine(TableModel.load("m.st").model).coef_
     two = ["--where", "customer=5", "--where", "customer=6"]
     assert "0 rows unlearned" in run("unlearn", "m.st", path, *two).err
-    np.testing.assert_array_equal(before, TableModel.load("m.st").model.coef_)
+    np.testing.assert_array_equal(before, wrap_engine(TableModel.load("m.st").model).coef_)
     same = ["--where", "customer=5", "--where", "customer=5.0"]
     assert "10 rows unlearned" in run("unlearn", "m.st", path, *same).err

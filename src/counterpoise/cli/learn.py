@@ -543,7 +543,7 @@ def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> 
     ----------
     path : str
         The model file.
-    model : BalancedRidgeClassifier, AutoClassifier or None
+    model : RidgeModel, AutoModel or None
         The model, if there is one.
     inputs : dict
         Numbers of rows by input.
@@ -551,9 +551,9 @@ def show_summary(path: str, model: Any, inputs: dict[str, Any], **more: Any) -> 
         Other values.
     """
     classes = {}
-    if model is not None and model.__sklearn_is_fitted__():
+    if model is not None and model.is_fitted:
         classes = dict(
-            zip(map(str, model.classes_.tolist()), model.class_count_.tolist(), strict=True)
+            zip(map(str, model.labels.tolist()), model.class_count.tolist(), strict=True)
         )
     facts = {"model": path, "classes": classes, "inputs": inputs, **more}
     show_json({**facts, "warnings": messages.warned})
@@ -582,28 +582,29 @@ def counts_of(model: Any) -> str:
 
     Parameters
     ----------
-    model : BalancedRidgeClassifier
+    model : RidgeModel or AutoModel
         The model.
 
     Returns
     -------
     str
     """
-    pairs = zip(model.classes_.tolist(), model.class_count_.tolist(), strict=True)
+    pairs = zip(model.labels.tolist(), model.class_count.tolist(), strict=True)
     shown = [f"{label}: {count:,.10g}" for label, count in pairs]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more classes" if len(shown) > 6 else "")
 
 
 def _chosen(model: Any) -> str:
     """Which candidate of a model that chooses is best, and what it counts for, in words."""
-    if not hasattr(model, "shares_"):
-        return ""
+    from counterpoise.engine.auto import AutoModel
     from counterpoise.engine.parameters import name_of
 
-    best = model.best_
-    name = name_of(best.feature_map, best.pooled_rows)
-    share = model.shares_.get(name, 1.0)
-    return f"; best is {name} with ridge {best.ridge_:g}, {share:.0%} of the average"
+    if not isinstance(model, AutoModel):
+        return ""
+    best = model.best
+    name = name_of(best.params.feature_map, best.options.pooled_rows)
+    share, ridge = model.averaging_weights.get(name, 1.0), best.scores(False).solution.ridge
+    return f"; best is {name} with ridge {ridge:g}, {share:.0%} of the average"
 
 
 def _parameters(

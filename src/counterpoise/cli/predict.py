@@ -127,7 +127,7 @@ def predict(
         raise opt.bad("--output-format", "Parquet is not for terminals; name a file with --output")
 
     from counterpoise.cli.messages import Progress
-    from counterpoise.modelfile.engines import InferenceModel
+    from counterpoise.engine.ridge import RidgeModel
     from counterpoise.readers import formats
     from counterpoise.tables import alerts
     from counterpoise.tables.model import TableModel
@@ -137,9 +137,8 @@ def predict(
 
     paths = formats.expanded(files)
     carry = None if with_input else list(opt.names(id))
-    stored = TableModel.load(model, for_prediction=True)
-    state = stored.model.state
-    known = state.classes.labels.tolist(), state.class_count.tolist()
+    stored = TableModel.load(model).require_learned()
+    known = stored.classes, list(stored.class_counts.values())
     chosen = opt.chosen(positive, *known, stored.positive)
     if asked and sum(count > 0 for count in known[1]) < 2:
         messages.info(
@@ -152,7 +151,7 @@ def predict(
         rule = alerts.Threshold(threshold)
     elif given is not None:
         rule = alerts.ExpectedCost(given.alarm, given.miss, given.column, columns.decimal)
-        if type(stored.model) is InferenceModel:  # and not of a AutoClassifier
+        if isinstance(stored.model, RidgeModel):  # an averaging model does not calibrate
             options.hint_calibration(stored.model.options)
     elif alert_rate is not None:
         rule = alerts.TopShare(alert_rate, late)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
@@ -373,13 +374,42 @@ def categories(
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     if kind == "text":
         return normalize_booleans(name, values, known), codes
-    from sklearn.utils import murmurhash3_32  # takes long to import
+    buckets = murmurhash3([value.encode() for value in values], columns.seed)
+    numbers = (buckets.astype(np.int64) % columns.hashed[name]).tolist()
+    return [Feature(name, "bucket", str(number)) for number in numbers], codes
 
-    buckets = [
-        murmurhash3_32(value.encode(), columns.seed, positive=True) % columns.hashed[name]
-        for value in values
-    ]
-    return [Feature(name, "bucket", str(bucket)) for bucket in buckets], codes
+
+def murmurhash3(values: Sequence[bytes], seed: int) -> NDArray[np.uint32]:
+    """Return MurmurHash3 (32 bits) of each value, as scikit-learn's ``murmurhash3_32`` does.
+
+    Examples
+    --------
+    >>> from counterpoise.encoding.column_values import murmurhash3
+    >>> murmurhash3([b"berlin", b"paris"], 0).tolist()
+    [3820896027, 180132627]
+    """
+    lengths = np.array([len(value) for value in values], dtype=np.uint32)
+    result = np.full(len(values), seed, dtype=np.uint32)
+    whole, left = np.divmod(lengths, 4)
+    for count in np.unique(whole).tolist():  # values of as many whole words together
+        rows = np.flatnonzero(whole == count)
+        size = 4 * (count + 1)
+        data = b"".join(values[i].ljust(size, b"\0") for i in rows.tolist())
+        words = np.frombuffer(data, dtype="<u4").reshape(len(rows), count + 1)
+        words = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        h = result[rows]
+        for k in range(count):
+            h = _rotate(h ^ words[:, k], 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        result[rows] = np.where(left[rows] > 0, h ^ words[:, count], h)
+    h = result ^ lengths
+    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return h ^ (h >> np.uint32(16))
+
+
+def _rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    """Rotate words to the left."""
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
 def normalize_booleans(

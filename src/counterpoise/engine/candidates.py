@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from counterpoise import validation
 from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.engine.averaging import (
     Average,
@@ -26,7 +25,6 @@ from counterpoise.engine.parameters import LINEAR, map_name, pooling_of
 from counterpoise.engine.ranking import MIN_ROWS, CandidateRanking, rank_by_leave_one_out
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import Batch, State
-from counterpoise.errors import DataError, Suggestion
 from counterpoise.explanation import Explanation
 from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments.classes import Classes
@@ -403,34 +401,6 @@ class Candidates:
             weighted=self.weighted or other.weighted,
             kept=self.kept.merged(other.kept, self._class_weights()),
         )
-
-
-def check_same_candidates(one: Any, two: Any, mine: Candidates, theirs: Candidates) -> None:
-    """Raise unless two models have the same parameters, features, candidates and fixed maps."""
-    for name in ("ridges", "kept_rows", "class_factors", "half_life"):
-        here, there = getattr(one, name), getattr(two, name)
-        if not np.array_equal(here, there):
-            raise ValueError(
-                f"cannot merge models with different options: {name} is {here!r} here and "
-                f"{there!r} there"
-            )
-    names = [getattr(m, "feature_names_in_", np.empty(0)).tolist() for m in (one, two)]
-    if one.n_features_in_ != two.n_features_in_ or names[0] != names[1]:
-        raise ValueError("cannot merge models with different features")
-    if mine.names != theirs.names:
-        raise ValueError(
-            f"cannot merge models with different candidates: {', '.join(mine.names)} here and "
-            f"{', '.join(theirs.names)} there"
-        )
-    for name, state in mine.states.items():
-        other = theirs.states[name]
-        if state.waiting or other.waiting or state.fixed != other.fixed:
-            raise DataError(
-                f"cannot merge models whose map {name} was fixed by different rows, or is not "
-                f"fixed yet (that takes {state.plan.rows} rows)",
-                Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
-            )
-    validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
 
 
 def explained(

@@ -1,13 +1,12 @@
-"""The parameters of a classifier that chooses, read."""
+"""Parameters of the two engines, parsed once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from functools import wraps
-from inspect import signature
-from operator import is_, itemgetter
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import asdict, fields
+from operator import is_
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,48 +51,65 @@ def name_of(feature_map: Any, pooled_rows: float | None) -> str:
 
 
 RIDGE_PARAMETERS = (*(field.name for field in fields(Options)), "memory_limit", "feature_map")
+DEFAULT_MEMORY_LIMIT = 2e9  # bytes
 
 
-def read_ridge_parameters(given: Any) -> tuple[Options, LearningConfig]:
-    """Read parameters that are attributes of an object; raise if one has no meaning."""
+class RidgeParameters(NamedTuple):
+    """Parameters of a balanced ridge model, parsed."""
+
+    options: Options
+    config: LearningConfig
+    memory_limit: float
+    feature_map: Any  # as given
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Parameters by name, as BalancedRidgeClassifier takes them."""
+        limit, feature_map = self.memory_limit, self.feature_map
+        return {**asdict(self.options), "memory_limit": limit, "feature_map": feature_map}
+
+
+def read_ridge_parameters(given: Any) -> RidgeParameters:
+    """Return parameters that are attributes of an object; raise if one is invalid."""
     options = Options.of(given)
     options.check()
     validation.positive(given, "memory_limit")
     the_map = parse_feature_map(given.feature_map)
     fixed = given.feature_map if isinstance(given.feature_map, FittedMap) else None
     name = None if the_map is None else the_map.text
-    return options, LearningConfig(options.decay, name, fixed, the_map)
+    config = LearningConfig(options.decay, name, fixed, the_map)
+    return RidgeParameters(options, config, given.memory_limit, given.feature_map)
 
 
-T = TypeVar("T")
+def parse_ridge_parameters(**given: Any) -> RidgeParameters:
+    """Return parameters given by name, the others with their defaults; raise if one is invalid."""
+    strange = sorted(set(given) - set(RIDGE_PARAMETERS))
+    if strange:
+        raise TypeError(f"a balanced ridge model has no parameter {strange[0]!r}")
+    usual = {**asdict(Options()), "memory_limit": DEFAULT_MEMORY_LIMIT, "feature_map": None}
+    return read_ridge_parameters(SimpleNamespace(**(usual | given)))
 
-IMMUTABLE_TYPES = frozenset({bool, float, int, str, type(None)})  # what cannot change by itself
+
+IMMUTABLE_TYPES = frozenset({bool, float, int, str, type(None)})
 
 
-def cached_params(init: Callable[..., None]) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
-    """Let a method without arguments run again only when a parameter of ``init`` has changed.
+def cached_parameters(
+    estimator: Any, values: Callable[[dict[str, Any]], Any], read: Callable[[Any], Any]
+) -> Any:
+    """Return ``read(estimator)``, which runs again only when one of ``values`` has changed.
 
-    What it returned is kept in the attribute ``_held``, which can be thrown away.
+    The attribute ``_held`` keeps the result and can be deleted.
     """
-    values = itemgetter(*list(signature(init).parameters)[1:])
-
-    def holding(read: Callable[[Any], T]) -> Callable[[Any], T]:
-        @wraps(read)
-        def meaning(estimator: Any) -> T:
-            attributes = estimator.__dict__
-            given = values(attributes)
-            if "_held" in attributes:
-                before, lasting, result = attributes["_held"]
-                if before == (given if lasting else _snapshot(given)):
-                    return result  # type: ignore[no-any-return]
-            before, result = _snapshot(given), read(estimator)
-            lasting = all(map(is_, before, given))  # nothing in it can change by itself
-            attributes["_held"] = before, lasting, result
+    attributes = estimator.__dict__
+    given = values(attributes)
+    if "_held" in attributes:
+        before, lasting, result = attributes["_held"]
+        if before == (given if lasting else _snapshot(given)):
             return result
-
-        return meaning
-
-    return holding
+    before, result = _snapshot(given), read(estimator)
+    lasting = all(map(is_, before, given))  # no value is mutable
+    attributes["_held"] = before, lasting, result
+    return result
 
 
 def _snapshot(given: Sequence[Any]) -> tuple[Any, ...]:
@@ -123,6 +139,7 @@ AUTO_PARAMETERS = (
     "memory_limit",
 )
 MAX_CANDIDATES = 100  # candidates at most
+DEFAULT_KEPT_ROWS = 128  # rows of a class
 MAX_KEPT_ROWS = 100_000  # rows of a class
 UNMAPPED_CANDIDATES = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
 LANDMARKS = ("landmarks:150,width=0.7/1.4", "rm2+landmarks:600,width=0.2/0.4/0.8")
@@ -130,20 +147,49 @@ CANDIDATES = (*UNMAPPED_CANDIDATES, "ranks", "hinges", "rm2", *LANDMARKS)
 RIDGES = (100.0, 31.6, 10.0, 3.16, 1.0, 0.316, 0.1, 0.0316, 0.01, *(10.0**-k for k in range(3, 7)))
 
 
-class Params(NamedTuple):
-    """What the parameters mean."""
+class AutoParameters(NamedTuple):
+    """Parameters of an averaging model, parsed."""
 
-    given: tuple[Any, ...]  # candidates as they were given, or those by default
+    candidates: tuple[Any, ...]  # as given, or the default ones
     names: list[str]
     plans: dict[str, LearningConfig]  # by the name of the map
     ridges: Vector
     kept_rows: int
     options: Options
-    learning: tuple[Any, ...]  # what decides what is learned and chosen
+    learning: tuple[Any, ...]  # all values that affect what is learned
+    memory_limit: float
+    has_default_candidates: bool
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Parameters by name, as AutoClassifier takes them."""
+        return {
+            "candidates": None if self.has_default_candidates else self.candidates,
+            "ridges": tuple(self.ridges.tolist()),
+            "kept_rows": self.kept_rows,
+            "class_factors": self.options.class_factors,
+            "half_life": self.options.half_life,
+            "memory_limit": self.memory_limit,
+        }
 
 
-def read_auto_parameters(given: Any) -> Params:
-    """Read parameters that are attributes of an object; raise if one has no meaning."""
+def parse_auto_parameters(**given: Any) -> AutoParameters:
+    """Return parameters given by name, the others with their defaults; raise if one is invalid."""
+    strange = sorted(set(given) - set(AUTO_PARAMETERS))
+    if strange:
+        raise TypeError(f"an averaging model has no parameter {strange[0]!r}")
+    usual = dict.fromkeys(AUTO_PARAMETERS) | {"ridges": RIDGES, "kept_rows": DEFAULT_KEPT_ROWS}
+    usual["memory_limit"] = DEFAULT_MEMORY_LIMIT
+    return read_auto_parameters(SimpleNamespace(**(usual | given)))
+
+
+def read_auto_parameters(given: Any) -> AutoParameters:
+    """Return parameters that are attributes of an object; raise if one is invalid."""
+    if given.candidates is not None and not _is_sequence(given.candidates):
+        raise ValueError(
+            f"candidates={given.candidates!r} must be one or more maps, such as "
+            "('linear', 'pooled_rows=10', 'poly2')"
+        )
     class_factors = None if given.class_factors is None else dict(given.class_factors)
     validation.positive(given, "memory_limit")
     try:
@@ -180,7 +226,10 @@ def read_auto_parameters(given: Any) -> Params:
         for (one, _), before in zip(looks, fixed, strict=True)
     }
     learning = (names, fixed), ridges.tolist(), int(kept), class_factors, given.half_life
-    return Params(candidates, names, plans, ridges, int(kept), options, learning)
+    limit, is_default = given.memory_limit, given.candidates is None
+    return AutoParameters(
+        candidates, names, plans, ridges, int(kept), options, learning, limit, is_default
+    )
 
 
 def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
@@ -189,3 +238,11 @@ def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
         return parse_feature_map(candidate), None
     nu = pooling_of(candidate)
     return (None if candidate == LINEAR or nu is not None else parse_feature_map(candidate)), nu
+
+
+def _is_sequence(given: Any) -> bool:
+    """Return whether this is a sequence with elements, and not text."""
+    is_plain = type(given) in (tuple, list)
+    return (is_plain or isinstance(given, Sequence | np.ndarray)) and bool(
+        len(given) and not isinstance(given, str)
+    )

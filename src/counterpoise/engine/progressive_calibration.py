@@ -236,7 +236,12 @@ def warn_if_sorted(
     """Warn when labels are found to be sorted for the first time."""
     known = before is not None and before.order.was_sorted
     if after is not None and after.order.was_sorted and not known:
-        warnings.warn(SORTED, UserWarning, stacklevel=stacklevel)
+        warn_sorted_labels(stacklevel + 1)
+
+
+def warn_sorted_labels(stacklevel: int) -> None:
+    """Warn that rows do not count for calibration because their labels are sorted."""
+    warnings.warn(SORTED, UserWarning, stacklevel=stacklevel)
 
 
 def _placed(solution: Solution, at: NDArray[np.intp], d: int) -> Solution:

@@ -45,7 +45,7 @@ from counterpoise.solver.mapped_moments import (
 from counterpoise.solver.options import Options, has_label_weights, warn_unseen_labels
 from counterpoise.solver.scores import Scores, solve_scores, without
 from counterpoise.stepwise.single_event import SingleEventModel, open_single_event
-from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT
+from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, Names
 
 NUMBER = np.dtype(np.float64)
 MAX_UNSCORED_ROWS = 256
@@ -97,8 +97,8 @@ class Batch:
         Their weights.
     group : callable
         Finds the rows of each label, given y and the labels that have a slot.
-    owner : object
-        Whose ``feature_names_in_`` name the features in a message.
+    names : sequence, optional
+        Names of the features, for messages.
     t : ndarray of shape (n,), optional
         Their times in seconds, where rows fade by the clock.
     """
@@ -107,7 +107,7 @@ class Batch:
     y: Labels
     weight: Vector | None
     group: Grouping
-    owner: Any = None
+    names: Names | None = None
     t: Vector | None = None
 
     def part(self, rows: slice | NDArray[np.intp]) -> Batch:
@@ -319,7 +319,7 @@ class State:
         decay, through = self.plan.decay, fixed if terms is None else None
         chunk = moments_of(X, rows_of, labels, batch.weight, decay, anchor, through, batch.t)
         if fixed is None:
-            require_moderate(batch.owner, batch.X, chunk)
+            require_moderate(batch.X, chunk, batch.names)
         else:
             chunk.clipped[0] = clipped(batch.X, batch.weight, fixed)
             require_light(chunk)

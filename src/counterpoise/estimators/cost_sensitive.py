@@ -29,7 +29,7 @@ def _inner_has(name: str) -> Callable[[Any], bool]:
     """Return a check whether the classifier inside has a method."""
 
     def check(risk: CostSensitiveClassifier) -> bool:
-        getattr(risk.__dict__.get("estimator_", risk.inner()), name)  # an AttributeError names it
+        getattr(risk.__dict__.get("estimator_", risk._inner()), name)  # an AttributeError names it
         return True
 
     return check
@@ -60,6 +60,10 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         ``unlearn``, ``merge`` and ``save`` are methods of the CostSensitiveClassifier too.
     classes_ : ndarray of shape (c,)
         Labels seen, or declared, so far.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (d,)
+        Their names, where X has names that are all strings.
 
     Examples
     --------
@@ -99,7 +103,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         """
         validation.check_label_dict(self, "costs")
         more = self._routed("fit", sample_weight, params)
-        self.estimator_ = clone(self.inner()).fit(X, y, **more)
+        self.estimator_ = clone(self._inner()).fit(X, y, **more)
         return self
 
     @available_if(_inner_has("partial_fit"))  # type: ignore[untyped-decorator]
@@ -127,7 +131,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         more = self._routed("partial_fit", sample_weight, params)
         learned = self.__dict__.get("estimator_")
         if learned is None:
-            learned = clone(self.inner())
+            learned = clone(self._inner())
         self.estimator_ = learned.partial_fit(X, y, **more)
         return self
 
@@ -340,13 +344,8 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         names: NDArray[Any] = self._learned().feature_names_in_
         return names
 
-    def inner(self) -> Any:
-        """Return the classifier that is cloned before it learns.
-
-        Returns
-        -------
-        estimator
-        """
+    def _inner(self) -> Any:
+        """Return the classifier that is cloned before it learns."""
         if self.estimator is None:
             return BalancedRidgeClassifier(calibrate=True)
         if not hasattr(self.estimator, "predict_proba"):
@@ -366,7 +365,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         mapping = MethodMapping().add(caller="fit", callee="fit")
         mapping = mapping.add(caller="partial_fit", callee="partial_fit")
         router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
-        return router.add(estimator=self.inner(), method_mapping=mapping)
+        return router.add(estimator=self._inner(), method_mapping=mapping)
 
     def __sklearn_is_fitted__(self) -> bool:
         inner = self.__dict__.get("estimator_")
@@ -376,7 +375,7 @@ class CostSensitiveClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self.inner()).input_tags.sparse
+        tags.input_tags.sparse = get_tags(self._inner()).input_tags.sparse
         return tags
 
     def _learned(self) -> Any:

@@ -18,9 +18,11 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.engine.summary import Summary, summarize
+from counterpoise.engine.ridge import RidgeModel
+from counterpoise.engine.summary import Summary
 from counterpoise.errors import DataError
-from counterpoise.estimators.auto import AutoClassifier
+from counterpoise.estimators import array_validation
+from counterpoise.estimators.auto import AutoClassifier, wrap_engine
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.estimators.cost_sensitive import CostSensitiveClassifier
 from counterpoise.estimators.dataframes import (
@@ -92,7 +94,7 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
     """Return the model inside, with nothing learned, for these columns."""
     if isinstance(estimator, CostSensitiveClassifier):
         validation.check_label_dict(estimator, "costs")
-        estimator = estimator.inner()
+        estimator = estimator._inner()
     if estimator is None:
         estimator = BalancedRidgeClassifier()
     if not isinstance(estimator, (BalancedRidgeClassifier, AutoClassifier)):
@@ -100,8 +102,7 @@ def prototype_of(estimator: Any, columns: Columns) -> Model:
             f"estimator is a {type(estimator).__name__}; it must be a BalancedRidgeClassifier, a "
             "AutoClassifier or a CostSensitiveClassifier"
         )
-    found: Model = clone(estimator)
-    found.check()
+    found: Model = estimator._new_engine()
     require_clock(found, columns)
     return found
 
@@ -314,10 +315,10 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         self
         """
         self._require_fitted()
-        model = self.estimator_
-        if not isinstance(model, BalancedRidgeClassifier):
+        model = self.learner_.estimator
+        if not isinstance(model, RidgeModel):
             raise cannot_unlearn_error(NAME)
-        model.require_forgettable()
+        model.require_unlearnable()
         with validation.transactional(self) as draft:
             draft.learner_ = copy.deepcopy(self.learner_)
             source, weight = draft._source(X, y, sample_weight, least=0)
@@ -500,7 +501,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         now = self._snapshot()
         parts = now._encoded(X)
         rows = np.vstack([one if isinstance(one, np.ndarray) else one.toarray() for one in parts])
-        return now.estimator_.explain(rows).group_by_column(now.feature_columns_)
+        return now.learner_.estimator.explain(rows).group_by_column(now.feature_columns_)
 
     def summary(self) -> Summary:
         """Sum up what was found: weights of the encoded features, their errors, means, class means.
@@ -514,11 +515,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             Printed, it is a table; see :meth:`BalancedRidgeClassifier.summary`.
         """
         now = self._snapshot()
-        model, names = now.estimator_, now.get_feature_names_out().tolist()
-        best = model.chosen() if isinstance(model, AutoClassifier) else model
-        if best.feature_map_ is not None:
-            names = best.feature_map_.names(names)
-        return summarize(best.state_, best.options_, names)
+        return now.learner_.estimator.summary(now.get_feature_names_out().tolist())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the encoded features.
@@ -542,22 +539,23 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         return [feature.column for feature in self.learner_.encoding.features]
 
     @property
-    def estimator_(self) -> Model:
-        """What was learned, of encoded rows."""
+    def estimator_(self) -> BalancedRidgeClassifier | AutoClassifier:
+        """The model of encoded rows."""
         if not self.__sklearn_is_fitted__() or self.learner_.model is None:
             raise AttributeError("this TableClassifier has learned nothing yet")
-        return self.learner_.estimator
+        return wrap_engine(self.learner_.estimator)
 
     @property
     def classes_(self) -> Labels:
         """Labels seen, or declared, so far."""
         now = self._snapshot()
-        return restored(now.estimator_.classes_, now.learner_.encoding.labels)
+        return restored(now.learner_.estimator.labels, now.learner_.encoding.labels)
 
     @property
     def class_count_(self) -> Vector:
         """Weight of each class, not faded."""
-        return self.estimator_.class_count_
+        count: Vector = self.estimator_.class_count_
+        return count
 
     # Files
 
@@ -594,7 +592,8 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         given = asdict(stored.encoding.columns)
         given["hashed"] = given["hashed"] or None
         positive = None if stored.positive is None else str(stored.positive)
-        result = cls(clone(stored.model), positive=positive, chunk_rows=stored.chunk_rows, **given)
+        inner = clone(wrap_engine(stored.estimator))
+        result = cls(inner, positive=positive, chunk_rows=stored.chunk_rows, **given)
         result.learner_ = replace(
             stored, path=NAME, guards=result._guards(), prototype=stored.model
         )
@@ -610,7 +609,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         if "learner_" not in self.__dict__:
             return False
         model = self.learner_.model
-        return model is not None and model.__sklearn_is_fitted__()
+        return model is not None and model.is_fitted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -688,7 +687,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         label = self.learner_.encoding.columns.label
         given = None
         if y is None and self.label is None:
-            validation.require_y(self, y)
+            array_validation.require_y(self, y)
         if y is not None and not isinstance(y, str):
             given = {label: column_of(y)}
         frame = frame_of(self, X, label, reset=learning, least=least, labels=given)
@@ -706,7 +705,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Return a model that has learned nothing yet."""
         encoding = ColumnEncoder(parse_column_options(self, self._label(y)))
         prototype = prototype_of(self.estimator, encoding.columns)
-        given, guards = prototype.get_params(deep=False), self._guards()
+        given, guards = prototype.params.given, self._guards()
         if encoding.columns.classes:
             guards.require_named(given, encoding.columns.classes, NAME)
         return TableModel(
@@ -752,11 +751,10 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         labels = values_of(classes)
         if labels.dtype.kind == "b":
             labels = np.where(labels, "true", "false")
-        model.partial_fit(np.zeros((0, model.n_features_in_)), labels[:0], classes=labels)
+        model.learn(np.zeros((0, model.n_features)), labels[:0], classes=labels)
 
     def _plainest(self) -> Any:
-        model = self.estimator_
-        return model.candidates_.plainest if isinstance(model, AutoClassifier) else model.state_
+        return self.learner_.estimator.reference_state
 
     def _encoded(self, X: Any) -> list[Any]:
         """Rows of features, chunk by chunk."""
@@ -789,7 +787,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _scored(self, X: Any) -> tuple[Matrix, Scores]:
         """Scores of rows, and what they were scored by."""
         now = self._snapshot()
-        parts, scores = now._encoded(X), now.estimator_.scores_
+        parts, scores = now._encoded(X), now.learner_.estimator.scores()
         return np.vstack([scores.of(part) for part in parts]), scores
 
     def _probabilities(self, X: Any, stream: bool) -> Matrix:

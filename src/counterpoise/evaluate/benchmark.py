@@ -27,8 +27,7 @@ from threadpoolctl import threadpool_limits
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.errors import DataError
 from counterpoise.evaluate.metrics import CUSTOM_METHOD, MAIN_METHOD, Result, measure
-from counterpoise.solver.class_weights import spread
-from counterpoise.solver.score_functions import LinearScores, clip_infinite, one_vs_rest_log_odds
+from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
 
 
 def synthetic_payments(rows: int = 20_000, seed: int = 1) -> tuple[Matrix, Labels, list[str]]:
@@ -464,8 +463,8 @@ def _exact(
     if fitted.feature_map_ is not None:
         terms = fitted.feature_map_.names(list(names or map(str, range(X.shape[1]))))
     weights = None
-    if isinstance(fitted.scores_.solution, LinearScores):
-        weights = fitted.coef_ * spread(fitted.state_.moments)
+    if fitted.pooled_rows is None:
+        weights = fitted.coef_ * fitted.scale_
     ranks = clip_infinite(f)
     if f.ndim == 2 and fitted.multi_class == "lda":
         ranks = one_vs_rest_log_odds(f)

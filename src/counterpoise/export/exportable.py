@@ -8,10 +8,10 @@ from counterpoise.encoding.columns import Columns, Feature
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
 from counterpoise.modelfile.container import load_validated
+from counterpoise.modelfile.engines import KINDS, feature_names, unpack
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.estimator import load_estimator, reference_state
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.model_io import KINDS, read_contents
+from counterpoise.tables.model_io import read_contents
 
 
 def missing_value_constants(stored: TableModel) -> dict[Feature, float]:
@@ -20,7 +20,7 @@ def missing_value_constants(stored: TableModel) -> dict[Feature, float]:
     Without a feature that indicates it, that is the mean of all values that were learned. Empty if
     rows with missing values have no prediction.
     """
-    encoding, state = stored.encoding, reference_state(stored.model)
+    encoding, state = stored.encoding, stored.estimator.reference_state
     if not encoding.columns.indicated:
         return {}
     features, result = set(encoding.features), {}
@@ -41,9 +41,9 @@ def exportable(path: str) -> TableModel:
     contents = read_contents(path)
     if contents.stream is not None or contents.kind not in KINDS:
         return TableModel.from_contents(contents, path)
-    model = load_validated(path, lambda: load_estimator(contents))
-    names = [f"x{j}" for j in range(model.n_features_in_)]
-    names = [str(name) for name in getattr(model, "feature_names_in_", names)]
+    model = load_validated(path, lambda: unpack(contents))
+    found = feature_names(contents, model.n_features)
+    names = [f"x{j}" for j in range(model.n_features)] if found is None else list(map(str, found))
     features = tuple(Feature(name, "number") for name in names)
     encoding = ColumnEncoder(Columns(""), dict.fromkeys(names, "number"), features)
     return TableModel(model, encoding, path=path)
@@ -56,7 +56,7 @@ def unmapped(scores: Scores) -> Scores:
 
 def scores_to_export(stored: TableModel) -> Scores:
     """Scores of a model, an average if it chooses; raise if it has learned one class only."""
-    scores = stored.estimator.scores_
+    scores = stored.estimator.scores()
     if scores.classes.seen.sum() < 2:
         raise DataError("the model has learned only one class; there is nothing to decide")
     return scores

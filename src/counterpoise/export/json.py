@@ -39,7 +39,7 @@ def coefficients(stored: TableModel) -> dict[str, Any]:
         or with the features as ``terms``; they are added.
         ``probabilities`` says how scores become both kinds of them, see :func:`told`.
     """
-    scores = stored.model.scores_
+    scores = stored.estimator.scores()
     solution: Any = scores.solution
     features: list[dict[str, Any]] = [
         {**f._asdict(), "name": f.name} for f in stored.encoding.features

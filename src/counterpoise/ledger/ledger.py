@@ -12,12 +12,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterpoise import validation
 from counterpoise.arrays import Labels, Vector
 from counterpoise.atomic_write import locked
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
+from counterpoise.estimators import array_validation
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.ledger import ingest, metadata, query, time_buckets
 from counterpoise.ledger.backtest import Backtest, backtested
@@ -857,7 +858,7 @@ class Ledger:
             options["ridge"] = model.ridge_
         if fill is None and (len(model.classes_) == 2 or model.multi_class == "ovr"):
             rule = _rule({name: options[name] for name in RULE})
-            rows = None if X is None else validation.rows(model, X)
+            rows = None if X is None else array_validation.rows(model, X)
             return _same_model(model, jackknifed(series, weight, model.names_, rule, rows))
         W, found = left_out(weight), []
         for w in W:
@@ -870,7 +871,7 @@ class Ledger:
             if not set(model.classes_.tolist()) <= set(moments.labels[moments.n > 0].tolist()):
                 raise DataError("without one of its buckets, the selection has no rows of a class")
             state = State(LearningConfig(), moments, moments.labels[:0]).filling(fill)
-            found.append(BalancedRidgeClassifier.with_state(state, **options))
+            found.append(BalancedRidgeClassifier._around(RidgeModel.create(state, **options)))
         return _same_model(model, of_models(found, series.summed(W), model.names_, X))
 
     # Inside
@@ -991,8 +992,7 @@ class Ledger:
         seen = moments.labels[moments.n > 0]
         fill = MeanImputation.of(*self._book.encoding.only(at).fill)
         state = State(LearningConfig(), select_features(moments, at), seen[:0]).filling(fill)
-        model = BalancedRidgeClassifier.with_state(state, **options)
-        model.check()
+        model = BalancedRidgeClassifier._around(RidgeModel.create(state, **options))
         model.names_ = [self._book.names[j] for j in at]
         model.selection_ = chosen
         return model

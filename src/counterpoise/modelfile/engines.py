@@ -1,32 +1,26 @@
-"""Candidates as what a model file can hold, and back, trusting nothing."""
+"""Engines in model files: packing, and unpacking of untrusted files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Rows, Vector
+from counterpoise.arrays import Labels
 from counterpoise.encoding.columns import feature_name
 from counterpoise.engine import parameters
-from counterpoise.engine.candidates import Candidates, explained
-from counterpoise.engine.parameters import (
-    AUTO_PARAMETERS,
-    LINEAR,
-    Params,
-    map_name,
-    read_auto_parameters,
-)
+from counterpoise.engine.auto import AutoModel, Engine
+from counterpoise.engine.candidates import Candidates
+from counterpoise.engine.parameters import AUTO_PARAMETERS, LINEAR, AutoParameters, map_name
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.row_buffer import RowBuffer
 from counterpoise.engine.state import LearningConfig, State
 from counterpoise.errors import ModelFileError
-from counterpoise.explanation import Explanation
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.modelfile import container
@@ -50,10 +44,7 @@ from counterpoise.modelfile.values import (
     without_map,
 )
 from counterpoise.moments.classes import union
-from counterpoise.solver.attribution import explain
-from counterpoise.solver.options import Options
-from counterpoise.solver.scores import Scores
-from counterpoise.validation import MAX_ABS_VALUE
+from counterpoise.validation import MAX_ABS_VALUE, Names
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,27 +125,19 @@ def parameter_errors_as_file_errors() -> Iterator[None]:
         ) from None
 
 
-def estimator_contents(estimator: Any, arrays: dict[str, Any], facts: dict[str, Any]) -> Contents:
-    """What a file is to hold of an estimator.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose parameters and names of features belong to it.
-    arrays, facts : dict
-        What it has learned.
-
-    Returns
-    -------
-    Contents
-    """
-    names = getattr(estimator, "feature_names_in_", None)
+def engine_contents(
+    kind: str,
+    params: Mapping[str, Any],
+    arrays: dict[str, Any],
+    facts: dict[str, Any],
+    names: Names | None = None,
+) -> Contents:
+    """Return the contents of a file, given parameters, learned values and names of features."""
     lists = {} if names is None else {"names": [str(name) for name in names]}
-    options = plain_options(estimator.get_params(deep=False))
-    return Contents(type(estimator).__name__, options, arrays, facts, lists=lists)
+    return Contents(kind, plain_options(dict(sorted(params.items()))), arrays, facts, lists=lists)
 
 
-def names_of(contents: Contents, d: int) -> Labels | None:
+def feature_names(contents: Contents, d: int) -> Labels | None:
     """Names of the features, if the file has them.
 
     Parameters
@@ -185,14 +168,34 @@ def names_of(contents: Contents, d: int) -> Labels | None:
     return np.array(names, dtype=object)
 
 
-def state_contents(estimator: Any, state: State) -> Contents:
-    """What a file is to hold of an estimator that has learned this."""
+def pack(engine: Engine, names: Names | None = None) -> Contents:
+    """Return the contents of a file for an engine, whose features have these names."""
+    if isinstance(engine, RidgeModel):
+        return pack_ridge(engine.params.given, engine.state, names)
+    params = engine.params
+    arrays, facts = pack_candidates(engine)
+    given = params.given
+    given["candidates"] = None if params.has_default_candidates else " ".join(params.names)
+    given["ridges"] = " ".join(map(repr, given["ridges"]))
+    return engine_contents(engine.kind, given, arrays, facts, names)
+
+
+KINDS = (RidgeModel.kind, AutoModel.kind)
+
+
+def unpack(contents: Contents) -> Engine:
+    """Return the engine of an untrusted file."""
+    return unpack_auto(contents) if contents.kind == AutoModel.kind else unpack_ridge(contents)
+
+
+def pack_ridge(params: Mapping[str, Any], state: State, names: Names | None = None) -> Contents:
+    """Return the contents of a file for a state, given the parameters of its model."""
     state.score_pending()
     arrays, facts = pack_moments(state.moments, state.plan.decay)
     facts["declared"] = plain_labels(state.declared)
     if state.fill is not None:
         facts["fill"] = plain_fill(state.fill)
-    contents = estimator_contents(estimator, arrays, facts)
+    contents = engine_contents(RidgeModel.kind, params, arrays, facts, names)
     if state.calibration is not None and state.calibration.rows:
         contents = with_calibration(contents, state.calibration)
     if state.progressive is not None:
@@ -240,57 +243,31 @@ def state_of(contents: Contents, plan: LearningConfig) -> State:
     return state.filling(fill_of(contents.facts.get("fill"), state.inputs))
 
 
-@dataclass(frozen=True, eq=False)
-class InferenceModel:
-    """What was learned, to be looked at and not to be changed.
-
-    Attributes
-    ----------
-    state : State
-        What answers.
-    options : Options
-        How it is looked at.
-    usual : State
-        What tells which values of the features are usual.
-    """
-
-    state: State
-    options: Options
-    usual: State
-
-    @property
-    def scores(self) -> Scores:
-        """Scores as a function of rows, and their probabilities."""
-        return self.state.solve(None, self.options, link=True)
-
-    def explain(self, X: Rows, names: Sequence[str]) -> Explanation:
-        """Return what each feature, called by its name, contributes to the scores of rows."""
-        return explain(self.scores, self.state.moments, self.options, X, names)
-
-
-def learned_of(contents: Contents) -> InferenceModel:
-    """What a file of a BalancedRidgeClassifier holds, checked as if a stranger had written it."""
-    given = SimpleNamespace(**options_of(contents.options, parameters.RIDGE_PARAMETERS))
+def unpack_ridge(contents: Contents) -> RidgeModel:
+    """Return the ridge model of an untrusted file."""
+    given = options_of(contents.options, parameters.RIDGE_PARAMETERS)
     with parameter_errors_as_file_errors():
-        options, plan = parameters.read_ridge_parameters(given)
-    state = state_of(contents, plan)
+        params = parameters.parse_ridge_parameters(**given)
+    state = state_of(contents, params.config)
     if state.fixed is not None and contents.facts["map"]["given"]:
-        state.plan = replace(plan, given=state.fixed, map=state.fixed.map)
-    return InferenceModel(state, options, state)
+        config = replace(params.config, given=state.fixed, map=state.fixed.map)
+        params = params._replace(config=config, feature_map=state.fixed)
+    state.plan = params.config
+    return RidgeModel(params, state)
 
 
 class SaveLoadMixin:
-    """For estimators that can be saved: they turn themselves into :class:`Contents` and back."""
+    """Methods ``save`` and ``load`` of estimators."""
 
     _learned_from: str
 
-    def contents(self) -> Contents:
-        """What a file is to hold."""
+    def _contents(self) -> Contents:
+        """Return the contents of a file for this estimator."""
         raise NotImplementedError
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Any:
-        """The estimator, from what a file holds, checked as if a stranger had written it."""
+    def _from_contents(cls, contents: Contents) -> Any:
+        """Return the estimator of an untrusted file."""
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -306,7 +283,7 @@ class SaveLoadMixin:
                 f"this model was learned from tables, and only {self._learned_from} knows how "
                 "their columns become features; use counterpoise.TableClassifier.load, and its save"
             )
-        container.save(path, self.contents(), type(self).from_contents)
+        container.save(path, self._contents(), type(self)._from_contents)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
@@ -331,23 +308,22 @@ class SaveLoadMixin:
                 f"{os.fspath(path)} holds a {contents.kind}, not a {cls.__name__}; use "
                 f"{contents.kind}.load"
             )
-        result = container.load_validated(path, lambda: cls.from_contents(contents))
+        result = container.load_validated(path, lambda: cls._from_contents(contents))
         if contents.stream is not None and "features" in contents.lists:
             result._learned_from = os.fspath(path)
         return result
 
 
-def pack_candidates(
-    candidates: Candidates, models: Sequence[SaveLoadMixin]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors and facts of candidates, given what each map has learned as a classifier."""
+def pack_candidates(engine: AutoModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return tensors and facts of candidates."""
+    candidates = engine.candidates
     labels = candidates.first.classes.labels
     X, code, weight, clock = candidates.kept.arrays(labels)
     arrays: dict[str, Any] = {"kept": X, "kept weight": weight, "kept clock": clock}
     counts = np.bincount(code, minlength=len(labels)).tolist()
     parts = []
-    for i, model in enumerate(models):
-        part = model.contents()
+    for i, model in enumerate(engine.models):
+        part = pack(model)
         arrays |= {f"{i} {name}": array for name, array in part.arrays.items()}
         parts.append({"options": part.options, "facts": part.facts})
     return arrays, {
@@ -359,32 +335,8 @@ def pack_candidates(
     }
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen(InferenceModel):
-    """What was learned by the best candidate, and the average of all, which answers."""
-
-    candidates: Candidates
-    ridges: Vector
-
-    @property
-    def scores(self) -> Scores:
-        """Scores of the average as a function of rows, and their probabilities."""
-        return self.candidates.scores(self.ridges, link=True)
-
-    def explain(self, X: Rows, names: Sequence[str]) -> Explanation:
-        """Return what each feature, called by its name, contributes to the average."""
-        return explained(self.scores, self.candidates, self.state, X, names)
-
-
-def chosen_of(contents: Contents) -> Chosen:
-    """What predictions need of a file of a AutoClassifier: best candidate, and average."""
-    given, candidates = unpack_candidates(contents)
-    ridges = np.array(given["ridges"])
-    return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)
-
-
-def unpack_candidates(contents: Contents) -> tuple[dict[str, Any], Candidates]:
-    """Parameters and candidates from a file, checked as if a stranger had written it."""
+def unpack_auto(contents: Contents) -> AutoModel:
+    """Return the averaging model of an untrusted file."""
     given = options_of(contents.options, AUTO_PARAMETERS)
     if given["candidates"] is None:
         given["candidates"] = _unusual(contents.facts)
@@ -395,12 +347,13 @@ def unpack_candidates(contents: Contents) -> tuple[dict[str, Any], Candidates]:
         given["candidates"] = tuple(given["candidates"].split(" "))
     given["ridges"] = tuple(map(float, given["ridges"].split(" ")))
     with parameter_errors_as_file_errors():
-        params = read_auto_parameters(SimpleNamespace(**given))
+        params = parameters.parse_auto_parameters(**given)
     found = _candidates(contents, params)
     fixed = {name: state.plan.given for name, state in found.states.items()}
     if not usual:
         given["candidates"] = tuple(fixed.get(name) or name for name in params.names)
-    return given, found
+        params = parameters.parse_auto_parameters(**given)
+    return AutoModel(params, found)
 
 
 def _unusual(facts: dict[str, Any]) -> str | None:
@@ -411,7 +364,7 @@ def _unusual(facts: dict[str, Any]) -> str | None:
     return None if names == list(parameters.CANDIDATES) else " ".join(names)
 
 
-def _candidates(contents: Contents, params: Params) -> Candidates:
+def _candidates(contents: Contents, params: AutoParameters) -> Candidates:
     """Return the candidates of a file."""
     facts, names = contents.facts, params.names
     check_file(set(facts) == {"models", "names", "rows", "kept", "weighted"}, "unexpected facts")
@@ -481,8 +434,8 @@ def _of_part(contents: Contents, i: int) -> dict[str, Any]:
     return {k[len(start) :]: v for k, v in contents.arrays.items() if k.startswith(start)}
 
 
-def _model(contents: Contents, i: int, part: Any, name: str) -> InferenceModel:
-    """A candidate from a file."""
-    learned = learned_of(replace(contents, arrays=_of_part(contents, i), **part))
+def _model(contents: Contents, i: int, part: Any, name: str) -> RidgeModel:
+    """Return a candidate of a file."""
+    learned = unpack_ridge(replace(contents, arrays=_of_part(contents, i), **part))
     check_file((learned.state.plan.text or LINEAR) == name, f"a candidate {name!r}")
     return learned

@@ -21,8 +21,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
 from counterpoise.errors import ModelFileError
+from counterpoise.estimators import array_validation
 from counterpoise.modelfile.container import Contents, check_file
-from counterpoise.modelfile.engines import SaveLoadMixin, estimator_contents, names_of, options_of
+from counterpoise.modelfile.engines import (
+    SaveLoadMixin,
+    engine_contents,
+    feature_names,
+    options_of,
+)
 from counterpoise.modelfile.values import labels_of, plain_labels
 from counterpoise.online import covariance as cov
 
@@ -257,8 +263,8 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         self._require_fitted()
-        rows = validation.rows(self, X, accept_sparse=False)
-        validation.require_finite(self, rows)
+        rows = array_validation.rows(self, X, accept_sparse=False)
+        validation.require_finite(rows, self.__dict__.get("feature_names_in_"))
         scores: Vector = rows @ self.coef_[0] + self.intercept_[0]
         return scores
 
@@ -325,7 +331,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         with validation.transactional(self) as draft:
             if getattr(X, "shape", ())[:1] == (0,):  # nothing to learn, but it may not fit
                 first = "_state" not in draft.__dict__
-                validation.rows(draft, X, y, reset=first, accept_sparse=False, least=0)
+                array_validation.rows(draft, X, y, reset=first, accept_sparse=False, least=0)
             else:
                 draft._learn(*draft._prepare_rows(X, y, classes, sample_weight))
         return self
@@ -340,8 +346,8 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         validation.check_bool(self, "fit_intercept")
         self._check()
         first = "_state" not in self.__dict__
-        validation.require_y(self, y)
-        X, y = validation.rows(self, X, y, reset=first, accept_sparse=False)
+        array_validation.require_y(self, y)
+        X, y = array_validation.rows(self, X, y, reset=first, accept_sparse=False)
         weight = validation.weights(sample_weight, len(X))
         if first:
             self.classes_ = two_labels(y, classes)
@@ -360,7 +366,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}. Only binary classification is supported. For more "
                 "classes wrap the rule in sklearn.multiclass.OneVsRestClassifier"
             )
-        validation.require_bounded(self, X)
+        validation.require_bounded(X, self.__dict__.get("feature_names_in_"))
         rows = np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
         if first:
             self._state = self._begin(rows.shape[1])
@@ -390,7 +396,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         work = np.empty(self._work(len(s.w)))
         run(kernel, parameters, work, s, (rows, target, weight, delay, scores))
 
-    def contents(self) -> Contents:
+    def _contents(self) -> Contents:
         """What a file is to hold of this rule.
 
         Returns
@@ -407,10 +413,11 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
             "features": self.n_features_in_,
             "tau": float(s.tau),
         }
-        return estimator_contents(self, arrays, facts)
+        params, names = self.get_params(deep=False), self.__dict__.get("feature_names_in_")
+        return engine_contents(type(self).__name__, params, arrays, facts, names)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Any:
+    def _from_contents(cls, contents: Contents) -> Any:
         """A rule from what a file holds, checked as if a stranger had written it.
 
         Parameters
@@ -457,7 +464,7 @@ class OnlineClassifier(SaveLoadMixin, ClassifierMixin, BaseEstimator):
         check_file(result._definite(s), "a covariance that is not positive definite")
         s.tau = tau
         result.n_features_in_ = d
-        names = names_of(contents, d)
+        names = feature_names(contents, d)
         if names is not None:
             result.feature_names_in_ = names
         result._state = s

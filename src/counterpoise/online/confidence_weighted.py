@@ -120,7 +120,7 @@ class ConfidenceWeighted(OnlineClassifier):
         return KERNEL[self.form][self.covariance], [quantile(self.eta)]
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> Any:
+    def _from_contents(cls, contents: Contents) -> Any:
         """A rule from what a file holds, checked as if a stranger had written it.
 
         Parameters
@@ -132,7 +132,7 @@ class ConfidenceWeighted(OnlineClassifier):
         -------
         ConfidenceWeighted
         """
-        result = super().from_contents(contents)
+        result = super()._from_contents(contents)
         mantissa = np.frexp(contents.arrays["z"])[0]
         check_file(bool(np.isin(mantissa, (0.0, 0.5)).all()), "a unit that is no power of two")
         return result

@@ -11,8 +11,8 @@ from river import base
 
 from counterpoise import validation
 from counterpoise.arrays import Vector
+from counterpoise.engine.auto import AutoModel
 from counterpoise.engine.parameters import RIDGES
-from counterpoise.estimators.auto import AutoClassifier as Arrays
 from counterpoise.river.events import bad_weight, event_of, require_label
 from counterpoise.solver.class_weights import ClassFactors
 from counterpoise.validation import MAX_SAMPLE_WEIGHT
@@ -76,7 +76,7 @@ class AutoClassifier(base.Classifier):
             if class_factors is None
             else {self._codes[label]: class_factors[label] for label in class_factors}
         )
-        self._model = Arrays(
+        self._model = AutoModel.create(
             candidates=candidates,
             ridges=ridges,
             kept_rows=kept_rows,
@@ -84,7 +84,6 @@ class AutoClassifier(base.Classifier):
             half_life=half_life,
             memory_limit=memory_limit,
         )
-        self._model.check()
         self._columns: dict[Any, int] = {}
 
     @property
@@ -115,18 +114,26 @@ class AutoClassifier(base.Classifier):
             columns = {**columns, **{n: 0 for n in numbers if n not in columns}}
             columns = {name: j for j, name in enumerate(columns)}
             model = self._model
-            if columns and model.__sklearn_is_fitted__() and len(columns) > model.n_features_in_:
+            if columns and model.is_fitted and len(columns) > model.n_features:
                 model = copy.deepcopy(model)
-                model.widen([repr(name) for name in columns])
-            self._taught(model, columns, numbers, code, y, w)
+                model.add_features([repr(name) for name in columns])
+            self._learn(model, columns, numbers, code, y, w)
             return
-        self._taught(self._model, columns, numbers, code, y, w)
+        self._learn(self._model, columns, numbers, code, y, w)
 
-    def _taught(
-        self, model: Arrays, columns: dict[Any, int], x: dict[Any, float], code: int, y: Any, w: Any
+    def _learn(
+        self,
+        model: AutoModel,
+        columns: dict[Any, int],
+        x: dict[Any, float],
+        code: int,
+        y: Any,
+        w: Any,
     ) -> None:
-        """Let a model learn an event, then take it, and what is new, for our own."""
-        model.learn_one(_row(columns, x), code, float(w))
+        """Let a model learn an event, then replace our own model and columns."""
+        row = _row(columns, x)
+        if not model.learn_one(row, code, float(w)):
+            model.learn(row[None], np.array([code]), [float(w)])
         if code == len(self._labels):
             self._labels.append(y)
             self._codes[y] = code
@@ -144,7 +151,7 @@ class AutoClassifier(base.Classifier):
         -------
         A label.
         """
-        if not self._model.__sklearn_is_fitted__():
+        if not self._model.is_fitted:
             return None
         return self._labels[int(self._model.predict_one(self._row(x)))]
 
@@ -160,16 +167,16 @@ class AutoClassifier(base.Classifier):
         -------
         A dictionary of probabilities by label.
         """
-        if not self._model.__sklearn_is_fitted__():
+        if not self._model.is_fitted:
             return {}
         p = self._model.predict_proba_one(self._row(x))
-        codes = self._model.classes_.tolist()
+        codes = self._model.labels.tolist()
         return {self._labels[code]: float(one) for code, one in zip(codes, p, strict=True)}
 
     @property
     def shares(self) -> dict[str, float]:
         """Weight of each candidate in the average."""
-        return self._model.shares_
+        return self._model.averaging_weights
 
     def _row(self, x: dict[Any, Any]) -> Vector:
         numbers = {name: validation.number(name, value) for name, value in event_of(x).items()}

@@ -296,7 +296,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
 
     # Files
 
-    def contents(self) -> Contents:
+    def _contents(self) -> Contents:
         """What a file is to hold of this model: what the array face would write.
 
         With ``absent="missing"`` it says so, and only this face loads it.
@@ -308,7 +308,7 @@ class BalancedRidgeClassifier(SaveLoadMixin, base.MiniBatchClassifier):
         return contents_of(self._parameters(), self.absent, self._state)
 
     @classmethod
-    def from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
+    def _from_contents(cls, contents: Contents) -> BalancedRidgeClassifier:
         """Make a model from what a file holds, checked as if a stranger had written it.
 
         Parameters

@@ -17,9 +17,9 @@ from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector, groups
 from counterpoise.engine.state import Batch, State
 from counterpoise.errors import ModelFileError
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier as Arrays
 from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile.container import Contents, check_file
+from counterpoise.modelfile.engines import feature_names, pack_ridge, unpack_ridge
 from counterpoise.solver.attribution import explain
 from counterpoise.solver.options import Options
 from counterpoise.solver.scores import Scores
@@ -210,9 +210,7 @@ def contents_of(params: dict[str, Any], absent: str, state: State) -> Contents:
             f"feature {strange[0]!r} is not named by text, and files know no other names; "
             "use str(name) in the events"
         )
-    arrays = Arrays.with_state(_relabelled(state, _typed), **params)
-    arrays.feature_names_in_ = np.array(names, dtype=object)
-    contents = arrays.contents()
+    contents = pack_ridge(params, _relabelled(state, _typed), names)
     if absent == "zero":
         return contents
     return replace(contents, facts={**contents.facts, "absent": absent})
@@ -229,16 +227,16 @@ def learned_of(contents: Contents) -> tuple[dict[str, Any], State]:
         raise ModelFileError(
             "was learned from files, whose columns become features by rules that events do not know"
         )
-    arrays = Arrays.from_contents(contents)
-    names = getattr(arrays, "feature_names_in_", None)
+    model = unpack_ridge(contents)
+    names = feature_names(contents, model.n_features)
     if names is None:
         raise ModelFileError(
             "has no names of features, which events need; let it learn from data frames"
         )
-    params = {**arrays.get_params(deep=False), "absent": absent}
+    params = {**model.params.given, "absent": absent}
     if isinstance(params["feature_map"], FittedMap):
         raise ModelFileError("has a map that was given to it fixed, which only arrays can have")
-    state = _relabelled(arrays.state_, lambda labels: objects_of(labels.tolist()))
+    state = _relabelled(model.state, lambda labels: objects_of(labels.tolist()))
     return params, replace(state, names=names.tolist())
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,22 +12,28 @@ from counterpoise.feature_maps.fitted import SLICE
 from counterpoise.moments._moments import moderate
 from counterpoise.moments.decay import Decay
 from counterpoise.moments.moments import Moments
-from counterpoise.validation import MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT, refuse_large, require_finite
+from counterpoise.validation import (
+    MAX_ABS_VALUE,
+    MAX_SAMPLE_WEIGHT,
+    Names,
+    refuse_large,
+    require_finite,
+)
 
 
-def require_moderate(owner: Any, X: Rows, chunk: Moments) -> None:
+def require_moderate(X: Rows, chunk: Moments, names: Names | None) -> None:
     """Raise if the moments of X are not finite, or so large that later sums might not be.
 
-    ``owner`` has the names of the features, X the row at fault.
+    X has the row at fault, ``names`` are those of the features.
     """
     if moderate(chunk, MAX_ABS_VALUE, MAX_SAMPLE_WEIGHT):
         return
-    require_finite(owner, X)
+    require_finite(X, names)
     require_light(chunk)
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
         size = np.abs(chunk.anchor + chunk.mean) + spread
-    refuse_large(owner, np.nan_to_num(size, nan=np.inf).max(axis=0))
+    refuse_large(np.nan_to_num(size, nan=np.inf).max(axis=0), names)
 
 
 def require_light(chunk: Moments) -> None:

@@ -311,12 +311,10 @@ def inflation(K: Matrix, b: float) -> Vector:
 
 def warn_collinear(b: float) -> None:
     """Warn that there are many solutions."""
-    from sklearn.exceptions import ConvergenceWarning  # takes long to import
-
     warnings.warn(
         f"the features are collinear and ridge={b:g} is too small to tell their weights apart: "
         "taking the shortest of the many solutions. A larger ridge gives a unique one.",
-        ConvergenceWarning,
+        UserWarning,
         stacklevel=3,
     )
 

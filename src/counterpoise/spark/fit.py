@@ -22,6 +22,7 @@ from counterpoise.engine.progressive_calibration import (
     after_boundary,
     counts_of,
 )
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
@@ -129,14 +130,11 @@ def fit(
         label, features, weight, drop, numeric, categorical, time, hashed, missing, date
     )
     columns = replace(columns, clock=clock)
-    template = BalancedRidgeClassifier(**options, feature_map=feature_map)
-    template.check()
+    template = RidgeModel.create(**options, feature_map=feature_map)
     require_clock(template, columns)
     plan = planned(df, columns)
     encoding = encoded(plan, ColumnEncoder(plan.columns), categories)
-    model, _ = learned(
-        plan, encoding, with_fixed_map(plan, encoding, template.get_params(deep=False))
-    )
+    model, _ = learned(plan, encoding, with_fixed_map(plan, encoding, template.params.given))
     if model is None:
         raise DataError("the frame has no row to learn from")
     return with_feature_names(model, encoding)
@@ -166,7 +164,7 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     model, _ = learned(plan, encoding, plain)
     if model is None:
         return options
-    moments, fill = model.state_.whole, model.state_.fill
+    moments, fill = model.state.whole, model.state.fill
     m, s = affine(moments, "standard")
     found = make_fitted_map(wanted, moments.anchor + m, s)
     if fill is not None:
@@ -174,13 +172,12 @@ def with_fixed_map(plan: Plan, encoding: ColumnEncoder, options: dict[str, Any])
     return {**options, "feature_map": found}
 
 
-def with_feature_names(
-    model: BalancedRidgeClassifier, encoding: ColumnEncoder
-) -> BalancedRidgeClassifier:
-    """A model that knows the names of its features, and where they come from."""
-    model.feature_names_in_ = np.array([f.name for f in encoding.features], dtype=object)
-    model.encoding_ = encoding
-    return model
+def with_feature_names(model: RidgeModel, encoding: ColumnEncoder) -> BalancedRidgeClassifier:
+    """Return the estimator of a model, with the names of its features and their encoder."""
+    names = np.array([f.name for f in encoding.features], dtype=object)
+    result = BalancedRidgeClassifier._around(model, names)
+    result.encoding_ = encoding
+    return result
 
 
 @dataclass(frozen=True)
@@ -210,7 +207,7 @@ class Segments:
 
 def learned(
     plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any]
-) -> tuple[BalancedRidgeClassifier | None, int]:
+) -> tuple[RidgeModel | None, int]:
     """Learn a frame whose features are known.
 
     Parameters
@@ -224,7 +221,7 @@ def learned(
 
     Returns
     -------
-    BalancedRidgeClassifier or None
+    RidgeModel or None
         None if there is no row.
     int
         Rows that were left out because values are missing.
@@ -238,7 +235,7 @@ def learned_parts(
     encoding: ColumnEncoder,
     options: Mapping[str, Any],
     segments: Segments | None = None,
-) -> tuple[dict[int, BalancedRidgeClassifier], int]:
+) -> tuple[dict[int, RidgeModel], int]:
     """Learn each segment of a frame by itself; the whole frame is segment 0 by default.
 
     Parameters
@@ -254,7 +251,7 @@ def learned_parts(
 
     Returns
     -------
-    dict of int to BalancedRidgeClassifier
+    dict of int to RidgeModel
         Models of the segments that have rows.
     int
         Rows that were left out because values are missing.
@@ -264,23 +261,23 @@ def learned_parts(
 
     def learn(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         part, at, dropped = number(), 0, 0
-        models: dict[int, BalancedRidgeClassifier] = {}
+        models: dict[int, RidgeModel] = {}
         try:
             with one_thread():
                 for one, lost in rows_of(batches, read, encoding):
                     dropped, n = dropped + lost, len(one.y)
                     whole = [(0, slice(0, n))] if n else []
                     for segment, rows in segments.split(part, at, n) if segments else whole:
-                        model = models.setdefault(segment, BalancedRidgeClassifier(**options))
+                        model = models.setdefault(segment, RidgeModel.create(**options))
                         weight, t = (None if a is None else a[rows] for a in (one.weight, one.t))
-                        model.learn_rows(one.X[rows], one.y[rows], weight, t, calibrate=False)
+                        model.learn(one.X[rows], one.y[rows], weight, t, calibrate=False)
                         _require_few(model, encoding)
                     at += n
         except ValueError as error:
             yield batch_of(PART, [(part, error_message(error), 0, b"")], large)
             return
-        fitted = {k: m for k, m in models.items() if m.__sklearn_is_fitted__()}
-        found = [(k * SEGMENT + part, "", 0, m.state_.to_bytes()) for k, m in fitted.items()]
+        fitted = {k: m for k, m in models.items() if m.is_fitted}
+        found = [(k * SEGMENT + part, "", 0, m.state.to_bytes()) for k, m in fitted.items()]
         if dropped:
             found.append((part, "", dropped, b""))
         if found:
@@ -296,13 +293,13 @@ def learned_parts(
     rows = sorted(parts.collect(), key=lambda row: row["part"])
     raise_first([row["error"] for row in rows if row["error"]])
     dropped = sum(row["dropped"] for row in rows)
-    result: dict[int, BalancedRidgeClassifier] = {}
+    result: dict[int, RidgeModel] = {}
     for segment, some in groupby(rows, key=lambda row: row["part"] // (SEGMENT // FAN**LEVELS)):
         state = _merged([bytes(row["model"]) for row in some], limit)
         if state is None:
             continue
-        model = BalancedRidgeClassifier.with_state(state, **options)
-        model.fill_in(MeanImputation.of(*encoding.fill))
+        model = RidgeModel.create(state, **options)
+        model.set_imputation(MeanImputation.of(*encoding.fill))
         _require_few(model, encoding)
         result[segment] = model
     return result, dropped
@@ -339,8 +336,8 @@ def rows_of(
             yield one, int((~one.kept).sum())
 
 
-def _require_few(model: BalancedRidgeClassifier, encoding: ColumnEncoder) -> None:
-    if len(model.classes_) > MAX_CATEGORIES:
+def _require_few(model: RidgeModel, encoding: ColumnEncoder) -> None:
+    if len(model.labels) > MAX_CATEGORIES:
         raise DataError(
             f"column {encoding.columns.label!r} has more than {MAX_CATEGORIES:,} different "
             "labels; is it the "
@@ -386,8 +383,8 @@ SCORED = "part long, error string, segment long, found binary"
 
 
 def learned_progressively(
-    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: BalancedRidgeClassifier
-) -> tuple[BalancedRidgeClassifier | None, int]:
+    plan: Plan, encoding: ColumnEncoder, options: Mapping[str, Any], before: RidgeModel
+) -> tuple[RidgeModel | None, int]:
     """Learn a frame after a model, and score its rows before they are learned.
 
     Parameters
@@ -398,17 +395,17 @@ def learned_progressively(
         How its columns become features.
     options : mapping
         Parameters of the classifier.
-    before : BalancedRidgeClassifier
+    before : RidgeModel
         The model so far, with room for the features; it need not be fitted, and stays as it is.
 
     Returns
     -------
-    BalancedRidgeClassifier or None
+    RidgeModel or None
         The model with all rows; None if there is no row.
     int
         Rows that were left out because values are missing.
     """
-    old: State | None = before.state_ if before.__sklearn_is_fitted__() else None
+    old: State | None = before.state if before.is_fitted else None
     now = ProgressiveCalibration()
     if old is not None:
         now = old.progressive or ProgressiveCalibration.start(old)
@@ -424,11 +421,11 @@ def learned_progressively(
     result = before
     for segment, model in sorted(parts.items()):
         if segment:
-            models[segment] = None if state is None else state.scoring_model(model.options_)
+            models[segment] = None if state is None else state.scoring_model(model.options)
         elif now.scores is not None:
             models[segment] = now.scores
         result = model if state is None else result.merge(model)
-        state = result.state_
+        state = result.state
     assert state is not None
     models = {
         k: None if one is None else replace(one, fixed=state.fixed) for k, one in models.items()
@@ -441,7 +438,7 @@ def learned_progressively(
             calibration = counted if calibration is None else calibration.merged(counted)
         for n, counts, order, first in found[segment]:
             now = now.with_counts(n, counts, now.order.followed(order, first))
-    result.state_ = state.recalibrated(calibration, now)
+    result.state = state.recalibrated(calibration, now)
     return result, dropped
 
 

@@ -29,6 +29,8 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
+from counterpoise.engine.parameters import RIDGE_PARAMETERS, parse_ridge_parameters
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps import FittedMap
 from counterpoise.modelfile import container as modelfile
@@ -104,21 +106,20 @@ class BalancedRidge(
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        usual = plain_options(BalancedRidgeClassifier().get_params(deep=False))
+        usual = plain_options(parse_ridge_parameters().given)
         self._setDefault(missing="mean", options=json.dumps(usual))
         given: dict[str, Any] = dict(vars(self)["_input_kwargs"])
         if given.get("options") is not None:
-            template = BalancedRidgeClassifier(**given["options"])
-            template.check()
-            if isinstance(template.features, FittedMap):
+            params = parse_ridge_parameters(**given["options"])
+            if isinstance(params.feature_map, FittedMap):
                 raise ValueError("a stage fixes its map by the frame; give the map by its name")
-            given["options"] = json.dumps(plain_options(template.get_params(deep=False)))
+            given["options"] = json.dumps(plain_options(params.given))
         self._set(**{name: value for name, value in given.items() if value is not None})
 
     def _fit(self, dataset: DataFrame) -> Any:
         chosen = self.isDefined("inputCols") and self.getInputCols()
         plain = {"feature_map": None, **json.loads(self.getOrDefault("options"))}
-        options = options_of(plain, BalancedRidgeClassifier().get_params(deep=False))
+        options = options_of(plain, RIDGE_PARAMETERS)
         model = fit(
             dataset,
             self.getLabelCol(),
@@ -220,8 +221,8 @@ class _Reader(MLReader[BalancedRidgeModel]):
         if row is None:
             raise ValueError(f"{path} holds no model")
         stored = TableModel.from_contents(modelfile.from_bytes(bytes(row["model"])), path)
-        if not isinstance(stored.model, BalancedRidgeClassifier):
-            raise ValueError(f"{path} holds a {type(stored.model).__name__}")
+        if not isinstance(stored.model, RidgeModel):
+            raise ValueError(f"{path} contains a {stored.estimator.kind}")
         result = self.cls(with_feature_names(stored.model, stored.encoding))
         result._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(result, metadata)

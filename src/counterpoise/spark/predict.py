@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -132,9 +133,7 @@ def stored_of(model: BalancedRidgeClassifier) -> TableModel:
             "this model was not fitted on a frame, and does not know how columns become features; "
             "fit it with counterpoise.spark.fit"
         )
-    bare: BalancedRidgeClassifier = model.__copy__()
-    bare.__dict__.pop("feature_names_in_", None)
-    return TableModel(bare, encoding)
+    return TableModel(copy.deepcopy(model._engine), encoding)
 
 
 def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], TableScorer]:
@@ -153,7 +152,7 @@ def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, _: int, __: int) -> TableScorer:
-    return _ready(TableModel.load(path, for_prediction=True))
+    return _ready(TableModel.load(path).require_learned())
 
 
 def _ready(model: TableModel) -> TableScorer:

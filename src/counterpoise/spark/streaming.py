@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time as clock
 import warnings
@@ -18,15 +19,15 @@ from counterpoise.atomic_write import locked
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.progressive_calibration import SORTED
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import BusyError, DataError
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps import FittedMap, Map
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.readers.chunk import ReadPosition
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.spark.dataframes import columns_of, encoded, planned, vector_of
 from counterpoise.spark.fit import learned, learned_progressively, with_fixed_map
-from counterpoise.tables.estimator import has_sorted_labels, require_clock
+from counterpoise.tables.estimator import require_clock
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import Record, Records
 
@@ -106,10 +107,9 @@ class ModelSink:
             date,
         )  # fmt: skip
         self.columns = replace(columns, clock=clock)
-        template = BalancedRidgeClassifier(**options, feature_map=feature_map)
-        template.check()
+        template = RidgeModel.create(**options, feature_map=feature_map)
         require_clock(template, self.columns)
-        self.options = template.get_params(deep=False)
+        self.options = template.params.given
 
     @property
     def key(self) -> str:
@@ -186,23 +186,23 @@ class ModelSink:
             options = with_fixed_map(plan, encoding, self.options)
             learn = learned
             if options["calibrate"]:
-                learn = partial(learned_progressively, before=BalancedRidgeClassifier())
+                learn = partial(learned_progressively, before=RidgeModel.create())
             model, dropped = learn(plan, encoding, options)
         else:
-            wide = before.estimator.__copy__()
-            assert isinstance(wide, BalancedRidgeClassifier)  # others have other options
-            wide.widen([feature.name for feature in encoding.features])
-            wide.fill_in(MeanImputation.of(*encoding.fill))
-            options = {**self.options, "feature_map": wide.feature_map_}
-            if wide.calibrate:
+            wide = copy.deepcopy(before.estimator)
+            assert isinstance(wide, RidgeModel)  # others have other options
+            wide.add_features([feature.name for feature in encoding.features])
+            wide.set_imputation(MeanImputation.of(*encoding.fill))
+            options = {**self.options, "feature_map": wide.state.fixed}
+            if wide.options.calibrate:
                 model, dropped = learned_progressively(plan, encoding, options, wide)
             else:
                 model, dropped = learned(plan, encoding, options)
                 model = wide.merge(model) if model is not None else None
         if model is None:
             return before, dropped
-        had_sorted = before is not None and has_sorted_labels(before.model)
-        if has_sorted_labels(model) and not had_sorted:
+        had_sorted = before is not None and before.estimator.has_sorted_labels
+        if model.has_sorted_labels and not had_sorted:
             warnings.warn(SORTED, UserWarning, stacklevel=2)
         if before is None:
             return TableModel(model, encoding), dropped

@@ -1,144 +1,59 @@
-"""The two kinds of estimators in a table model: their options, and what differs between them.
-
-Imports of scikit-learn happen inside the functions that need it, so that predictions do without.
-"""
+"""The two kinds of engines in a table model: their options, and what differs between them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from counterpoise.arrays import Labels, Rows, Vector
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.auto import AutoModel, Engine
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import State
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.feature_maps import FittedMap
 from counterpoise.feature_maps.fitted import feature_map_name
-from counterpoise.modelfile.container import Contents
-from counterpoise.modelfile.engines import Chosen, InferenceModel, options_of, plain_options
+from counterpoise.modelfile.engines import options_of, plain_options
 from counterpoise.tables.records import fits
 
 if TYPE_CHECKING:
-    from counterpoise.estimators.auto import AutoClassifier
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
     from counterpoise.tables.model import TableModel
 
-Model: TypeAlias = Union["BalancedRidgeClassifier", "AutoClassifier"]
+Model: TypeAlias = Engine
 
 NEW_FILE_REMEDY = Suggestion("learn into a new file")
 AUTO = "auto"
 MAPS = {"feature_map", "candidates"}  # options that may contain fitted maps
 
 
-def as_auto(model: Any) -> AutoClassifier | None:
+def as_auto(model: Model | None) -> AutoModel | None:
     """Return a model if it averages candidates, else None."""
-    from counterpoise.estimators.auto import AutoClassifier
-
-    return model if isinstance(model, AutoClassifier) else None
+    return model if isinstance(model, AutoModel) else None
 
 
-def as_ridge(model: Any) -> BalancedRidgeClassifier | None:
-    """Return a model if it is a single balanced ridge classifier, else None."""
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-
-    return model if isinstance(model, BalancedRidgeClassifier) else None
-
-
-def is_fitted(model: Any) -> bool:
-    """Return whether a model has learned a row that it has not unlearned."""
-    if isinstance(model, InferenceModel):
-        return model.state.begun
-    return model is not None and bool(model.__sklearn_is_fitted__())
-
-
-def inference_model(model: Any) -> InferenceModel:
-    """Return what predictions need of a fitted model: the average of one that averages."""
-    if isinstance(model, InferenceModel):
-        return model
-    auto = as_auto(model)
-    if auto is None:
-        return InferenceModel(model.state_, model.options_, model.state_)
-    candidates, ridges = auto.candidates_, np.array(auto.ridges, dtype=np.float64)
-    return Chosen(*candidates.chosen(ridges), candidates.plainest, candidates, ridges)
-
-
-def single_model(model: Model) -> BalancedRidgeClassifier:
-    """Return a model, or the best candidate of one that averages."""
-    auto = as_auto(model)
-    return auto.chosen() if auto is not None else model
-
-
-def learn_rows(
-    model: Model,
-    X: Rows,
-    y: Labels,
-    weight: Vector | None,
-    t: Vector | None = None,
-    calibrate: bool = True,
-) -> None:
-    """Learn rows X (n, d); without ``calibrate`` they do not count for calibration.
-
-    An AutoClassifier has neither calibration nor times.
-    """
-    ridge = as_ridge(model)
-    if ridge is not None:
-        ridge.learn_rows(X, y, weight, t, calibrate)
-    else:
-        model.partial_fit(X, y, sample_weight=weight)
-
-
-def has_sorted_labels(model: Model) -> bool:
-    """Return whether a model has left rows out of its calibration because labels were sorted."""
-    ridge = as_ridge(model)
-    if ridge is None or not is_fitted(ridge):
-        return False
-    progressive = ridge.state_.progressive
-    return progressive is not None and progressive.order.was_sorted
-
-
-def reference_state(model: Model) -> State:
-    """Return the state that has the expected range of the features, of a fitted model."""
-    auto = as_auto(model)
-    return auto.candidates_.plainest if auto is not None else model.state_
+def as_ridge(model: Model | None) -> RidgeModel | None:
+    """Return a model if it is a single balanced ridge model, else None."""
+    return model if isinstance(model, RidgeModel) else None
 
 
 def chunks_per_scoring(model: Model) -> int:
     """Return the number of chunks of which one is scored, so that solving takes little time."""
-    if not is_fitted(model):
+    if not model.is_fitted:
         return 1
     ridge = as_ridge(model)
     if ridge is None:
         return 8
-    d = len(ridge.state_.moments.anchor)
-    return 1 + d // (100 if ridge.ridge == "gcv" or ridge.pooled_rows is not None else 1000)
-
-
-def load_estimator(contents: Contents) -> Model:
-    """Return the estimator in the contents of a file, checked."""
-    from counterpoise.estimators.auto import AutoClassifier
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-
-    kinds = {one.__name__: one for one in (BalancedRidgeClassifier, AutoClassifier)}
-    model: Model = kinds[contents.kind].from_contents(contents)
-    return model
+    d, options = len(ridge.state.moments.anchor), ridge.options
+    return 1 + d // (100 if options.ridge == "gcv" or options.pooled_rows is not None else 1000)
 
 
 def first_state(model: Model) -> State:
     """Return a state that has all features and classes."""
-    auto = as_auto(model)
-    return auto.candidates_.first if auto is not None else model.state_
-
-
-def default_memory_limit() -> float:
-    """Return the bytes that learning may take by default."""
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-
-    return BalancedRidgeClassifier().memory_limit
+    return model.candidates.first if isinstance(model, AutoModel) else model.state
 
 
 # New models
@@ -146,15 +61,12 @@ def default_memory_limit() -> float:
 
 def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
     """Return a model that has learned nothing yet; ``feature_map="auto"`` averages."""
-    from counterpoise.estimators.auto import AutoClassifier
-    from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
-
     if options.get("feature_map") != AUTO:
-        return BalancedRidgeClassifier(**options)
+        return RidgeModel.create(**options)
     _require_open(options)
     if columns.clock is not None:
         raise DataError("a model that chooses fades by rows", Suggestion("leave {} out", "clock"))
-    return AutoClassifier(**{k: v for k, v in options.items() if k != "feature_map"})
+    return AutoModel.create(**{k: v for k, v in options.items() if k != "feature_map"})
 
 
 def pop_map_file(options: dict[str, Any]) -> str | None:
@@ -199,7 +111,6 @@ def new_encoder(
         encoding = replace(encoding, kinds=like.kinds, features=like.features, bases=like.bases)
         _require_alike(encoding, like.columns, other.path)
     model = new_model(options, encoding.columns)
-    model.check()
     require_clock(model, encoding.columns)
     return encoding
 
@@ -215,10 +126,11 @@ def require_label(columns: Mapping[str, Any]) -> None:
 
 def require_clock(model: Model, columns: Columns) -> None:
     """Raise unless a half-life in units of time comes with a column of times, and vice versa."""
-    timed = isinstance(model.half_life, str)
+    half_life = model.params.options.half_life
+    timed = isinstance(half_life, str)
     if timed and columns.clock is None:
         raise DataError(
-            f"a half-life of {model.half_life} needs the time of each row",
+            f"a half-life of {half_life} needs the time of each row",
             Suggestion("name its column", "clock"),
         )
     if columns.clock is not None and not timed:
@@ -300,14 +212,14 @@ def _reuse_map(other: TableModel, options: dict[str, Any]) -> None:
     if options.get("feature_map") == AUTO:
         options["candidates"] = _maps(other)
         return
-    model = single_model(other.estimator)
+    model = other.estimator.best
     for name in ("ridge", "multi_class", "pooled_rows"):
-        options.setdefault(name, getattr(model, name))
-    if other.model is model and model.feature_map_ is None:
+        options.setdefault(name, getattr(model.options, name))
+    if other.model is model and model.state.fixed is None:
         raise DataError(f"{other.path} has no map of the features to begin with; leave it out")
-    if model.state_.warmup is not None:
+    if model.state.warmup is not None:
         raise DataError(f"the map of {other.path} is not fixed yet; let it learn more rows")
-    options["feature_map"] = model.feature_map_
+    options["feature_map"] = model.state.fixed
 
 
 def _maps(other: TableModel) -> tuple[Any, ...]:
@@ -318,9 +230,9 @@ def _maps(other: TableModel) -> tuple[Any, ...]:
             f"{other.path} does not choose, so it has no maps to choose among",
             Suggestion("take its own map, if it has one: {}", "feature_map", other.path),
         )
-    if not model.candidates_.calm:
+    if not model.candidates.calm:
         raise DataError(f"the maps of {other.path} are not fixed yet; let it learn more rows")
-    return model.maps_
+    return model.fitted_candidates
 
 
 def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
@@ -343,10 +255,10 @@ def _require_same_map(before: TableModel, other: TableModel, averages: bool) -> 
     mine: tuple[Any, ...]
     model = as_auto(before.model)
     if model is not None:
-        mine, theirs = model.maps_, _maps(other) if averages else ()
+        mine, theirs = model.fitted_candidates, _maps(other) if averages else ()
     else:
         given = before.options["feature_map"]
-        mine, theirs = (given,), (single_model(other.estimator).feature_map_,)
+        mine, theirs = (given,), (other.estimator.best.state.fixed,)
     if [*map(_first_fit, mine)] == [*map(_first_fit, theirs)]:
         return
     raise DataError(

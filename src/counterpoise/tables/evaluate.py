@@ -178,7 +178,7 @@ def judged(
             f"{found}, and it knows {', '.join(map(repr, known[:5]))}; correct them, or learn such "
             "rows first"
         )
-    metrics = measure(y, guess, f, stored.estimator.classes_)
+    metrics = measure(y, guess, f, stored.estimator.labels)
     terms, weights, _ = weighed(stored)
     result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), weights, terms)
     price, alarm = None, 1.0

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Matrix, Vector
+from counterpoise.engine.auto import AutoModel
 from counterpoise.engine.parameters import name_of
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import summarize
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.feature_maps.fitted import feature_map_name
 from counterpoise.solver.class_weights import spread
 from counterpoise.solver.score_functions import LinearScores
 from counterpoise.solver.scores import condition
-from counterpoise.tables.estimator import Model, as_auto, as_ridge, single_model
+from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.model import TableModel
 
 FOUND = ("note", "means", "means_of", "errors", "intervals")
@@ -53,24 +54,25 @@ def weighed(stored: TableModel) -> tuple[list[str], Matrix | None, str | None]:
     names = unique([feature.name for feature in stored.encoding.features])
     if not stored.is_fitted:
         return names, np.zeros((1, len(names))), None
-    model = single_model(stored.estimator)
+    model = stored.estimator.best
     weights: Matrix | None = None
-    if isinstance(model.scores_.solution, LinearScores):
-        solution = model.state_.imputed(model.options_).solution
+    if isinstance(model.scores().solution, LinearScores):
+        solution = model.state.imputed(model.options).solution
         assert isinstance(solution, LinearScores)
-        weights = solution.coef * spread(model.state_.whole)
-    if model.feature_map_ is None:
+        weights = solution.coef * spread(model.state.whole)
+    fixed = model.state.fixed
+    if fixed is None:
         return names, weights, None
-    return unique(model.feature_map_.names(names)), weights, model.feature_map_.map.text
+    return unique(fixed.names(names)), weights, fixed.map.text
 
 
-def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
+def by_class(model: RidgeModel) -> tuple[Matrix, Matrix, Vector]:
     """Return mean and standard deviation (c, d) of each class seen, and how they differ, (d,).
 
     That is by how many standard deviations of all rows the means are apart at most, plus the
     largest difference of the logarithms of the deviations.
     """
-    moments, classes = model.state_.whole, model.state_.classes
+    moments, classes = model.state.whole, model.state.classes
     slot, s = classes.slots[classes.seen], spread(moments)
     n = moments.n[slot, None]
     mean = moments.anchor + moments.mean[slot]
@@ -82,19 +84,19 @@ def by_class(model: BalancedRidgeClassifier) -> tuple[Matrix, Matrix, Vector]:
 
 def _named(model: Model) -> str | None:
     ridge = as_ridge(model)
-    return None if ridge is None else feature_map_name(ridge.feature_map)
+    return None if ridge is None else feature_map_name(ridge.params.feature_map)
 
 
-def _condition(model: BalancedRidgeClassifier) -> float:
+def _condition(model: RidgeModel) -> float:
     """Largest condition number of what is inverted, in scaled units."""
-    state = model.state_
-    return condition(state.whole, state.classes, model.options_, model.ridge_)
+    state = model.state
+    return condition(state.whole, state.classes, model.options, model.scores(False).solution.ridge)
 
 
-def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
+def _verdicts(model: RidgeModel) -> dict[str, Any] | None:
     """Rows that were judged before they were learned, and the calibration error that they show."""
-    found = model.state_.calibration
-    if found is None or not found.rows or not model.calibrate:
+    found = model.state.calibration
+    if found is None or not found.rows or not model.options.calibrate:
         return None
     before, after = found.errors()
     return {"rows": found.rows, "error": before, "corrected": after}
@@ -102,17 +104,17 @@ def _verdicts(model: BalancedRidgeClassifier) -> dict[str, Any] | None:
 
 def _clipped(model: Model) -> dict[str, float]:
     """Weight of the rows that each map has clipped, by its name."""
-    auto, ridge = as_auto(model), as_ridge(model)
-    if auto is not None:
-        return auto.clipped_
-    if ridge is None or ridge.feature_map_ is None:
-        return {}
-    return {ridge.feature_map_.map.text: ridge.clipped_}
+    models = model.models if isinstance(model, AutoModel) else [model]
+    return {
+        one.state.fixed.map.text: float(one.state.moments.clipped[0])
+        for one in models
+        if one.state.fixed is not None
+    }
 
 
-def _found(model: BalancedRidgeClassifier, names: list[str]) -> dict[str, Any]:
+def _found(model: RidgeModel, names: list[str]) -> dict[str, Any]:
     """Means and class means by name; errors and intervals of the weights, or why there are none."""
-    found = summarize(model.state_, model.options_, names, LARGE)
+    found = summarize(model.state, model.options, names, LARGE)
     means = zip(
         names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
     )
@@ -135,22 +137,22 @@ def described(stored: TableModel) -> dict[str, Any]:
     encoding, fitted = stored.encoding, stored.is_fitted
     names, weights, mapped = weighed(stored)
     judged, shares = None, {}
-    model = single_model(stored.estimator) if fitted else stored.model
-    classes = model.classes_.tolist()
+    model = stored.estimator.best if fitted else stored.estimator
+    classes = model.labels.tolist()
     auto = as_auto(stored.model)
     if auto is not None and fitted:
         judged = {
             name: max((G, ridge) for ridge, G in by_ridge.items()) if by_ridge else (None, None)
-            for name, by_ridge in auto.g_means_.items()
+            for name, by_ridge in auto.g_means.items()
         }
-        shares = auto.shares_
+        shares = auto.averaging_weights
     if weights is None:
-        mean, deviation, apart = by_class(single_model(stored.estimator))
+        mean, deviation, apart = by_class(stored.estimator.best)
         columns = zip(names, mean.T.tolist(), deviation.T.tolist(), strict=True)
         told = [(name, {"mean": m, "deviation": s}) for name, m, s in columns]
         order = np.argsort(-apart, kind="stable")
         shown: dict[str, Any] = {
-            "scores": [str(label) for label in model.classes_[model.scores_.classes.seen].tolist()],
+            "scores": [str(label) for label in model.labels[model.scores().classes.seen].tolist()],
             "weights": None,
             "densities": dict(told[j] for j in order.tolist()),
         }
@@ -165,22 +167,22 @@ def described(stored: TableModel) -> dict[str, Any]:
     if options.get("candidates") is not None:
         options["candidates"] = [name_of(one, None) for one in options["candidates"]]
     return {
-        "classes": dict(zip(map(str, classes), model.class_count_.tolist(), strict=True)),
+        "classes": dict(zip(map(str, classes), model.class_count.tolist(), strict=True)),
         "options": {**options, "feature_map": mapped or _named(model)},
         "candidates": judged,
         "shares": shares,
         "columns": asdict(encoding.columns),
         "positive": None if stored.positive is None else str(stored.positive),
         "kinds": encoding.kinds,
-        "ridge": single_model(stored.estimator).ridge_ if fitted else None,
-        "condition": _condition(single_model(stored.estimator)) if fitted else None,
-        "calibration": _verdicts(single_model(stored.estimator)) if fitted else None,
-        "clipped": _clipped(stored.model) if fitted else {},
+        "ridge": stored.estimator.best.scores(False).solution.ridge if fitted else None,
+        "condition": _condition(stored.estimator.best) if fitted else None,
+        "calibration": _verdicts(stored.estimator.best) if fitted else None,
+        "clipped": _clipped(stored.estimator) if fitted else {},
         "chunk_rows": stored.chunk_rows,
         "inputs": {
             key: {**asdict(record.mark), "dropped": record.dropped, "times": record.times}
             for key, record in stored.records.items()
         },
         **shown,
-        **(_found(single_model(stored.estimator), names) if fitted else dict.fromkeys(FOUND)),
+        **(_found(stored.estimator.best, names) if fitted else dict.fromkeys(FOUND)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -12,8 +13,8 @@ import numpy as np
 from counterpoise.arrays import Counts
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.engine.auto import AutoModel
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
-from counterpoise.estimators.auto import AutoClassifier
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.event_store import EventStore, has_store, pending_path
@@ -58,7 +59,7 @@ def merged(
     model: Model = (
         _chosen(first, second, names) if ridge is None or other is None else (ridge.merge(other))
     )
-    chosen = _positive(one, two, names, model.classes_.tolist(), positive)
+    chosen = _positive(one, two, names, model.labels.tolist(), positive)
     recent = None
     if one.classes == two.classes:
         recent = merge_windows(one.recent, two.recent, (one.rows, two.rows))
@@ -76,16 +77,21 @@ def merged(
     )
 
 
-def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoClassifier:
+def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
     """One model that chooses of two, whose maps must be the same."""
     first, second = as_auto(one), as_auto(two)
-    if not (first and second and first.candidates_.calm and first.maps_ == second.maps_):
+    if first is None or second is None or not _has_same_maps(first, second):
         raise DataError(
             f"{names[0]} and {names[1]} do not both choose among maps that were fixed by the same "
             "rows",
             Suggestion("learn the second with {}", "feature_map", f"auto:{names[0]}"),
         )
     return first.merge(second)
+
+
+def _has_same_maps(one: AutoModel, two: AutoModel) -> bool:
+    """Return whether the maps of two models are fixed and equal."""
+    return one.candidates.calm and one.fitted_candidates == two.fitted_candidates
 
 
 def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
@@ -171,19 +177,19 @@ def _placed(stored: TableModel, encoding: ColumnEncoder) -> Model:
     features, fill = encoding.features, MeanImputation.of(*encoding.fill)
     index = {feature: j for j, feature in enumerate(features)}
     at = np.array([index[feature] for feature in stored.encoding.features], dtype=np.intp)
-    result: Model = stored.estimator.__copy__()
-    result.place(at, [feature.name for feature in features])
+    result: Model = copy.deepcopy(stored.estimator)
+    result.reindex_features(at, [feature.name for feature in features])
     mine = MeanImputation.of(*replace(encoding, bases=stored.encoding.bases).fill)
     ridge = as_ridge(result)
     if ridge is not None:
         if fill is not None and mine is not None:
-            ridge.rebase(mine, fill)
+            ridge.change_imputation_base(mine, fill)
     elif mine != fill:
         raise DataError(
             "models that choose can be merged only if missing values stand for the same numbers",
             Suggestion("let both begin with the maps of one file", "feature_map", "auto:FILE"),
         )
-    result.fill_in(fill)
+    result.set_imputation(fill)
     return result
 
 

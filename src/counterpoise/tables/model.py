@@ -22,11 +22,11 @@ from counterpoise.arrays import Counts, Matrix, Rows, Vector, one_thread
 from counterpoise.encoding.column_values import MAX_CATEGORIES, labels, require_declared
 from counterpoise.encoding.columns import Columns
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.parameters import DEFAULT_MEMORY_LIMIT
 from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.modelfile.container import Contents
-from counterpoise.modelfile.engines import InferenceModel
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.dataframes import FrameSource
@@ -38,15 +38,9 @@ from counterpoise.tables.estimator import (
     Model,
     as_auto,
     as_ridge,
-    default_memory_limit,
-    has_sorted_labels,
-    inference_model,
-    is_fitted,
-    learn_rows,
     new_encoder,
     new_model,
     pop_map_file,
-    reference_state,
     require_same_settings,
     typed,
     widen_maps,
@@ -75,8 +69,8 @@ class TableModel:
 
     Attributes
     ----------
-    model : BalancedRidgeClassifier, AutoClassifier, InferenceModel or None
-        The estimator of encoded rows; the third only predicts. None while nothing was learned.
+    model : RidgeModel, AutoModel or None
+        The engine of encoded rows. None while nothing was learned.
     encoding : ColumnEncoder
         How columns become features.
     records : Records
@@ -103,15 +97,15 @@ class TableModel:
         What the user allows.
     given : dict
         Options of a model that was not created yet; keys of dicts by label are text.
-    prototype : BalancedRidgeClassifier or AutoClassifier, optional
-        An estimator to clone instead.
+    prototype : RidgeModel or AutoModel, optional
+        An engine whose parameters a new model has instead.
     outlying : OutlierCounter
         Values far from all values that were learned before them.
     formerly : dict of str to str
         Other paths under which inputs of this run were learned.
     """
 
-    model: Any
+    model: Model | None
     encoding: ColumnEncoder
     records: Records = field(default_factory=Records)
     chunk_rows: int = CHUNK_ROWS
@@ -172,18 +166,14 @@ class TableModel:
         return result
 
     @classmethod
-    def load(cls, path: str, for_prediction: bool = False) -> TableModel:
-        """Load a model file; for predictions without scikit-learn, and not empty."""
-        contents = model_io.read_contents(path)
-        result = cls.from_contents(contents, path, for_prediction)
-        return result.require_learned() if for_prediction else result
+    def load(cls, path: str) -> TableModel:
+        """Load a model file."""
+        return cls.from_contents(model_io.read_contents(path), path)
 
     @classmethod
-    def from_contents(
-        cls, contents: Contents, path: str, for_prediction: bool = False
-    ) -> TableModel:
+    def from_contents(cls, contents: Contents, path: str) -> TableModel:
         """Return the model that a file contains, checked; ``path`` is its name in messages."""
-        fields = model_io.read_fields(contents, path, for_prediction)
+        fields = model_io.read_fields(contents, path)
         return cls(**fields, path=path, guards=Guards(path))
 
     def save(self, path: str | None = None) -> None:
@@ -203,31 +193,27 @@ class TableModel:
     def estimator(self) -> Model:
         """The estimator, which must exist."""
         assert self.model is not None
-        result: Model = self.model
-        return result
+        return self.model
 
     @property
     def is_fitted(self) -> bool:
         """Whether there are learned rows."""
-        return is_fitted(self.model)
+        return self.model is not None and self.model.is_fitted
 
     @property
     def classes(self) -> list[Any]:
         """Labels that were learned or declared."""
-        if isinstance(self.model, InferenceModel):
-            return list(self.model.state.classes.labels.tolist())
-        found = getattr(self.model, "classes_", None)
-        return [] if found is None else list(found.tolist())
+        return [] if self.model is None else list(self.model.labels.tolist())
 
     @property
     def class_counts(self) -> dict[Any, float]:
         """Weight of each class of an estimator that exists."""
-        return dict(zip(self.classes, self.model.class_count_.tolist(), strict=True))
+        return dict(zip(self.classes, self.estimator.class_count.tolist(), strict=True))
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Options of the estimator, or those that it will have."""
-        return self.given if self.model is None else self.model.get_params(deep=False)
+        return self.given if self.model is None else self.model.params.given
 
     @property
     def notes(self) -> dict[Any, Message]:
@@ -279,15 +265,15 @@ class TableModel:
     def encoder(self) -> PredictionEncoder:
         """Encoder of rows that are to be predicted."""
         return PredictionEncoder(
-            self.encoding, self.optional_columns, inference_model(self.model).state.mean
+            self.encoding, self.optional_columns, self.estimator.best.state.mean
         )
 
     @property
     def scorer(self) -> TableScorer:
         """Encoder and scores of this moment; all predictions go through it."""
-        model = inference_model(self.model)
+        model = self.estimator
         return TableScorer(
-            self.encoding, self.optional_columns, model.state.mean, model, model.scores
+            self.encoding, self.optional_columns, model.best.state.mean, model, model.scores()
         )
 
     # Learning
@@ -355,7 +341,7 @@ class TableModel:
         found: list[ScoredRows] = []
         if encoded.X.shape[0]:
             if is_fitted:
-                state = reference_state(self.estimator)
+                state = self.estimator.reference_state
                 self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
             found = self._learn_rows(chunk, encoded, known, needs_scores)
         self._count(chunk, key, encoded, after)
@@ -391,7 +377,7 @@ class TableModel:
         self, chunk: Chunk, encoded: EncodedChunk, known: list[Any], needs_scores: bool
     ) -> list[ScoredRows]:
         """Let the estimator, which has the classes ``known``, learn rows, and update the window."""
-        had_sorted, before = has_sorted_labels(self.estimator), self.rows
+        had_sorted, before = self.estimator.has_sorted_labels, self.rows
         after = before + chunk.rows
         # One thread: others parse meanwhile, and no bit depends on the number of cores.
         with one_thread():
@@ -404,7 +390,7 @@ class TableModel:
                 needs_scores,
                 self._calibrates,
             )
-        if not had_sorted and has_sorted_labels(self.estimator):
+        if not had_sorted and self.estimator.has_sorted_labels:
             self.notes["order"] = Message(f"warning: {chunk.source}: {SORTED}")
         classes = self.classes
         window = self.recent if classes == known else None
@@ -426,25 +412,24 @@ class TableModel:
     def _prepare(
         self, source: str, encoded: EncodedChunk, encoding: ColumnEncoder, known: list[Any]
     ) -> None:
-        """Make the estimator ready for encoded rows after rows of the labels ``known``."""
-        is_new = self.model is None
+        """Make the engine ready for encoded rows after rows of the labels ``known``."""
         names: list[str] = []
-        if is_new or len(encoding.features) != len(self.encoding.features):
+        if self.model is None or len(encoding.features) != len(self.encoding.features):
             names = [feature.name for feature in encoding.features]
-        if names and not is_new:
-            self.model.widen(names)
+        if names and self.model is not None:
+            self.model.add_features(names)
         if not encoded.X.shape[0]:
             return
         if not encoding.features:
             raise DataError(f"{source}: no column is left to learn from")
-        if is_new:
+        if self.model is None:
             for option in MAPS & self.given.keys():
                 self.given[option] = widen_maps(self.given[option], names)
             self.model = self._new_model(encoding)
-        self.model.fill_in(MeanImputation.of(*encoding.fill))
+        self.model.set_imputation(MeanImputation.of(*encoding.fill))
         auto = as_auto(self.model)
         if auto is not None and names:
-            auto.name_in_warnings(names)
+            auto.warning_names = names
         if len({*known, *np.unique(encoded.y).tolist()}) > MAX_CATEGORIES:
             raise DataError(
                 f"{source}: column {encoding.columns.label!r} has more than "
@@ -455,15 +440,12 @@ class TableModel:
         """Return an estimator that has learned nothing yet."""
         if self.prototype is None:
             return new_model(typed(self.given, encoding.labels), encoding.columns)
-        from sklearn.base import clone
-
-        model: Model = clone(self.prototype)
-        return model
+        return self.prototype.copy_unlearned()
 
     def _max_features(self) -> float:
         """Return the features for whose moments of one class, and of a chunk, there is memory."""
-        limit = self.given.get("memory_limit") if self.model is None else self.model.memory_limit
-        return math.sqrt((default_memory_limit() if limit is None else limit) / 16.0)
+        limit = self.options.get("memory_limit")
+        return math.sqrt((DEFAULT_MEMORY_LIMIT if limit is None else limit) / 16.0)
 
     # Delayed labels
 
@@ -522,9 +504,10 @@ class TableModel:
         """
         prototype = self.prototype
         assert prototype is not None
-        if prototype.half_life is None and as_auto(prototype) is not None:
+        options = prototype.params.options
+        if options.half_life is None and as_auto(prototype) is not None:
             return self._fit_shuffled(source, weight)
-        cross_fits = prototype.half_life is None and getattr(prototype, "calibrate", False)
+        cross_fits = options.half_life is None and options.calibrate
         self._calibrates = not cross_fits
         try:
             rows = self.learn_frame(source, weight)
@@ -537,7 +520,7 @@ class TableModel:
             def batches() -> Iterator[Any]:
                 for _, part, _ in self._encode_again(source, weight):
                     if part.X.shape[0]:
-                        yield ridge.batch_of(part.X, part.y, part.weight)
+                        yield ridge.batch(part.X, part.y, part.weight)
 
             with one_thread():
                 ridge.cross_fit(batches, features)
@@ -560,7 +543,7 @@ class TableModel:
             rows = whole._replace(X=X, y=y, weight=w)
             self._prepare(source.name, rows, self.encoding, [])
             with one_thread():
-                learn_rows(self.estimator, X, y, w)
+                self.estimator.learn(X, y, w)
         return self.rows
 
     def unlearn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:

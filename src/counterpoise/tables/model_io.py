@@ -15,11 +15,11 @@ from counterpoise.engine.state import State
 from counterpoise.errors import ModelFileError
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, check_file
-from counterpoise.modelfile.engines import chosen_of, learned_of
+from counterpoise.modelfile.engines import KINDS, pack, unpack
 from counterpoise.readers.byte_source import cannot_read
 from counterpoise.readers.chunk import PREFIX_LENGTHS, ReadPosition
 from counterpoise.solver.imputation import MeanImputation
-from counterpoise.tables.estimator import first_state, load_estimator
+from counterpoise.tables.estimator import first_state
 from counterpoise.tables.records import (
     MAX_RECENT_SCORES,
     MAX_REPEAT_COUNT,
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 MISSING = ("mean", "indicate", "drop", "error")
 BUCKETS = 2**32  # of a hashed column: more values the hash does not have
-# What predictions need of each kind of model; its face has the same name in ``counterpoise``.
-KINDS = {"BalancedRidgeClassifier": learned_of, "AutoClassifier": chosen_of}
 
 
 def save(path: str, table: TableModel) -> None:
@@ -84,7 +82,7 @@ def contents_of(stored: TableModel) -> Contents:
         lists["recent"] = [
             [float(f"{value:.6g}") for value in column] for column in stored.recent.T.tolist()
         ]
-    return replace(stored.estimator.contents(), stream=stream, lists=lists)
+    return replace(pack(stored.estimator), stream=stream, lists=lists)
 
 
 def _plain_labels(record: Record) -> list[Any]:
@@ -100,11 +98,8 @@ def read_contents(path: str) -> Contents:
         raise cannot_read(path, error) from None
 
 
-def read_fields(contents: Contents, path: str, for_prediction: bool = False) -> dict[str, Any]:
-    """Return the fields of the TableModel in a file, checked; ``path`` is its name in messages.
-
-    For predictions its model is an InferenceModel, which needs no scikit-learn.
-    """
+def read_fields(contents: Contents, path: str) -> dict[str, Any]:
+    """Return the fields of the TableModel in a file, checked; ``path`` is its name in messages."""
     if contents.kind not in KINDS or contents.stream is None:
         raise ModelFileError(
             f"{path} holds a {contents.kind} saved from Python, which does not say how columns "
@@ -113,11 +108,7 @@ def read_fields(contents: Contents, path: str, for_prediction: bool = False) -> 
         )
 
     def build() -> dict[str, Any]:
-        plain = replace(contents, stream=None, lists={})
-        if for_prediction:
-            found = KINDS[contents.kind](plain)
-            return _stream(contents, found, found.state)
-        model = load_estimator(plain)
+        model = unpack(replace(contents, stream=None, lists={}))
         return _stream(contents, model, first_state(model))
 
     return modelfile.load_validated(path, build)

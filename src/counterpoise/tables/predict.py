@@ -229,7 +229,7 @@ class Predictor:
         self.blank = dict[str, int]()
         self.lacking = dict[str, None]()
         self._apart = None if ignore_unknown else (*(carry or ()), *self._needed)
-        self._labels = self.learned.state.classes.labels
+        self._labels = self.learned.labels
         self._classes = self._labels.tolist()
         self._positive = self._classes.index(positive)
         self.outlying = OutlierCounter()
@@ -261,7 +261,7 @@ class Predictor:
         columns = self._carried(chunk)
         if kept.any():
             features = self.scorer.encoding.features
-            self.outlying.look(self.learned.usual, features, encoded.X, kept, chunk)
+            self.outlying.look(self.learned.reference_state, features, encoded.X, kept, chunk)
             ranks, labels = ranking_scores(f, scores), scores.classes.best(f)
             balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
@@ -274,7 +274,7 @@ class Predictor:
         if self.alerts is not None:
             k = self._positive
             told = AlertInput(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
-            has_two = int(self.learned.state.classes.seen.sum()) > 1
+            has_two = int(scores.classes.seen.sum()) > 1
             no_alerts = np.zeros(len(f), dtype=bool)
             found.append(self.alerts.judge(chunk, told) if has_two else no_alerts)
         if self._explain and kept.any():

@@ -22,7 +22,7 @@ from counterpoise.evaluate.metrics import Confusion
 from counterpoise.moments.classes import n_score_columns
 from counterpoise.solver.score_functions import clip_infinite, one_vs_rest_log_odds
 from counterpoise.solver.scores import Scores
-from counterpoise.tables.estimator import Model, chunks_per_scoring, is_fitted, learn_rows
+from counterpoise.tables.estimator import Model, chunks_per_scoring
 from counterpoise.tables.records import MAX_RECENT_SCORES, Window
 
 
@@ -92,12 +92,12 @@ def learn_and_score(
             weight, t = (None if one is None else one[part] for one in (rows.weight, rows.t))
             some = rows._replace(X=rows.X[part], y=rows.y[part], weight=weight, t=t)
         is_sample = is_due and part.stop > n - needed
-        if is_fitted(model):
+        if model.is_fitted:
             if needs_all and (step > 1 or not is_sample):
                 found.append(_score(model, some, 1, is_sample=False))
             if is_sample:
                 found.append(_score(model, some, step, is_sample=True))
-        learn_rows(model, some.X, some.y, some.weight, some.t, calibrate)
+        model.learn(some.X, some.y, some.weight, some.t, calibrate=calibrate)
     return found
 
 
@@ -105,7 +105,7 @@ def _score(model: Model, rows: EncodedChunk, step: int, is_sample: bool) -> Scor
     """Score every ``step``-th row."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # predictions warn
-        scores = model.scores_
+        scores = model.scores()
         f = scores.of(rows.X[::step])
         return ScoredRows(rows.y[::step], f, scores, is_sample, step == 1)
 

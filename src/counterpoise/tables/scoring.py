@@ -10,8 +10,8 @@ import numpy as np
 
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.auto import Engine
 from counterpoise.explanation import Explanation
-from counterpoise.modelfile.engines import InferenceModel
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.scores import Scores
 
@@ -84,13 +84,13 @@ class TableScorer(PredictionEncoder):
 
     Attributes
     ----------
-    model : InferenceModel
+    model : RidgeModel or AutoModel
         The model behind the scores.
     scores : Scores
         Scores as a function of encoded rows, and their probabilities.
     """
 
-    model: InferenceModel
+    model: Engine
     scores: Scores
 
     def score(

@@ -12,8 +12,8 @@ import numpy as np
 from counterpoise.arrays import Counts, Flags
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
+from counterpoise.engine.ridge import RidgeModel
 from counterpoise.errors import DataError
-from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.moments.moments import Moments
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source, input_changed_error
@@ -175,7 +175,7 @@ def unlearn(
     model = require_unlearnable(learner)
     learner.window = None  # it may be about these rows
     taken = reread_rows(learner, source, record, None, watch, id=change.id)
-    known = model.classes_.tolist()
+    known = model.labels.tolist()
     _subtract(learner, model, taken, record.times)
     change.of_file(taken)
     del learner.records[key]
@@ -257,7 +257,7 @@ def unlearn_pipe(
     if taken.moments is None:
         return 0
     learner.window = None
-    known = model.classes_.tolist()
+    known = model.labels.tolist()
     whole = [
         key
         for key, record in learner.records.items()
@@ -279,14 +279,14 @@ def unlearn_pipe(
     return len(taken.places)
 
 
-def require_unlearnable(learner: TableModel) -> BalancedRidgeClassifier:
+def require_unlearnable(learner: TableModel) -> RidgeModel:
     """Return the model, or raise if rows cannot be taken back."""
     if learner.model is None:
         raise DataError(f"{learner.path} has learned nothing")
     model = as_ridge(learner.model)
     if model is None:
         raise cannot_unlearn_error(learner.path)
-    model.require_forgettable()
+    model.require_unlearnable()
     return model
 
 
@@ -295,9 +295,7 @@ def labels_by_text(learner: TableModel) -> dict[str, Any]:
     encoding = learner.encoding
     kind = int if encoding.labels == "int" else str
     declared = {label: kind(label) for label in encoding.columns.classes}
-    return {
-        str(label): label for label in require_unlearnable(learner).classes_.tolist()
-    } | declared
+    return {str(label): label for label in require_unlearnable(learner).labels.tolist()} | declared
 
 
 def reread_rows(
@@ -316,7 +314,7 @@ def reread_rows(
     ``new`` stay. ``id`` is the column of the ids, if the input may have one.
     """
     model, encoding = learner.model, learner.encoding
-    assert isinstance(model, BalancedRidgeClassifier)
+    assert isinstance(model, RidgeModel)
     columns, d = encoding.columns, len(encoding.features)
     if record is not None:
         source.verify(record.mark, columns.wanted)
@@ -370,7 +368,7 @@ def reread_rows(
             continue
         at = np.flatnonzero(meant)[encoded.kept]
         X, present = encoded.X[:, :d], np.array(_present(encoded.y, places[at], record))
-        moments = model.gathered(X, present, encoded.weight)
+        moments = model.moments_of(X, present, encoded.weight)
         result.moments = moments if result.moments is None else result.moments.follow(moments)
         result.held += encoded.held[:d]
         result.places += places[at].tolist()
@@ -416,18 +414,16 @@ def _relabeled(record: Record, taken: RemovedRows) -> Any:
     return tuple((label, ranges) for label, ranges in result.items() if ranges)
 
 
-def _exchange(
-    learner: TableModel, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
-) -> None:
+def _exchange(learner: TableModel, model: RidgeModel, taken: RemovedRows, times: int) -> None:
     """Subtract rows, and learn them again if they have new labels."""
     if taken.moments is None:
         return
     learner.window = None
-    known = model.classes_.tolist()
+    known = model.labels.tolist()
     _subtract(learner, model, taken, times)
     for X, labels, weight in taken.again:
         weight = np.ones(X.shape[0]) if weight is None else weight
-        model.learn_rows(X, labels, times * weight, calibrate=False)
+        model.learn(X, labels, times * weight, calibrate=False)
     if taken.again and learner.held is not None:
         learner.held = learner.held + times * taken.held
     _settle(learner, known)
@@ -449,13 +445,11 @@ def _recorded(learner: TableModel, source: Source, key: str) -> Record:
     return learner.records[key]
 
 
-def _subtract(
-    learner: TableModel, model: BalancedRidgeClassifier, taken: RemovedRows, times: int
-) -> None:
+def _subtract(learner: TableModel, model: RidgeModel, taken: RemovedRows, times: int) -> None:
     """Take rows back from the moments and the counts."""
     if taken.moments is not None:
         names = [feature.name for feature in learner.encoding.features]
-        model.unlearn_moments(repeated(taken.moments, times), model.terms(names))
+        model.unlearn(repeated(taken.moments, times), names)
     if learner.held is not None:
         learner.held = learner.held - times * taken.held
 
@@ -463,12 +457,12 @@ def _subtract(
 def _settle(learner: TableModel, known: list[Any]) -> None:
     """Leave out what no row has any more."""
     model = learner.model
-    assert isinstance(model, BalancedRidgeClassifier)
+    assert isinstance(model, RidgeModel)
     if learner.held is not None:
-        at = model.leave_out(learner.held <= 0)
+        at = model.drop_features(learner.held <= 0)
         learner.held, learner.encoding = learner.held[at], learner.encoding.only(at)
-        model.fill_in(MeanImputation.of(*learner.encoding.fill))
-    if model.classes_.tolist() != known:
+        model.set_imputation(MeanImputation.of(*learner.encoding.fill))
+    if model.labels.tolist() != known:
         learner.recent = None
 
 
@@ -486,14 +480,14 @@ def subtract_encoded(
     model, encoding = as_ridge(learner.model), learner.encoding
     if model is None:
         raise cannot_unlearn_error(learner.path)
-    known, d = model.classes_.tolist(), len(encoding.features)
+    known, d = model.labels.tolist(), len(encoding.features)
     taken = RemovedRows(None, np.zeros(d, dtype=np.int64))
     for encoded, after in rows:
         if encoded.held[d:].any() or (after.labels == "int") != (encoding.labels == "int"):
             raise strange
         taken.held += encoded.held[:d]
         if encoded.X.shape[0]:
-            part = model.gathered(encoded.X[:, :d], encoded.y, encoded.weight)
+            part = model.moments_of(encoded.X[:, :d], encoded.y, encoded.weight)
             taken.moments = part if taken.moments is None else taken.moments.follow(part)
     _subtract(learner, model, taken, times)
     learner.window = None  # it may be about these rows

@@ -1,0 +1,422 @@
+"""AutoModel: the engine that averages candidates, for rows that are checked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from counterpoise import validation
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.averaging import CachedAverage, ScoreRequest
+from counterpoise.engine.candidates import Candidates, explained
+from counterpoise.engine.parameters import AutoParameters, map_name, parse_auto_parameters
+from counterpoise.engine.ridge import RidgeModel
+from counterpoise.engine.row_buffer import RowBuffer, find_change
+from counterpoise.engine.row_hashes import row_order
+from counterpoise.engine.state import Batch, State
+from counterpoise.engine.summary import Summary
+from counterpoise.errors import DataError, Suggestion
+from counterpoise.explanation import Explanation
+from counterpoise.feature_maps import Map
+from counterpoise.moments.classes import declared, grouped, n_score_columns, union
+from counterpoise.solver.imputation import MeanImputation
+from counterpoise.solver.options import Options
+from counterpoise.solver.scores import Scores
+from counterpoise.validation import Names, commit
+
+MIN_DEFERRED_ROWS = 16
+
+
+class AutoModel:
+    """Parameters and candidates of an averaging model; see :class:`RidgeModel` for the rows."""
+
+    kind = "AutoClassifier"
+    has_sorted_labels = False  # it does not calibrate
+
+    def __init__(self, params: AutoParameters, candidates: Candidates | None = None) -> None:
+        self.params = params
+        self.imputation = None if candidates is None else candidates.first.fill
+        self._candidates = self._empty(0, np.empty(0)) if candidates is None else candidates
+        self._deferred: tuple[tuple[Vector, Any, float], ...] = ()  # rows of the warm-up
+        self.warning_names: Names | None = None  # of features of rows without names
+        self._next_check = 0.0  # rows at which the last rows are compared with the first again
+
+    @classmethod
+    def create(cls, **params: Any) -> AutoModel:
+        """Return a model with parameters of AutoClassifier; raise if one is invalid."""
+        return cls(parse_auto_parameters(**params))
+
+    def set_parameters(self, params: AutoParameters) -> None:
+        """Use other parameters from now on; raise if rows were learned in another way."""
+        if self.params.learning != params.learning and self.is_fitted:
+            raise ValueError(
+                "candidates, ridges, kept_rows, class_factors and half_life cannot change once "
+                "rows were learned; fit again, or use a clone"
+            )
+        self.params = params
+
+    def copy_unlearned(self) -> AutoModel:
+        """Return a model with the same parameters that has learned nothing."""
+        return AutoModel(self.params)
+
+    # Learned values
+
+    @property
+    def candidates(self) -> Candidates:
+        """The candidates, with all rows so far."""
+        if self._deferred:
+            X, y, w = zip(*self._deferred, strict=True)
+            batch = Batch(np.array(X), np.array(y), np.array(w), grouped)
+            params, before = self.params, self._candidates
+            known, limit = before.first.declared, params.memory_limit
+            learned = before.learn(batch, known, limit, params.ridges)
+            commit(self, _candidates=learned, _deferred=())
+        return self._candidates
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether any row is learned."""
+        return self._candidates.rows > 0
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return self._candidates.first.inputs
+
+    @property
+    def labels(self) -> Labels:
+        """Labels seen or declared so far, sorted."""
+        first = self._candidates.first
+        if not first.moments.n.all():  # a deferred row may be the only one left of its class
+            first = self.candidates.first
+        return first.classes.labels
+
+    @property
+    def class_count(self) -> Vector:
+        """Weight of each class, not decayed."""
+        return self.candidates.first.class_count
+
+    @property
+    def options(self) -> Options:
+        """Options by which the best candidate is solved."""
+        return self.candidates.chosen(self.params.ridges)[1]
+
+    @property
+    def best(self) -> RidgeModel:
+        """The best candidate with its ridge, which shares its state with this model."""
+        return self._candidate(*self.candidates.chosen(self.params.ridges))
+
+    @property
+    def reference_state(self) -> State:
+        """State that describes which values of the features are usual."""
+        return self.candidates.plainest
+
+    @property
+    def models(self) -> list[RidgeModel]:
+        """A model for each map, which shares its state with this model."""
+        candidates = self.candidates
+        return [self._candidate(one, candidates.options) for one in candidates.states.values()]
+
+    def _candidate(self, state: State, options: Options) -> RidgeModel:
+        feature_map: Any = state.plan.given or state.plan.text
+        for one, name in zip(self.params.candidates, self.params.names, strict=True):
+            if name == state.plan.text and isinstance(one, Map):
+                feature_map = one
+        return RidgeModel.create(
+            state,
+            feature_map=feature_map,
+            class_factors=options.class_factors,
+            half_life=options.half_life,
+            memory_limit=self.params.memory_limit,
+            ridge=options.ridge,
+            pooled_rows=options.pooled_rows,
+        )
+
+    @property
+    def g_means(self) -> dict[str, dict[float, float]]:
+        """G-mean of each candidate by ridge."""
+        candidates, ridges = self.candidates, self.params.ridges
+        ranking = candidates.ranking(ridges)
+        if ranking is None:
+            return {name: {} for name in candidates.names}
+        found = {}
+        for name, row in zip(ranking.names, ranking.G, strict=True):
+            own = candidates.looked(name, 1.0)
+            if own.pooled_rows is None:
+                both = zip(ridges.tolist(), row.tolist(), strict=True)
+                found[name] = {ridge: G for ridge, G in both if G >= 0.0}
+            else:  # its only ridge, which depends on the rows so far
+                state = candidates.states[map_name(name)]
+                found[name] = {state.solve(None, own).solution.ridge: float(row[0])}
+        return found
+
+    @property
+    def averaging_weights(self) -> dict[str, float]:
+        """Weight of each candidate in the average."""
+        ranking = self.candidates.ranking(self.params.ridges)
+        if ranking is None:
+            return {}
+        both = zip(ranking.names, ranking.averaging_weights, strict=True)
+        return {name: float(weights.sum()) for name, weights in both}
+
+    @property
+    def fitted_candidates(self) -> tuple[Any, ...]:
+        """Candidates with their maps as they are fixed, for a model to be merged."""
+        fixed = {name: state.fixed for name, state in self.candidates.states.items()}
+        return tuple(fixed.get(name) or name for name in self.params.names)
+
+    def scores(self, link: bool = True) -> Scores:
+        """Return the average, with the probabilities of the best candidate if ``link``."""
+        return self.candidates.scores(self.params.ridges, link)
+
+    def explain(self, X: Rows, names: Names | None = None) -> Explanation:
+        """Return the contribution of each feature to the scores of rows: a sum over candidates."""
+        candidates = self.candidates
+        state, _ = candidates.chosen(self.params.ridges)
+        return explained(self.scores(False), candidates, state, X, names)
+
+    def summary(self, names: Names | None = None) -> Summary:
+        """Return the summary of the best candidate."""
+        return self.best.summary(names)
+
+    # Learning
+
+    def learn(
+        self,
+        X: Rows,
+        y: Labels,
+        weight: ArrayLike | None = None,
+        t: ArrayLike | None = None,
+        classes: Any = None,
+        names: Names | None = None,
+        calibrate: bool = True,
+        is_whole: bool = False,
+    ) -> None:
+        """Learn rows; all rows (``is_whole``) in an order that depends on their contents.
+
+        Times and ``calibrate`` have no effect.
+        """
+        shuffle = is_whole and self.params.options.half_life is None
+        self._learn(X, y, weight, classes, names, shuffle=shuffle)
+        self._check_first_rows(names, stacklevel=7)
+
+    def progressive_scores(
+        self, X: Rows, y: Labels, delay: int, classes: Any, names: Names | None
+    ) -> Matrix:
+        """Learn rows in order; return the scores of each by an average of before."""
+        scores = self._learn(X, y, None, classes, names, delay)
+        self._check_first_rows(names)
+        return scores
+
+    def _learn(
+        self,
+        X: Rows,
+        y: Labels,
+        weight: ArrayLike | None,
+        classes: Any,
+        names: Names | None,
+        delay: int | None = None,
+        shuffle: bool = False,
+    ) -> Matrix:
+        """Learn rows; return scores by the average of each moment if there is a ``delay``."""
+        validation.require_bounded(X, names)
+        w = validation.weights(weight, X.shape[0])
+        params, before = self.params, self.candidates
+        if not before.rows:
+            announced = before.first.declared
+            before = self._empty(X.shape[1], announced if len(announced) else y[:0])
+        state = before.first
+        known = declared(state.declared, classes)
+        validation.require_one_type(y, known)
+        if w is not None and not w.all():
+            some = np.flatnonzero(w)
+            X, y, w = X[some], y[some], w[some]
+        if not len(y):
+            if classes is not None:
+                self._candidates = before.announced(known)
+            return np.zeros((0, 1))
+        everything = state.moments.labels
+        if not set(y.tolist()) <= set(everything.tolist()):
+            _, everything = grouped(y, everything)  # checks new labels
+            self._require_room(len(everything), X.shape[1], before)
+        y = y.astype(everything.dtype, copy=False)
+        if shuffle:
+            order = row_order(X, y, w)
+            X, y, w = X[order], y[order], None if w is None else w[order]
+        request = None
+        if delay is not None:
+            wanted = union(everything, known)
+            into = np.zeros((len(y), n_score_columns(len(wanted))))
+            request = ScoreRequest(into, wanted, delay)
+        batch = Batch(X, y, w, grouped, names)
+        limit = params.memory_limit
+        self._candidates = before.learn(batch, known, limit, params.ridges, request)
+        return np.zeros((0, 1)) if request is None else request.into
+
+    def _empty(self, inputs: int, announced: Labels) -> Candidates:
+        """Return candidates for rows of this width, which have learned nothing."""
+        params = self.params
+        for plan in params.plans.values():
+            if inputs and plan.given is not None and len(plan.given.mean) != inputs:
+                raise ValueError(
+                    f"candidates has a map fixed for {len(plan.given.mean)} features, but X has "
+                    f"{inputs} features"
+                )
+        states = {
+            name: State.empty(plan, inputs).announced(announced).filling(self.imputation)
+            for name, plan in params.plans.items()
+        }
+        return Candidates(list(params.names), states, params.options, RowBuffer(params.kept_rows))
+
+    def _require_room(self, c: int, inputs: int, candidates: Candidates) -> None:
+        """Raise if the moments and boundaries need more memory than allowed."""
+        # Quadratic boundaries take as much as their moments.
+        more = [one for one in candidates.names if one not in candidates.states]
+        maps = [candidates.states[map_name(one)].plan.map for one in (*candidates.states, *more)]
+        sizes = [inputs if one is None else one.count(inputs) for one in maps]
+        size, limit = 8.0 * c * sum(d * d for d in sizes), self.params.memory_limit
+        if size > limit:
+            raise ValueError(
+                f"{c} classes of {' + '.join(map(str, sizes))} terms need {size / 1e9:.3g} GB of "
+                f"moments and boundaries, more than memory_limit={limit:g} bytes; "
+                "name fewer candidates, or smaller ones, or raise memory_limit"
+            )
+
+    def _check_first_rows(self, names: Names | None, stacklevel: int = 4) -> None:
+        """Warn once if the rows that fixed the maps do not represent the stream any more."""
+        candidates = self._candidates
+        if candidates.rows < self._next_check or not candidates.calm:
+            return
+        found = find_change(list(candidates.states.values()), candidates.kept)
+        self._next_check = np.inf if found is not None else candidates.rows + candidates.rows // 3
+        if found is not None:
+            called = self.warning_names if names is None else names
+            warnings.warn(
+                f"{validation.feature_name(found.feature, called)}: {found.share:.0%} of the last "
+                f"rows are far from the first {found.rows:,} rows, which fix the maps of the "
+                "candidates; shuffle the rows if they are sorted, or begin with the maps of a "
+                "model that has learned a shuffled sample",
+                UserWarning,
+                stacklevel=stacklevel,
+            )
+
+    # Single rows
+
+    def accepts(self, row: NDArray[Any], y: Any = None, w: float = 1.0) -> bool:
+        """Return whether this is a row of numbers, of a learned class if y is not None."""
+        candidates = self._candidates
+        if not candidates.rows or row.dtype.kind not in "fiub" or row.shape != (self.n_features,):
+            return False
+        if not 0.0 <= w <= validation.MAX_SAMPLE_WEIGHT or not (y is None or candidates.knows(y)):
+            return False
+        return bool(np.abs(row).max() <= validation.MAX_ABS_VALUE)
+
+    def learn_one(
+        self, row: NDArray[Any], y: Any, w: float = 1.0, names: Names | None = None
+    ) -> bool:
+        """Learn one row, or defer it; return whether it is not left for :meth:`learn`."""
+        if not self.accepts(row, y, w):
+            return False
+        candidates = self._candidates
+        if not self._deferred and candidates.learn_one(row, y, w):
+            self._check_first_rows(names)
+            return True
+        if not candidates.calm and w > 0.0:
+            deferred = (*self._deferred, (np.array(row, dtype=np.float64), y, w))
+            if len(deferred) < max(MIN_DEFERRED_ROWS, candidates.rows // 3):
+                self._deferred = deferred
+                return True
+        return False
+
+    def learn_now(self, row: NDArray[Any], y: Any) -> bool:
+        """Learn one row without deferring it, if that is possible; return whether it is."""
+        if self._deferred or not self.accepts(row, y):
+            return False
+        learned = self._candidates.learn_one(row, y, 1.0)
+        self._check_first_rows(None, stacklevel=5)
+        return learned
+
+    def predict_one(self, row: NDArray[Any]) -> Any:
+        """Return the label of an accepted row, by an average of a few rows ago."""
+        found = self._score_one(row)
+        if found is not None:
+            return found[0].best_of(found[1])
+        scores = self.scores(False)
+        return scores.classes.best(scores.of(np.array(row, dtype=np.float64)[None]))[0]
+
+    def predict_proba_one(self, row: NDArray[Any]) -> Vector:
+        """Return balanced probabilities of an accepted row, by the same average."""
+        found = self._score_one(row)
+        if found is not None and found[0].linked is not None:
+            return found[0].probabilities_of(found[1], self.labels)
+        scores = self.scores()
+        f = scores.of(np.array(row, dtype=np.float64)[None])
+        p: Vector = scores.probabilities(f, stream=False)[0]
+        return p
+
+    def _score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
+        candidates = self._candidates
+        if candidates.stale(candidates.rows + len(self._deferred)):
+            candidates = self.candidates
+        return candidates.scored_one(row, self.params.ridges)
+
+    # Merging and features
+
+    def merge(self, other: AutoModel) -> AutoModel:
+        """Return a model that has learned the rows of this one, then those of the other."""
+        here, there = self.params.given, other.params.given
+        for name in ("ridges", "kept_rows", "class_factors", "half_life"):
+            if here[name] != there[name]:
+                raise ValueError(
+                    f"cannot merge models with different options: {name} is {here[name]!r} here "
+                    f"and {there[name]!r} there"
+                )
+        mine, theirs = self.candidates, other.candidates
+        if mine.names != theirs.names:
+            raise ValueError(
+                f"cannot merge models with different candidates: {', '.join(mine.names)} here and "
+                f"{', '.join(theirs.names)} there"
+            )
+        for name, state in mine.states.items():
+            second = theirs.states[name]
+            if state.waiting or second.waiting or state.fixed != second.fixed:
+                raise DataError(
+                    f"cannot merge models whose map {name} was fixed by different rows, or is not "
+                    f"fixed yet (that takes {state.plan.rows} rows)",
+                    Suggestion("let the other begin with {}", "candidates", "maps_ of this one"),
+                )
+        validation.require_one_type(theirs.first.moments.labels, mine.first.moments.labels)
+        return AutoModel(self.params, mine.merged(theirs, self.params.memory_limit))
+
+    def set_imputation(self, fill: MeanImputation | None) -> None:
+        """Set which features may be missing and are imputed by the mean of their values."""
+        commit(self, imputation=fill, _candidates=self.candidates.filling(fill))
+
+    def add_features(self, names: Sequence[str]) -> None:
+        """Add features that were 0 in every row; ``names`` are those of all, old ones first."""
+        if self.is_fitted and len(names) != self.n_features:
+            candidates, limit = self.candidates, self.params.memory_limit
+            self._require_room(len(self.labels), len(names), candidates)
+            self._move(candidates.widened(self.n_features, names, limit))
+
+    def reindex_features(self, at: NDArray[np.intp], names: Sequence[str]) -> None:
+        """Move feature j to position at[j] of a wider row, whose features have these names."""
+        self._require_room(len(self.labels), len(names), self.candidates)
+        self._move(self.candidates.placed(at, names, self.params.memory_limit))
+
+    def _move(self, candidates: Candidates) -> None:
+        """Replace the candidates by candidates of other features."""
+        params, states = self.params, candidates.states.items()
+        given = {name: one.plan.given for name, one in states if one.plan.given is not None}
+        if given:
+            each = zip(params.candidates, params.names, strict=True)
+            wider = tuple(given.get(name, one) for one, name in each)
+            params = parse_auto_parameters(**{**params.given, "candidates": wider})
+        commit(self, _candidates=candidates, params=params)
+
+
+Engine: TypeAlias = RidgeModel | AutoModel  # estimators, tables and files use what both have

@@ -1,0 +1,403 @@
+"""EstimatorBase: scikit-learn's conventions around an engine."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+
+from counterpoise import validation
+from counterpoise.arrays import Labels, Matrix, Rows, Vector
+from counterpoise.engine.progressive_calibration import warn_sorted_labels
+from counterpoise.engine.summary import Summary
+from counterpoise.estimators import array_validation
+from counterpoise.explanation import Explanation
+from counterpoise.modelfile.container import Contents
+from counterpoise.modelfile.engines import SaveLoadMixin, feature_names, pack, unpack
+from counterpoise.moments.classes import ravel_binary
+from counterpoise.solver.scores import Scores
+
+E = TypeVar("E", bound=Any)  # an Engine
+Self = TypeVar("Self", bound="EstimatorBase[Any]")
+
+
+class EstimatorBase(SaveLoadMixin, ClassifierMixin, BaseEstimator, Generic[E]):
+    """Classifier of arrays that validates rows and lets an engine learn and score them."""
+
+    _engine: E
+    _engine_class: ClassVar[type[Any]]
+    n_features_in_: int
+
+    # Learning
+
+    def fit(self: Self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row; a row of weight 0 changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(
+        self: Self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            Rows; without any row nothing is learned except ``classes``.
+        y : array-like of shape (n,)
+            Their labels; new labels may appear at any time.
+        classes : array-like, optional
+            Labels that must appear in ``classes_`` before they are seen. Never needed.
+        sample_weight : array-like of shape (n,), optional
+            Weight of each row; a row of weight 0 changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    def _fit(
+        self: Self, X: Any, y: Any, sample_weight: ArrayLike | None, t: ArrayLike | None = None
+    ) -> Self:
+        """Learn rows with an engine that is new."""
+        with validation.transactional(self) as draft:
+            draft._engine = draft._new_engine()
+            draft._learn(X, y, None, sample_weight, t, least=1, is_whole=True)
+            if not draft._engine.is_fitted:
+                raise ValueError("every sample_weight is zero: there is nothing to fit")
+        return self
+
+    def _partial_fit(
+        self: Self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        t: ArrayLike | None = None,
+    ) -> Self:
+        """Learn rows with the engine; widths and names of first rows are set in the same step."""
+        engine = self._current()
+        if engine is not None and engine.is_fitted:
+            self._learn(X, y, classes, sample_weight, t)
+            return self
+        with validation.transactional(self) as draft:
+            draft._engine = self._fresh(engine)
+            draft._learn(X, y, classes, sample_weight, t)
+        return self
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        t: ArrayLike | None,
+        least: int = 0,
+        is_whole: bool = False,
+    ) -> None:
+        """Check rows and let the engine learn them; ``is_whole`` if they are all rows."""
+        engine = self._engine
+        array_validation.require_y(self, y)
+        rows, target = array_validation.rows(self, X, y, not engine.is_fitted, least=least)
+        names, was_sorted = self.__dict__.get("feature_names_in_"), engine.has_sorted_labels
+        engine.learn(rows, target, sample_weight, t, classes, names, is_whole=is_whole)
+        if engine.has_sorted_labels and not was_sorted:
+            warn_sorted_labels(stacklevel=5)
+
+    def merge(self: Self, other: Self) -> Self:
+        """Return a model that has learned the rows of this one, then the rows of the other.
+
+        Parameters
+        ----------
+        other : estimator of the same class
+            A fitted model with the same features, and the same parameters except for
+            ``memory_limit`` and ``calibrate``. Calibration counts add up; this model decides
+            whether to use them. Maps must be equal: fixed before the streams parted, or given.
+
+        Returns
+        -------
+        estimator
+            A new model; both models stay as they are.
+        """
+        if not isinstance(other, EstimatorBase) or other._engine_class is not self._engine_class:
+            raise TypeError(f"can only merge with a {type(self).__name__}, not {type(other)}")
+        mine, theirs = self._fitted(), other._fitted()
+        names = [getattr(m, "feature_names_in_", np.empty(0)).tolist() for m in (self, other)]
+        if self.n_features_in_ != other.n_features_in_ or names[0] != names[1]:
+            raise ValueError(
+                "cannot merge models with different features: "
+                f"{names[0] or self.n_features_in_} here, {names[1] or other.n_features_in_} there"
+            )
+        merged = mine.merge(theirs)
+        result: Self = clone(self)
+        result._wrap(merged, self.__dict__.get("feature_names_in_"))
+        return result
+
+    # Predicting
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores: the positive class, or each class against the rest, aims at 1, the other at −1.
+
+        With three or more classes they compare the classes of one row, not rows by one class; rank
+        rows by a column of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, c)
+        """
+        return ravel_binary(self._scored(X)[0])
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Most probable label under the weights of training: balanced classes, by default.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        f, scores = self._scored(X)
+        return scores.classes.best(f)
+
+    def predict_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the weights of training: its argmax is always :meth:`predict`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        f, scores = self._scored(X, link=True)
+        return scores.probabilities(f, stream=False)
+
+    def predict_log_proba(self, X: ArrayLike) -> Matrix:
+        """Logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict_stream_proba(self, X: ArrayLike) -> Matrix:
+        """Probabilities under the stream's own class frequencies.
+
+        Where :meth:`predict_proba` says "more like a fraud than like a payment", this estimates how
+        likely a fraud is. On rare classes the two differ a lot. With ``half_life`` the frequency
+        of a class is the one that it had while its rows are remembered. With ``calibrate`` the odds
+        are corrected by calibration counts, which do not decay.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+        """
+        f, scores = self._scored(X, link=True)
+        return scores.probabilities(f, stream=True)
+
+    def explain(self, X: ArrayLike) -> Explanation:
+        """Say what each feature contributes to the scores of rows.
+
+        The contributions add up to the score minus the score at the balanced centre, the mean of
+        the class means, each weighted as the model weighs its class (all the same by default). A
+        linear model weighs the distance from the centre; with a map or with ``pooled_rows`` they
+        are integrated gradients along the straight line from the centre, which add up as well.
+
+        Parameters
+        ----------
+        X : array-like, data frame or CSR matrix of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        Reasons
+            Contributions ``values`` of shape (n, d) for two classes, (n, c, d) for several; with
+            ``base``, the score at the centre, ``top(k)`` and ``plot(row)``.
+
+        Examples
+        --------
+        >>> from counterpoise import BalancedRidgeClassifier
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [9.0, 0.0]], ["ok", "ok", "ok", "fraud"]
+        >>> reasons = BalancedRidgeClassifier().fit(X, y).explain([[8.0, 0.0]])
+        >>> names, values = reasons.top(1)
+        >>> names.item(), round(values.item(), 2)
+        ('x0', -0.34)
+        """
+        engine, rows = self._fitted(), self._rows(X)
+        found: Explanation = engine.explain(rows, self.__dict__.get("feature_names_in_"))
+        return found
+
+    def summary(self) -> Summary:
+        """Sum up what was found: standardised weights with 95 % intervals, means, class means.
+
+        Standard errors are there for least squares: two classes, or ``multi_class="ovr"``, without
+        map, ``pooled_rows`` or ``half_life``. They assume independent rows whose features are
+        normal within each class; ``note`` says so, or why there are none.
+
+        Returns
+        -------
+        Summary
+            Printed, it is a table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from counterpoise import BalancedRidgeClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 500)
+        >>> found = BalancedRidgeClassifier().fit(rng.standard_normal((500, 2)) + y[:, None], y)
+        >>> summary = found.summary()
+        >>> bool((summary.low < summary.weights).all())
+        True
+        """
+        found: Summary = self._fitted().summary(self.__dict__.get("feature_names_in_"))
+        return found
+
+    @property
+    def classes_(self) -> Labels:
+        """Labels seen, or declared, so far."""
+        labels: Labels = self._begun().labels
+        return labels
+
+    @property
+    def class_count_(self) -> Vector:
+        """Weight of each class, not decayed; decayed where ``half_life`` is a time."""
+        count: Vector = self._begun().class_count
+        return count
+
+    def __copy__(self: Self) -> Self:
+        return copy.deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {**super().__getstate__()}
+        state.pop("_held", None)
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        engine = self.__dict__.get("_engine")
+        return engine is not None and bool(engine.is_fitted)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Engine
+
+    @classmethod
+    def _around(cls: type[Self], engine: Any, names: Any = None) -> Self:
+        """Return an estimator that shares an engine, with its parameters."""
+        result = cls(**engine.params.given)
+        result._wrap(engine, names)
+        return result
+
+    def _wrap(self, engine: E, names: Any) -> None:
+        """Use an engine, whose features have these names if any."""
+        self._engine, self.n_features_in_ = engine, engine.n_features
+        if names is not None:
+            self.feature_names_in_ = names
+
+    def _params(self) -> Any:
+        """Return the parameters, parsed; raise if one is invalid."""
+        raise NotImplementedError
+
+    def _current(self) -> E | None:
+        """Return the engine with the parameters as they are now, or None."""
+        engine, params = self.__dict__.get("_engine"), self._params()
+        if engine is not None and engine.params is not params:
+            engine.set_parameters(params)
+        return engine
+
+    def _fresh(self, engine: E | None) -> E:
+        """Return an engine for the first rows, with the labels declared before."""
+        return self._new_engine() if engine is None else copy.copy(engine)
+
+    def _new_engine(self) -> E:
+        """Return an engine that has learned nothing."""
+        found: E = self._engine_class(self._params())
+        return found
+
+    def _fitted(self) -> E:
+        """Return the engine with the parameters as they are now; raise if no row is learned."""
+        engine = self.__dict__.get("_engine")
+        if engine is None or not engine.is_fitted:
+            raise NotFittedError(
+                f"This {type(self).__name__} has learned nothing yet, or has unlearned it all; "
+                "call fit or partial_fit first"
+            )
+        params = self._params()
+        if engine.params is not params:
+            engine.set_parameters(params)
+        return engine  # type: ignore[no-any-return]
+
+    def _begun(self) -> E:
+        """Return the engine, even if only labels were declared."""
+        if "_engine" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has learned nothing yet")
+        return self._engine
+
+    def _rows(self, X: Any) -> Rows:
+        """Return rows, checked."""
+        rows: Rows = array_validation.rows(self, X)
+        validation.require_finite(rows, self.__dict__.get("feature_names_in_"))
+        return rows
+
+    def _scored(self, X: Any, link: bool = False) -> tuple[Matrix, Scores]:
+        """Return the scores of rows, and the solved model."""
+        engine = self._fitted()
+        rows = self._rows(X)
+        scores: Scores = engine.scores(link)
+        return scores.of(rows), scores
+
+    def _contents(self) -> Contents:
+        engine = self._current() or self._fitted()
+        return pack(engine, self.__dict__.get("feature_names_in_"))
+
+    @classmethod
+    def _from_contents(cls, contents: Contents) -> Any:
+        engine = unpack(contents)
+        return cls._around(engine, feature_names(contents, engine.n_features))
