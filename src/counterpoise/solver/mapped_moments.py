@@ -27,7 +27,7 @@ def require_moderate(owner: Any, X: Rows, chunk: Moments) -> None:
     require_finite(owner, X)
     require_light(chunk)
     with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
+        spread = np.sqrt(chunk.max_scatter / np.maximum(chunk.n, 1e-300)[:, None])
         size = np.abs(chunk.anchor + chunk.mean) + spread
     refuse_large(owner, np.nan_to_num(size, nan=np.inf).max(axis=0))
 
