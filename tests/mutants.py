@@ -41,7 +41,9 @@ def _field(base, rng):
     name, at = rng.choice(FIELDS), rng.randrange(len(heads))
     before = heads[name][at]
     while heads[name][at] == before:
-        value = rng.choice(WEIGHTS if name in ("n", "rest", "lightest") else NUMBERS)
+        value = rng.choice(
+            WEIGHTS if name in ("n", "weight_remainder", "min_row_weight") else NUMBERS
+        )
         heads[name][at] = abs(value) if name == "checksum" else value
     base.execute("UPDATE heads SET data = ? WHERE start = ?", (heads.tobytes(), start))
 

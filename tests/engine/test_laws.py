@@ -28,7 +28,9 @@ def assert_same(one, two, tolerance=1e-11):
     """Equal moments, class by class, whatever the order of the classes and the anchors."""
     seen = [{label: k for k, label in enumerate(m.labels.tolist()) if m.n[k]} for m in (one, two)]
     assert set(seen[0]) == set(seen[1])
-    spread = 1.0 + np.sqrt(max(two.peak.max(initial=0.0), np.abs(two.mean).max(initial=0.0) ** 2))
+    spread = 1.0 + np.sqrt(
+        max(two.max_scatter.max(initial=0.0), np.abs(two.mean).max(initial=0.0) ** 2)
+    )
     for label in seen[0]:
         i, j = seen[0][label], seen[1][label]
         np.testing.assert_allclose(one.n[i], two.n[j], rtol=1e-12)
@@ -36,7 +38,7 @@ def assert_same(one, two, tolerance=1e-11):
         np.testing.assert_allclose(
             one.anchor + one.mean[i], two.anchor + two.mean[j], rtol=1e-12, atol=1e-13 * spread
         )
-        units = np.sqrt(np.maximum(one.peak[i], two.peak[j]))
+        units = np.sqrt(np.maximum(one.max_scatter[i], two.max_scatter[j]))
         rounding = 8 * EPS * (np.abs(one.anchor) + np.abs(two.anchor) + np.abs(two.mean[j]))
         allowed = tolerance * np.outer(units, units) + one.n[i] * np.outer(rounding, rounding)
         assert (np.abs(one.C[i] - two.C[j]) <= allowed).all()
@@ -69,7 +71,7 @@ def test_subtracting_equals_never_having_seen(data, d):
 @given(labelled_samples())
 def test_subtracting_everything_leaves_exact_zeros(sample):
     nothing = Moments.of(*sample) - Moments.of(*sample)
-    for array in (nothing.n, nothing.N, nothing.mean, nothing.C, nothing.peak):
+    for array in (nothing.n, nothing.N, nothing.mean, nothing.C, nothing.max_scatter):
         assert not array.any()
 
 
@@ -177,7 +179,7 @@ def both_give_the_same(sample, filled):
     X = np.where(rng.random(X.shape) < filled, X, 0.0)
     dense, sparse = Moments.of(X, y, weight), Moments.of(sp.csr_array(X), y, weight)
     assert_same(sparse, dense)
-    np.testing.assert_allclose(sparse.away, dense.away, rtol=1e-12)
+    np.testing.assert_allclose(sparse.nonconstant_weight, dense.nonconstant_weight, rtol=1e-12)
 
 
 def test_wide_sparse_rows_are_left_as_they_are_and_full_ones_are_filled_in():

@@ -91,7 +91,7 @@ def equal_in_value(one, two):
     c = len(b.n)
     return not a.n[c:].any() and all(
         np.array_equal(getattr(a, name)[:c], getattr(b, name))
-        for name in ("n", "N", "mean", "C", "peak", "away")
+        for name in ("n", "N", "mean", "C", "max_scatter", "nonconstant_weight")
     )
 
 

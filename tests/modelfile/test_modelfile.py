@@ -41,7 +41,7 @@ def state(model):
     return {name: getattr(model._engine.state.moments, name) for name in MOMENTS}
 
 
-MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "peak", "away")
+MOMENTS = ("labels", "n", "N", "anchor", "mean", "C", "max_scatter", "nonconstant_weight")
 
 
 @pytest.mark.slow
@@ -333,7 +333,9 @@ def test_what_could_not_have_been_learned_is_refused():
     assert "below zero" in spoilt(n=-model._engine.state.moments.n)
     assert "disagree" in spoilt(n=model._engine.state.moments.n + 1)
     assert "too large" in spoilt(n=np.full(3, 1e70), N=np.full(3, 1e70))
-    assert "never seen" in spoilt(n=np.zeros(3), N=np.zeros(3), away=np.zeros((3, 2, 2)))
+    assert "never seen" in spoilt(
+        n=np.zeros(3), N=np.zeros(3), nonconstant_weight=np.zeros((3, 2, 2))
+    )
 
 
 def test_other_safetensors_files_are_refused(tmp_path):
@@ -360,9 +362,12 @@ def wide(d):
         header["stream"]["encoding"]["kinds"] = dict.fromkeys(columns, "number")
         features = json.dumps([[name, "number", ""] for name in columns], separators=(",", ":"))
         tensors["features"] = np.frombuffer(features.encode(), np.uint8)
-        for name, shape in {"n": (0,), "N": (0,), "anchor": (d,), "mean": (0, d), "peak": (0, d),
-                            "away": (0, 2, d), "C": (0, d * (d + 1) // 2), "rest": (0,),
-                            "lightest": (0,), "marks": (0, 2, 2, 1 + d)}.items():  # fmt: skip
+        shapes = {
+            "n": 0, "N": 0, "anchor": d, "mean": (0, d), "max_scatter": (0, d),
+            "nonconstant_weight": (0, 2, d), "C": (0, d * (d + 1) // 2), "weight_remainder": 0,
+            "min_row_weight": 0, "row_hashes": (0, 2, 2, 1 + d),
+        }  # fmt: skip
+        for name, shape in shapes.items():
             tensors[name] = np.zeros(shape)
 
     return change

@@ -163,7 +163,7 @@ def test_an_indicator_of_light_rows_survives_a_heavy_one():
     kept, heavy = Moments.of(X, y), Moments.of([[1.0, 5.0]], [1], [1e13])
     left = kept + heavy - heavy
     np.testing.assert_allclose(left.C[1], kept.C[1], rtol=1e-2)
-    np.testing.assert_allclose(left.away[1], kept.away[1], rtol=1e-2)
+    np.testing.assert_allclose(left.nonconstant_weight[1], kept.nonconstant_weight[1], rtol=1e-2)
 
 
 @pytest.mark.slow
@@ -272,7 +272,18 @@ def test_rows_unlearned_one_by_one_leave_nothing(sample, at_once):
             left += Moments.of(X[i : i + 1], y[i : i + 1], weight[i : i + 1])
     for i in order:
         left = left - Moments.of(X[[i]], y[[i]], weight[[i]])
-    for name in ("n", "rest", "lightest", "N", "mean", "C", "peak", "away", "removed", "marks"):
+    for name in (
+        "n",
+        "weight_remainder",
+        "min_row_weight",
+        "N",
+        "mean",
+        "C",
+        "max_scatter",
+        "nonconstant_weight",
+        "removed",
+        "row_hashes",
+    ):
         assert not getattr(left, name).any()
 
 
@@ -350,14 +361,14 @@ def test_marks_know_no_order_and_no_rounding(sample, cut):
     sparse = Moments.of(sp.csr_array(X), y, weight)
     for other in (parts, again, sparse):
         slots = [other.labels.tolist().index(label) for label in whole.labels]
-        np.testing.assert_array_equal(other.marks[slots], whole.marks)
+        np.testing.assert_array_equal(other.row_hashes[slots], whole.row_hashes)
 
 
 @pytest.mark.slow
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=5), st.integers(1, 2**20))
 def test_marks_give_a_constant_back(row, times):
     row = np.array(row)
-    marks = Moments.of([row], ["a"], [float(times)]).marks[0]
+    marks = Moments.of([row], ["a"], [float(times)]).row_hashes[0]
     constant, value = constant_features(marks, row * (1 + 1e-9))
     assert constant.all()
     np.testing.assert_array_equal(value, row)
@@ -371,7 +382,7 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
     model = BalancedRidgeClassifier().fit(X, y, sample_weight=weight)
     model.save(tmp_path / "m")
     again = BalancedRidgeClassifier.load(tmp_path / "m")
-    for name in ("rest", "lightest", "marks"):
+    for name in ("weight_remainder", "min_row_weight", "row_hashes"):
         one, two = (getattr(m._engine.state.moments, name) for m in (model, again))
         np.testing.assert_array_equal(one, two)
         assert one.any()
@@ -380,7 +391,7 @@ def test_marks_and_weights_are_in_the_file(tmp_path):
     assert not again.__sklearn_is_fitted__()
 
 
-@pytest.mark.parametrize("name", ["rest", "lightest", "marks"])
+@pytest.mark.parametrize("name", ["weight_remainder", "min_row_weight", "row_hashes"])
 def test_a_file_without_what_removals_need_is_refused(name):
     contents = BalancedRidgeClassifier().fit(*stream(50, 3))._contents()
     del contents.arrays[name]

@@ -151,9 +151,18 @@ def test_a_block_teaches_what_its_rows_teach(options, walks, monkeypatch):
     model.progressive_scores(X, y)
     assert walks[0].counts[3] < walks[0].counts[0]
     mine, other = model._engine.state.moments, plainly(monkeypatch, X, y, options)[1]
-    for name in ("n", "N", "rest", "lightest", "stream", "away", "marks", "anchor"):
+    for name in (
+        "n",
+        "N",
+        "weight_remainder",
+        "min_row_weight",
+        "stream",
+        "nonconstant_weight",
+        "row_hashes",
+        "anchor",
+    ):
         np.testing.assert_array_equal(getattr(mine, name), getattr(other, name), err_msg=name)
-    for name in ("mean", "C", "peak"):  # sums in another order
+    for name in ("mean", "C", "max_scatter"):  # sums in another order
         one, two = getattr(mine, name), getattr(other, name)
         assert np.abs(one - two).max() <= 1e-13 * np.abs(two).max(), name
     np.testing.assert_array_equal(mine.C, mine.C.transpose(0, 2, 1))

@@ -8,5 +8,5 @@ def add_cells(
     anchor: NDArray[Any],
     mean: NDArray[Any],
     sums: NDArray[Any],
-    marks: NDArray[Any] | None,
+    row_hashes: NDArray[Any] | None,
 ) -> None: ...

@@ -29,12 +29,13 @@ def add_cells(
     const double[::1] anchor,
     double[:, ::1] mean,
     double[::1] sums,
-    uint64_t[::1] marks,
+    uint64_t[::1] row_hashes,
 ):
     """Add cells of one class, packed with d features of which no row was removed.
 
-    ``mean`` becomes the mean of each about the anchor. Triangle and ``away``, which follow each
-    other, are added to ``sums`` with the weights w, and marks to ``marks`` unless that is None.
+    ``mean`` becomes the mean of each about the anchor. Triangle and ``nonconstant_weight``,
+    which follow each other, are added to ``sums`` with the weights w, and row hashes to
+    ``row_hashes`` unless that is None.
     """
     cdef Py_ssize_t d = anchor.shape[0], m = sums.shape[0], i = 0, j, k
     cdef const double* p[4]
@@ -48,10 +49,10 @@ def add_cells(
         for k in range(min(4, <Py_ssize_t> len(data) - i)):
             for j in range(d):
                 mean[i + k, j] = (p[k][j] - anchor[j]) + p[k][d + j]
-            if marks is not None and share[k] > 0.0:
+            if row_hashes is not None and share[k] > 0.0:
                 bits = <const uint64_t*> (p[k] + 2 * d + m)
-                for j in range(marks.shape[0]):
-                    marks[j] += bits[j]
+                for j in range(row_hashes.shape[0]):
+                    row_hashes[j] += bits[j]
         add_four(
             m, share[0], p[0] + 2 * d, share[1], p[1] + 2 * d, share[2], p[2] + 2 * d, share[3],
             p[3] + 2 * d, &sums[0],

@@ -22,7 +22,7 @@ from xxhash import xxh3_64_intdigest
 
 from counterpoise.arrays import Counts, Labels, Matrix, Vector
 from counterpoise.ledger._sum_cells import add_cells
-from counterpoise.moments.downdate import UNTRACKED_MARK
+from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.validation import MAX_SAMPLE_WEIGHT, MAX_TIMESTAMP
 
@@ -57,9 +57,15 @@ def unfolded(tri: Matrix, d: int) -> Matrix:
 
 def layout(d: int, removed: bool) -> dict[str, slice]:
     """Where what is in a cell of d features, counted in numbers."""
-    sizes = {"anchor": d, "mean": d, "C": triangle(d), "away": 2 * d, "marks": 2 * (1 + d)}
+    sizes = {
+        "anchor": d,
+        "mean": d,
+        "C": triangle(d),
+        "nonconstant_weight": 2 * d,
+        "row_hashes": 2 * (1 + d),
+    }
     if removed:
-        sizes |= {"peak": d, "removed": 2 * d}
+        sizes |= {"max_scatter": d, "removed": 2 * d}
     result, at = {}, 0
     for name, size in sizes.items():
         result[name] = slice(at, at + size)
@@ -76,10 +82,16 @@ def packed(cell: Moments) -> tuple[bytes, bool]:
     """The moments of one class as bytes, and whether rows were removed from them."""
     d = len(cell.anchor)
     least = np.maximum(cell.C[0].diagonal(), 0.0)
-    removed = bool(cell.removed.any() or not np.array_equal(cell.peak[0], least))
-    parts = [cell.anchor, cell.mean[0], folded(cell.C[0]), cell.away[0], cell.marks[0]]
+    removed = bool(cell.removed.any() or not np.array_equal(cell.max_scatter[0], least))
+    parts = [
+        cell.anchor,
+        cell.mean[0],
+        folded(cell.C[0]),
+        cell.nonconstant_weight[0],
+        cell.row_hashes[0],
+    ]
     if removed:
-        parts += [cell.peak[0], cell.removed[0]]
+        parts += [cell.max_scatter[0], cell.removed[0]]
     data = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
     assert len(data) == size_of(d, removed)
     return data, removed
@@ -88,21 +100,21 @@ def packed(cell: Moments) -> tuple[bytes, bool]:
 def unpacked(
     data: bytes, d: int, removed: bool, label: Labels, weight: tuple[float, float, float], wide: int
 ) -> Moments:
-    """The moments of one class, widened to so many features; weight is n, rest and lightest."""
+    """The moments of one class, widened to so many features; weight is n, remainder and minimum."""
     numbers, where = np.frombuffer(data), layout(d, removed)
     cell = Moments(label, np.zeros(wide))
-    cell.n[:], cell.rest[:], cell.lightest[:] = weight
+    cell.n[:], cell.weight_remainder[:], cell.min_row_weight[:] = weight
     cell.N[:] = cell.stream[:] = cell.n
     cell.anchor[:d], cell.mean[0, :d] = numbers[where["anchor"]], numbers[where["mean"]]
     cell.C[0, :d, :d] = unfolded(numbers[where["C"]], d)
-    cell.away[0, 1] = cell.n[0]
-    cell.away[0, :, :d] = numbers[where["away"]].reshape(2, d)
-    cell.marks[0, :, : 1 + d] = numbers[where["marks"]].view(np.uint64).reshape(2, 1 + d)
+    cell.nonconstant_weight[0, 1] = cell.n[0]
+    cell.nonconstant_weight[0, :, :d] = numbers[where["nonconstant_weight"]].reshape(2, d)
+    cell.row_hashes[0, :, : 1 + d] = numbers[where["row_hashes"]].view(np.uint64).reshape(2, 1 + d)
     if removed:
-        cell.peak[0, :d] = numbers[where["peak"]]
+        cell.max_scatter[0, :d] = numbers[where["max_scatter"]]
         cell.removed[0, :, :d] = numbers[where["removed"]].reshape(2, d)
     else:
-        cell.peak[0] = np.maximum(cell.C[0].diagonal(), 0.0)
+        cell.max_scatter[0] = np.maximum(cell.C[0].diagonal(), 0.0)
     return cell
 
 
@@ -126,8 +138,8 @@ class Row(NamedTuple):
     label: int
     rows: int
     n: float
-    rest: float
-    lightest: float
+    weight_remainder: float
+    min_row_weight: float
     d: int
     removed: int
     checksum: int
@@ -142,7 +154,7 @@ class Row(NamedTuple):
 COVERED = struct.Struct("<5q3d2q")  # all fields of a head except the checksum
 HEAD = np.dtype(
     [
-        (name, "<f8" if name in ("n", "rest", "lightest") else "<i8")
+        (name, "<f8" if name in ("n", "weight_remainder", "min_row_weight") else "<i8")
         for name in Row._fields[:-2]
     ]
     + [("checksum", "<u8")]
@@ -209,7 +221,7 @@ class Index:
         if bool(len(self.totals)) != (has_totals and bool(len(self.cells))):
             return "its totals are missing or unexpected"
         for heads in (self.cells, self.totals):
-            for name in ("n", "rest", "lightest"):
+            for name in ("n", "weight_remainder", "min_row_weight"):
                 if not (np.abs(heads[name]) <= MAX_SAMPLE_WEIGHT).all():
                     return f"the {name} of a cell is {heads[name].max()}"
             possible = (
@@ -255,14 +267,14 @@ def checksum_of(head: bytes, data: bytes) -> int:
 
 def read_cell(row: Row, label: Labels, d: int) -> Moments:
     """Return a cell as moments of d features."""
-    weight = (row.n, row.rest, row.lightest)
+    weight = (row.n, row.weight_remainder, row.min_row_weight)
     return unpacked(row.data, row.d, bool(row.removed), label, weight, d)
 
 
 def as_row(key: Key, stop: int, rows: int, cell: Moments) -> Row:
     """Return a cell as it is stored."""
     data, removed = packed(cell)
-    weight = float(cell.n[0]), float(cell.rest[0]), float(cell.lightest[0])
+    weight = float(cell.n[0]), float(cell.weight_remainder[0]), float(cell.min_row_weight[0])
     return _row(
         (key.start, stop, key.segment, key.label, rows, *weight, len(cell.anchor), int(removed)),
         data,
@@ -290,15 +302,15 @@ class ClassCells:
     ----------
     start, stop, segment, rows : ndarray of int of shape (m,)
         Their buckets and segments, and how many rows they have.
-    n, lightest : ndarray of shape (m,)
-        Weight, and that of the lightest row.
+    n, min_row_weight : ndarray of shape (m,)
+        Weight, and the smallest weight of a row.
     mean : ndarray of shape (m, d)
         Means about the anchor.
     tri : ndarray of shape (m, d(d+1)/2)
         Triangles of the scatters.
-    away, marks, removed : ndarray of shape (m, 2, d), (m, 2, 1 + d), (m, 2, d)
+    nonconstant_weight, row_hashes, removed : ndarray of shape (m, 2, d), (m, 2, 1 + d), (m, 2, d)
         As of Moments.
-    peak : ndarray of shape (m, d)
+    max_scatter : ndarray of shape (m, d)
         As of Moments where rows were removed, else 0.
     """
 
@@ -307,12 +319,12 @@ class ClassCells:
     segment: Counts
     rows: Counts
     n: Vector
-    lightest: Vector
+    min_row_weight: Vector
     mean: Matrix
     tri: Matrix
-    away: NDArray[np.float64]
-    marks: NDArray[np.uint64]
-    peak: Matrix
+    nonconstant_weight: NDArray[np.float64]
+    row_hashes: NDArray[np.uint64]
+    max_scatter: Matrix
     removed: NDArray[np.float64]
 
     @classmethod
@@ -322,22 +334,30 @@ class ClassCells:
         m, d = len(heads), len(anchor)
         head = (
             heads["start"], heads["stop"], heads["segment"], heads["rows"], heads["n"],
-            heads["lightest"],
+            heads["min_row_weight"],
         )  # fmt: skip
         if block.is_uniform and heads["d"][0] == d:  # as they are
             where = layout(d, False)
             every = np.frombuffer(b"".join(block.data)).reshape(m, -1)
             mean = (every[:, where["anchor"]] - anchor) + every[:, where["mean"]]
-            away = every[:, where["away"]].reshape(m, 2, d)
-            marks = every[:, where["marks"]].view(np.uint64).reshape(m, 2, 1 + d)
+            nonconstant_weight = every[:, where["nonconstant_weight"]].reshape(m, 2, d)
+            row_hashes = every[:, where["row_hashes"]].view(np.uint64).reshape(m, 2, 1 + d)
             nothing = np.broadcast_to(0.0, (m, 2, d))
-            return cls(*head, mean, every[:, where["C"]], away, marks, nothing[:, 0], nothing)
+            return cls(
+                *head,
+                mean,
+                every[:, where["C"]],
+                nonconstant_weight,
+                row_hashes,
+                nothing[:, 0],
+                nothing,
+            )
         part = cls(
             *head,
             np.tile(-anchor, (m, 1)), np.zeros((m, triangle(d))), np.zeros((m, 2, d)),
             np.zeros((m, 2, 1 + d), dtype=np.uint64), np.zeros((m, d)), np.zeros((m, 2, d)),
         )  # fmt: skip
-        part.away[:, 1] = part.n[:, None]
+        part.nonconstant_weight[:, 1] = part.n[:, None]
         kinds: dict[tuple[int, int], list[int]] = {}
         for i, kind in enumerate(heads[["d", "removed"]].tolist()):
             kinds.setdefault(kind, []).append(i)
@@ -349,11 +369,13 @@ class ClassCells:
                 :, where["mean"]
             ]
             part.tri[mine, : triangle(wide)] = every[:, where["C"]]
-            part.away[mine, :, :wide] = every[:, where["away"]].reshape(-1, 2, wide)
-            marks = np.ascontiguousarray(every[:, where["marks"]]).view(np.uint64)
-            part.marks[mine, :, : 1 + wide] = marks.reshape(-1, 2, 1 + wide)
+            part.nonconstant_weight[mine, :, :wide] = every[:, where["nonconstant_weight"]].reshape(
+                -1, 2, wide
+            )
+            row_hashes = np.ascontiguousarray(every[:, where["row_hashes"]]).view(np.uint64)
+            part.row_hashes[mine, :, : 1 + wide] = row_hashes.reshape(-1, 2, 1 + wide)
             if removed:
-                part.peak[mine, :wide] = every[:, where["peak"]]
+                part.max_scatter[mine, :wide] = every[:, where["max_scatter"]]
                 part.removed[mine, :, :wide] = every[:, where["removed"]].reshape(-1, 2, wide)
         return part
 
@@ -379,22 +401,25 @@ class MomentSum:
         self._own: list[Vector] = []
         self._mean: list[Matrix] = []
         self._sums = np.zeros(triangle(d) + 2 * d)  # as they follow each other in a cell
-        self._tri, self._away = self._sums[: triangle(d)], self._sums[triangle(d) :].reshape(2, d)
-        self._marks, self._plain = np.zeros((2, 1 + d), dtype=np.uint64), True
-        self._lightest, self._peak, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
+        self._tri, self._nonconstant = (
+            self._sums[: triangle(d)],
+            self._sums[triangle(d) :].reshape(2, d),
+        )
+        self._hashes, self._plain = np.zeros((2, 1 + d), dtype=np.uint64), True
+        self._min_weight, self._max_scatter, self._removed = np.inf, np.zeros(d), np.zeros((2, d))
 
     def add(self, part: ClassCells, w: Vector) -> None:
         """Add cells with such weights."""
         self._own.append(w * part.n)
         self._mean.append(part.mean)
         self._tri += w @ part.tri
-        self._away += np.tensordot(w, part.away, 1)
+        self._nonconstant += np.tensordot(w, part.nonconstant_weight, 1)
         there = w > 0
         if there.any():
-            self._lightest = min(self._lightest, (w * part.lightest)[there].min())
+            self._min_weight = min(self._min_weight, (w * part.min_row_weight)[there].min())
             self._plain = self._plain and bool((w[there] == 1.0).all())
-            self._marks += np.add.reduce(part.marks[there], axis=0)
-            self._peak += part.peak[there].sum(axis=0)
+            self._hashes += np.add.reduce(part.row_hashes[there], axis=0)
+            self._max_scatter += part.max_scatter[there].sum(axis=0)
             some = there & part.removed[:, 0].any(axis=1)
             if some.any():
                 if not self._removed[0].any():
@@ -406,22 +431,22 @@ class MomentSum:
         if not block.is_uniform or block.heads["d"][0] != len(anchor):
             self.add(ClassCells.of(block, anchor), w)
             return
-        n, lightest = block.heads["n"], block.heads["lightest"]
+        n, min_row_weight = block.heads["n"], block.heads["min_row_weight"]
         mean, there = np.empty((len(n), len(anchor))), w > 0
         self._plain = self._plain and bool((w[there] == 1.0).all())
         if there.any():
-            self._lightest = min(self._lightest, (w * lightest)[there].min())
+            self._min_weight = min(self._min_weight, (w * min_row_weight)[there].min())
         self._own.append(w * n)
         self._mean.append(mean)
-        marks = self._marks.reshape(-1) if self._plain else None
-        add_cells(tuple(block.data), w, anchor, mean, self._sums, marks)
+        row_hashes = self._hashes.reshape(-1) if self._plain else None
+        add_cells(tuple(block.data), w, anchor, mean, self._sums, row_hashes)
 
     def total(self) -> tuple[float, Vector, Vector]:
         """Weight, mean and triangle of the scatter."""
         own = np.concatenate(self._own) if self._own else np.zeros(0)
         n = float(own.sum())
         if n <= 0.0:
-            return 0.0, np.zeros(len(self._peak)), np.zeros(len(self._tri))
+            return 0.0, np.zeros(len(self._max_scatter)), np.zeros(len(self._tri))
         mean = np.concatenate(self._mean)
         mu = own @ mean / n
         apart = mean - mu
@@ -433,9 +458,11 @@ class MomentSum:
         if n <= 0.0:
             return
         result.n[k], result.mean[k], result.C[k] = n, mean, unfolded(tri, len(mean))
-        result.lightest[k], result.away[k] = self._lightest, self._away
-        result.marks[k] = self._marks if self._plain else UNTRACKED_MARK
-        result.peak[k] = np.maximum(np.maximum(result.C[k].diagonal(), 0.0), self._peak)
+        result.min_row_weight[k], result.nonconstant_weight[k] = self._min_weight, self._nonconstant
+        result.row_hashes[k] = self._hashes if self._plain else UNTRACKED_HASH
+        result.max_scatter[k] = np.maximum(
+            np.maximum(result.C[k].diagonal(), 0.0), self._max_scatter
+        )
         result.removed[k] = self._removed
 
 

@@ -479,9 +479,11 @@ def hash_of(cells: Mapping[CellKey, PartialCell], names: list[str]) -> str:
     sums = xxh3_128()
     for place in sorted(cells, key=lambda one: (one.start, json.dumps(one[1:]))):
         cell = cells[place]
-        marks = cell.moments.marks[0]
-        held = [(names[j], marks[:, 1 + j].tolist()) for j in order if marks[:, 1 + j].any()]
-        sums.update(json.dumps([*place, cell.stop, cell.rows, marks[:, 0].tolist(), held]).encode())
+        hashes = cell.moments.row_hashes[0]
+        held = [(names[j], hashes[:, 1 + j].tolist()) for j in order if hashes[:, 1 + j].any()]
+        sums.update(
+            json.dumps([*place, cell.stop, cell.rows, hashes[:, 0].tolist(), held]).encode()
+        )
     return sums.hexdigest()
 
 

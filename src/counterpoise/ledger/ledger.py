@@ -988,7 +988,7 @@ class Ledger:
     ) -> BalancedRidgeClassifier:
         """A model of moments, without features that are 0 in every row."""
         require_options(options)
-        at = np.flatnonzero(moments.away[:, 0].any(axis=0))
+        at = np.flatnonzero(moments.nonconstant_weight[:, 0].any(axis=0))
         seen = moments.labels[moments.n > 0]
         fill = MeanImputation.of(*self._book.encoding.only(at).fill)
         state = State(LearningConfig(), select_features(moments, at), seen[:0]).filling(fill)

@@ -14,7 +14,7 @@ from counterpoise.ledger import time_buckets
 from counterpoise.ledger.cells import Heads, Index, MomentSum, anchor_of, heaviest, pick
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import File
-from counterpoise.moments.downdate import UNTRACKED_MARK
+from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 
 OLDEST = 1000.0  # half-lives, after which a row weighs nothing
@@ -251,7 +251,7 @@ def _difference(
     if result.lost().max(initial=0.0) > MAX_DIFFERENCE_ERROR:
         return None
     if chosen.half_life is not None:
-        result.marks[result.n > 0] = UNTRACKED_MARK
+        result.row_hashes[result.n > 0] = UNTRACKED_HASH
     return result
 
 

@@ -15,7 +15,7 @@ from counterpoise.feature_maps import FittedMap, Map, Warmup
 from counterpoise.feature_maps.fitted import feature_map_name, map_of
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.moments.decay import NO_DECAY, Decay
-from counterpoise.moments.downdate import UNTRACKED_MARK, is_indefinite
+from counterpoise.moments.downdate import UNTRACKED_HASH, is_indefinite
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.validation import MAX_ABS_VALUE, MAX_TIMESTAMP
@@ -96,14 +96,20 @@ def pack_moments(moments: Moments, decay: Decay) -> tuple[dict[str, Any], dict[s
     facts : dict
     """
     c, d = moments.mean.shape
-    arrays = {name: getattr(moments, name) for name in ("n", "N", "anchor", "mean", "peak", "away")}
+    arrays = {
+        name: getattr(moments, name)
+        for name in ("n", "N", "anchor", "mean", "max_scatter", "nonconstant_weight")
+    }
     if decay.is_timed:
         arrays["when"] = moments.when if moments.n.any() else np.zeros(0)
     elif decay.is_active:
         arrays["stream"] = moments.stream
     else:  # what removals need to know
-        arrays |= {"rest": moments.rest, "lightest": moments.lightest}
-        arrays["marks"] = _halves(moments.marks)
+        arrays |= {
+            "weight_remainder": moments.weight_remainder,
+            "min_row_weight": moments.min_row_weight,
+        }
+        arrays["row_hashes"] = _halves(moments.row_hashes)
     if moments.removed.any():
         arrays["removed"] = moments.removed
     arrays["C"] = np.empty((c, d * (d + 1) // 2))
@@ -133,8 +139,8 @@ def unpack_moments(contents: Contents, decay: Decay) -> Moments:
     if not (isinstance(d, int) and not isinstance(d, bool) and d >= min(c, 1)):
         raise ModelFileError(f"has {d!r} features")
     shapes = {
-        "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "peak": (c, d), "away": (c, 2, d),
-        "C": (c, d * (d + 1) // 2),
+        "n": (c,), "N": (c,), "anchor": (d,), "mean": (c, d), "max_scatter": (c, d),
+        "nonconstant_weight": (c, 2, d), "C": (c, d * (d + 1) // 2),
     }  # fmt: skip
     if timed:
         shapes["when"] = (1,) if arrays["n"].any() else (0,)
@@ -143,19 +149,28 @@ def unpack_moments(contents: Contents, decay: Decay) -> Moments:
     if "removed" in arrays and not fading:
         shapes["removed"] = (c, 2, d)
     if not fading:
-        shapes |= {"rest": (c,), "lightest": (c,), "marks": (c, 2, 2, 1 + d)}
+        shapes |= {"weight_remainder": (c,), "min_row_weight": (c,), "row_hashes": (c, 2, 2, 1 + d)}
     found = {name: array.shape for name, array in arrays.items()}
     check_file(found == shapes, f"tensors {found}, expected {shapes}")
     _require_room(c, d, contents.options.get("memory_limit"))
     moments = Moments(labels, arrays["anchor"])
-    for name in ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed"):
+    for name in (
+        "n",
+        "weight_remainder",
+        "min_row_weight",
+        "N",
+        "mean",
+        "max_scatter",
+        "nonconstant_weight",
+        "removed",
+    ):
         if name in arrays:
             setattr(moments, name, arrays[name])
-    if "marks" in arrays:
-        moments.marks = _whole(arrays["marks"])
+    if "row_hashes" in arrays:
+        moments.row_hashes = _whole(arrays["row_hashes"])
     else:  # nothing can be unlearned
-        moments.lightest[:] = np.minimum(moments.n, 1.0)
-        moments.marks[moments.n > 0] = UNTRACKED_MARK
+        moments.min_row_weight[:] = np.minimum(moments.n, 1.0)
+        moments.row_hashes[moments.n > 0] = UNTRACKED_HASH
     for j, row in enumerate(_triangle(d)):
         moments.C[:, j, : j + 1] = arrays["C"][:, row]
         moments.C[:, : j + 1, j] = arrays["C"][:, row]
@@ -177,16 +192,16 @@ def unpack_moments(contents: Contents, decay: Decay) -> Moments:
     return moments
 
 
-def _halves(marks: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Marks as numbers that a float64 can hold: the upper 32 bits of each, then the lower."""
-    halves = np.stack([marks >> np.uint64(32), marks & np.uint64(2**32 - 1)], axis=1)
+def _halves(row_hashes: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return row hashes as float64: the upper 32 bits of each, then the lower."""
+    halves = np.stack([row_hashes >> np.uint64(32), row_hashes & np.uint64(2**32 - 1)], axis=1)
     return halves.astype(np.float64)
 
 
 def _whole(halves: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Marks put together again."""
+    """Return row hashes from their halves."""
     fits = (halves >= 0) & (halves < 2.0**32) & (halves == np.floor(halves))
-    check_file(bool(fits.all()), "invalid marks")
+    check_file(bool(fits.all()), "invalid row hashes")
     upper, lower = np.moveaxis(halves.astype(np.uint64), 1, 0)
     return np.ascontiguousarray((upper << np.uint64(32)) | lower)
 
@@ -222,25 +237,43 @@ def _require_possible(moments: Moments, fading: bool) -> None:
     place = np.abs(moments.anchor + moments.mean)
     check_file(bool((place <= 4 * MAX_ABS_VALUE).all()), "means that are too large")
     C_jj = np.einsum("kjj->kj", moments.C)
-    peak = moments.peak
+    max_scatter = moments.max_scatter
     check_file(
-        bool((peak >= 0).all() and (peak >= C_jj * (1 - 1e-9)).all()), "peaks below variances"
+        bool((max_scatter >= 0).all() and (max_scatter >= C_jj * (1 - 1e-9)).all()),
+        "a maximal scatter below the scatter",
     )
-    check_file(bool((peak <= 16 * MAX_ABS_VALUE**2 * MOST).all()), "variances that are too large")
-    away = moments.away
+    check_file(
+        bool((max_scatter <= 16 * MAX_ABS_VALUE**2 * MOST).all()), "variances that are too large"
+    )
+    nonconstant_weight = moments.nonconstant_weight
     most = n[:, None, None] * (1 + 1e-9)
-    check_file(bool((away >= -1e-9 * most).all() and (away <= most).all()), "impossible counts")
+    check_file(
+        bool((nonconstant_weight >= -1e-9 * most).all() and (nonconstant_weight <= most).all()),
+        "impossible counts",
+    )
     removed = moments.removed
     check_file(bool((removed[:, 0] >= 0).all()), "rounding below zero")
     most_off = (np.abs(removed[:, 1]) <= 4 * MAX_ABS_VALUE) & (
         removed[:, 0] <= MAX_ABS_VALUE * MOST**2
     )
     check_file(bool(most_off.all()), "rounding that is too large")
-    check_file(bool((np.abs(moments.rest) <= 1e-9 * n).all()), "a count that lacks too much")
-    light = (moments.lightest >= 0) & (moments.lightest <= MOST)
-    check_file(bool((light & ((moments.lightest > 0) >= (n > 0))).all()), "rows too light or heavy")
+    check_file(
+        bool((np.abs(moments.weight_remainder) <= 1e-9 * n).all()), "a count that lacks too much"
+    )
+    light = (moments.min_row_weight >= 0) & (moments.min_row_weight <= MOST)
+    check_file(
+        bool((light & ((moments.min_row_weight > 0) >= (n > 0))).all()), "rows too light or heavy"
+    )
     nothing = n == 0
-    for array in (moments.mean, C_jj, peak, away, removed, moments.lightest, moments.marks):
+    for array in (
+        moments.mean,
+        C_jj,
+        max_scatter,
+        nonconstant_weight,
+        removed,
+        moments.min_row_weight,
+        moments.row_hashes,
+    ):
         check_file(not array[nothing].any(), "moments of a class that was never seen")
     for k in range(len(n)):
         check_file(not is_indefinite(moments, k), "a scatter that is not positive semidefinite")

@@ -13,15 +13,15 @@ cdef struct MomentsView:
     double* anchor
     double* delta           # workspace
     double* n
-    double* rest
-    double* lightest
+    double* weight_remainder
+    double* min_row_weight
     double* N
     double* stream
     double* mean
     double* C
-    double* peak
-    double* away
-    uint64_t* marks
+    double* max_scatter
+    double* nonconstant_weight
+    uint64_t* row_hashes
 
 
 cpdef void fade(a, double share) except *

@@ -12,19 +12,19 @@ def gather(
     centre: NDArray[Any],
     mean: NDArray[Any],
     C: NDArray[Any],
-    away: NDArray[Any],
-    marks: NDArray[Any] | None,
+    nonconstant_weight: NDArray[Any],
+    row_hashes: NDArray[Any] | None,
 ) -> float: ...
 def room_to_gather(d: int, m: int) -> int: ...
 def weigh(rows: NDArray[Any], weight: NDArray[Any], n: float) -> tuple[float, float]: ...
 def two_groups(y: NDArray[Any], one: int, two: int, rows: NDArray[Any]) -> tuple[int, int]: ...
 def moderate(moments: Any, largest: float, heaviest: float) -> bool: ...
-def mark_sparse(
+def hash_sparse(
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
     weight: NDArray[Any],
-    marks: NDArray[Any],
+    row_hashes: NDArray[Any],
 ) -> None: ...
 def fill_moments(
     N: NDArray[Any],

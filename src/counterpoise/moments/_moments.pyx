@@ -42,14 +42,14 @@ cdef extern from "kernels.h" nogil:
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m, Py_ssize_t sample,
         const double* weight, const double* anchor, double* sum,
     )
-    void add_weight(double w, double* n, double* rest)
+    void add_weight(double w, double* n, double* weight_remainder)
     uint64_t bits_of(double x)
     uint64_t folded(uint64_t bits)
     uint64_t ticket(double w)
-    void mark_row(
+    void hash_row(
         const double* x, Py_ssize_t d, uint64_t t, uint64_t* plain, uint64_t* mixed
     )
-    void mark_rows(
+    void hash_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, uint64_t* plain, uint64_t* mixed,
     )
@@ -65,21 +65,22 @@ def gather(
     double[::1] centre,
     double[::1] mean,
     double[:, :] C,
-    double[:, ::1] away,
-    uint64_t[:, ::1] marks,
+    double[:, ::1] nonconstant_weight,
+    uint64_t[:, ::1] row_hashes,
 ):
     """Rows of one class, times the root of their weight: their products about a centre near their mean.
 
     The centre is the mean of every ``sample``-th row. ``mean`` becomes the mean about the
-    anchor, the lower triangle of ``C`` the sum of the products, ``away`` grows by the weight of the
-    rows in which a feature is not 0, or not 1, and the rows leave their marks, unless that is None.
+    anchor, the lower triangle of ``C`` the sum of the products, ``nonconstant_weight`` grows by
+    the weight of the rows in which a feature is not 0, or not 1, and ``row_hashes``, unless it is
+    None, by the hashes of the rows.
     Rows are centred in ``work``, as many at a time as it holds, so that they never leave the cache.
     Returns the weight of all rows and leaves in ``centre`` their mean about the old centre.
     """
     cdef Py_ssize_t d = X.shape[1], m = rows.shape[0], i = 0, j, some, filled = 0
     cdef Py_ssize_t width = (d + 7) // 8 * 8
     cdef double n, about, one = 1.0, beta = 0.0
-    cdef bint marked = marks is not None, narrow = d <= NARROW, ours = d <= WIDEST
+    cdef bint marked = row_hashes is not None, narrow = d <= NARROW, ours = d <= WIDEST
     cdef double* S = &work[0]
     cdef double* R = S + (width * width if ours else 0)
     cdef Py_ssize_t room = tile_of(d, m)
@@ -105,10 +106,13 @@ def gather(
             some = min(step, m - i, room - filled)
             n = gather_rows(
                 n, &X[0, 0], d, &rows[i], some, &weight[0], &centre[0], span, next_panel,
-                next_row, R + filled * next_row, &mean[0], &away[0, 0], &away[1, 0],
+                next_row, R + filled * next_row, &mean[0], &nonconstant_weight[0, 0],
+                &nonconstant_weight[1, 0],
             )
             if marked:
-                mark_rows(&X[0, 0], d, &rows[i], some, &weight[0], &marks[0, 0], &marks[1, 0])
+                hash_rows(
+                    &X[0, 0], d, &rows[i], some, &weight[0], &row_hashes[0, 0], &row_hashes[1, 0]
+                )
             i += some
             filled += some
             if filled == room or i == m:
@@ -144,14 +148,14 @@ def room_to_gather(Py_ssize_t d, Py_ssize_t m):
 
 
 def weigh(const Py_ssize_t[::1] rows, const double[::1] weight, double n):
-    """What the sum n of the weights of these rows lacks, and the lightest of them."""
-    cdef double total = 0.0, rest = 0.0, lightest = weight[rows[0]]
+    """Return the true sum of the weights of these rows minus n, and the smallest weight."""
+    cdef double total = 0.0, weight_remainder = 0.0, min_row_weight = weight[rows[0]]
     cdef Py_ssize_t i
     with nogil:
         for i in range(rows.shape[0]):
-            add_weight(weight[rows[i]], &total, &rest)
-            lightest = min(lightest, weight[rows[i]])
-    return (total - n) + rest, lightest
+            add_weight(weight[rows[i]], &total, &weight_remainder)
+            min_row_weight = min(min_row_weight, weight[rows[i]])
+    return (total - n) + weight_remainder, min_row_weight
 
 
 ctypedef fused label_t:
@@ -174,7 +178,7 @@ def two_groups(const label_t[::1] y, label_t one, label_t two, Py_ssize_t[:, ::1
 def moderate(moments, double largest, double heaviest):
     """Whether means, with what values spread about them, and weights are finite and no larger."""
     cdef const double[::1] n = moments.n, N = moments.N, anchor = moments.anchor
-    cdef const double[:, ::1] mean = moments.mean, peak = moments.peak
+    cdef const double[:, ::1] mean = moments.mean, max_scatter = moments.max_scatter
     cdef Py_ssize_t k, j
     cdef bint fine = True
     with nogil:
@@ -182,7 +186,8 @@ def moderate(moments, double largest, double heaviest):
             fine = fine and N[k] <= heaviest
             for j in range(anchor.shape[0]):
                 fine = fine and (
-                    fabs(anchor[j] + mean[k, j]) + sqrt(peak[k, j] / max(n[k], 1e-300)) <= largest
+                    fabs(anchor[j] + mean[k, j])
+                    + sqrt(max_scatter[k, j] / max(n[k], 1e-300)) <= largest
                 )
     return fine
 
@@ -192,29 +197,29 @@ ctypedef fused place_t:
     int64_t
 
 
-def mark_sparse(
+def hash_sparse(
     const double[::1] data,
     const place_t[::1] indices,
     const place_t[::1] indptr,
     const double[::1] weight,
-    uint64_t[:, ::1] marks,
+    uint64_t[:, ::1] row_hashes,
 ):
-    """CSR rows of one class leave their marks: that of 0 is 0."""
+    """Add the hashes of CSR rows of one class; the hash of 0 is 0."""
     cdef Py_ssize_t i, p, j
     cdef uint64_t t, bits
     with nogil:
         for i in range(weight.shape[0]):
             t = ticket(weight[i])
-            marks[0, 0] += t
-            marks[1, 0] += t
+            row_hashes[0, 0] += t
+            row_hashes[1, 0] += t
             for p in range(indptr[i], indptr[i + 1]):
                 j, bits = 1 + indices[p], bits_of(data[p])
-                marks[0, j] += t * bits
-                marks[1, j] += t * folded(bits)
+                row_hashes[0, j] += t * bits
+                row_hashes[1, j] += t * folded(bits)
 
 
 def fold(const uint64_t[::1] bits, uint64_t[::1] result):
-    """What the second marks make of the bits of values."""
+    """Fold the bits of values as the second row hashes do."""
     cdef Py_ssize_t j
     for j in range(bits.shape[0]):
         result[j] = folded(bits[j])
@@ -353,11 +358,11 @@ cdef void move_anchor(MomentsView* s, Py_ssize_t j, double place) noexcept nogil
     """Let means of feature j be relative to another place; what they stand for stays."""
     cdef Py_ssize_t k
     cdef double old = s.anchor[j], shift = place - old, back = place - shift
-    cdef double rest = (place - (shift + back)) + (back - old)  # of the shift: what was rounded off
+    cdef double rounding = (place - (shift + back)) + (back - old)  # error of the shift
     s.anchor[j] = place
     for k in range(s.c):
         if s.n[k] > 0.0:
-            s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rest
+            s.mean[k * s.d + j] = (s.mean[k * s.d + j] - shift) - rounding
 
 
 cdef double best_place(const MomentsView* s, const MomentsView* b, Py_ssize_t j) noexcept nogil:
@@ -440,19 +445,20 @@ def add(
     cdef const double[::1] n_b = b.n, N_b = b.N
     cdef const double[::1] anchor_b = b.anchor, stream_b = b.stream
     cdef const double[:, :, :] C_b = b.C
-    cdef const double[:, ::1] peak_b = b.peak, mean_b = b.mean
-    cdef const double[:, :, ::1] away_b = b.away, removed_b = b.removed
+    cdef const double[:, ::1] max_scatter_b = b.max_scatter, mean_b = b.mean
+    cdef const double[:, :, ::1] nonconstant_weight_b = b.nonconstant_weight, removed_b = b.removed
     cdef double[::1] n = a.n, N = a.N, anchor = a.anchor
     cdef double[::1] stream = a.stream, held, when = a.when
     cdef const double[::1] when_b = b.when, clipped_b = b.clipped
     cdef double[::1] clipped = a.clipped
-    cdef const double[::1] rest_b = b.rest, lightest_b = b.lightest
-    cdef double[::1] rest = a.rest, lightest = a.lightest
-    cdef const uint64_t[:, :, ::1] marks_b = b.marks
-    cdef uint64_t[:, :, ::1] marks = a.marks
-    cdef double[:, ::1] mean = a.mean, peak = a.peak
+    cdef const double[::1] weight_remainder_b = b.weight_remainder
+    cdef const double[::1] min_row_weight_b = b.min_row_weight
+    cdef double[::1] weight_remainder = a.weight_remainder, min_row_weight = a.min_row_weight
+    cdef const uint64_t[:, :, ::1] row_hashes_b = b.row_hashes
+    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
+    cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
     cdef double[:, :, :] C = a.C
-    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[:, :, ::1] nonconstant_weight = a.nonconstant_weight, removed = a.removed
     cdef double[::1] scratch = a.anchor.copy(), about = a.anchor.copy()
     cdef Py_ssize_t d = mean.shape[1], j, k, i, l
     cdef Py_ssize_t stride = C.strides[1] // sizeof(double)
@@ -477,11 +483,11 @@ def add(
                 stream[k] = left * held[k] + stream_b[j]
             if n_b[j] > 0.0 and left != 1.0:
                 n[k] *= left
-                rest[k] *= left
-                lightest[k] *= left
+                weight_remainder[k] *= left
+                min_row_weight[k] *= left
                 for i in range(d):
-                    away[k, 0, i] *= left
-                    away[k, 1, i] *= left
+                    nonconstant_weight[k, 0, i] *= left
+                    nonconstant_weight[k, 1, i] *= left
                     for l in range(i + 1):
                         C[k, i, l] *= left
         for i in range(d):
@@ -493,13 +499,13 @@ def add(
             for i in range(d):
                 about[i] = mean_b[j, i] + (anchor_b[i] - anchor[i])
             total = n[k]
-            add_weight(n_b[j], &total, &rest[k])
-            rest[k] += rest_b[j]
-            if lightest[k] == 0.0 or lightest_b[j] < lightest[k]:
-                lightest[k] = lightest_b[j]
-            for i in range(marks.shape[2]):
-                marks[k, 0, i] += marks_b[j, 0, i]
-                marks[k, 1, i] += marks_b[j, 1, i]
+            add_weight(n_b[j], &total, &weight_remainder[k])
+            weight_remainder[k] += weight_remainder_b[j]
+            if min_row_weight[k] == 0.0 or min_row_weight_b[j] < min_row_weight[k]:
+                min_row_weight[k] = min_row_weight_b[j]
+            for i in range(row_hashes.shape[2]):
+                row_hashes[k, 0, i] += row_hashes_b[j, 0, i]
+                row_hashes[k, 1, i] += row_hashes_b[j, 1, i]
             n[k] = _add(
                 n[k], n_b[j], &about[0], &C_b[j, 0, 0], stride_b, d,
                 &scratch[0], &mean[k, 0], &C[k, 0, 0], stride,
@@ -507,10 +513,10 @@ def add(
             N[k] += N_b[j]
             _mirror(&C[k, 0, 0], stride, d)
             for i in range(d):
-                away[k, 0, i] += away_b[j, 0, i]
-                away[k, 1, i] += away_b[j, 1, i]
-                largest = max(peak[k, i], peak_b[j, i])
-                peak[k, i] = max(largest, C[k, i, i])
+                nonconstant_weight[k, 0, i] += nonconstant_weight_b[j, 0, i]
+                nonconstant_weight[k, 1, i] += nonconstant_weight_b[j, 1, i]
+                largest = max(max_scatter[k, i], max_scatter_b[j, i])
+                max_scatter[k, i] = max(largest, C[k, i, i])
                 if removed[k, 0, i] == 0.0:
                     removed[k, 1, i] = removed_b[j, 1, i]
                 removed[k, 0, i] += removed_b[j, 0, i]
@@ -521,11 +527,12 @@ def add(
 
 cpdef void fade(a, double share) except *:
     """Scale all that a class weighs, its true weight too; what is left must be worth something."""
-    cdef double[::1] n = a.n, N = a.N, rest = a.rest, lightest = a.lightest, stream = a.stream
-    cdef double[:, ::1] mean = a.mean, peak = a.peak
-    cdef double[:, :, ::1] away = a.away, removed = a.removed
+    cdef double[::1] n = a.n, N = a.N, weight_remainder = a.weight_remainder
+    cdef double[::1] min_row_weight = a.min_row_weight, stream = a.stream
+    cdef double[:, ::1] mean = a.mean, max_scatter = a.max_scatter
+    cdef double[:, :, ::1] nonconstant_weight = a.nonconstant_weight, removed = a.removed
     cdef double[:, :, :] C = a.C
-    cdef uint64_t[:, :, ::1] marks = a.marks
+    cdef uint64_t[:, :, ::1] row_hashes = a.row_hashes
     cdef Py_ssize_t c = n.shape[0], d = mean.shape[1], k, i, j
     cdef double total = 0.0, left
     with nogil:
@@ -533,19 +540,19 @@ cpdef void fade(a, double share) except *:
             left = share if n[k] * share >= NOTHING else 0.0
             n[k] *= left
             N[k] *= left
-            rest[k] *= left
-            lightest[k] *= left
+            weight_remainder[k] *= left
+            min_row_weight[k] *= left
             total += N[k]
             for i in range(d):
-                away[k, 0, i] *= left
-                away[k, 1, i] *= left
+                nonconstant_weight[k, 0, i] *= left
+                nonconstant_weight[k, 1, i] *= left
                 for j in range(d):
                     C[k, i, j] *= left
             if left == 0.0:
                 for i in range(d):
-                    mean[k, i] = peak[k, i] = removed[k, 0, i] = removed[k, 1, i] = 0.0
+                    mean[k, i] = max_scatter[k, i] = removed[k, 0, i] = removed[k, 1, i] = 0.0
                 for i in range(d + 1):
-                    marks[k, 0, i] = marks[k, 1, i] = 0
+                    row_hashes[k, 0, i] = row_hashes[k, 1, i] = 0
         for k in range(c):
             stream[k] = total
 
@@ -568,25 +575,28 @@ cdef void learn_row(
     cdef Py_ssize_t d = s.d, i, j
     cdef double* mean = s.mean + k * d
     cdef double* C = s.C + k * s.size
-    cdef double* peak = s.peak + k * d
-    cdef double* away = s.away + k * 2 * d
+    cdef double* max_scatter = s.max_scatter + k * d
+    cdef double* nonconstant_weight = s.nonconstant_weight + k * 2 * d
     cdef double n_a = keep * s.n[k], n = n_a, share, root
-    s.rest[k] *= keep
-    s.lightest[k] *= keep
-    add_weight(entering, &n, &s.rest[k])
+    s.weight_remainder[k] *= keep
+    s.min_row_weight[k] *= keep
+    add_weight(entering, &n, &s.weight_remainder[k])
     share = entering / n
     if keep != 1.0:
         for i in range(d):
             for j in range(d):
                 C[i * s.stride + j] *= keep
         for i in range(2 * d):
-            away[i] *= keep
+            nonconstant_weight[i] *= keep
     for i in range(s.c):
         s.stream[i] = keep * s.stream[i] + entering if i == k else s.stream[i] + omega
-    if s.lightest[k] == 0.0 or entering < s.lightest[k]:
-        s.lightest[k] = entering
+    if s.min_row_weight[k] == 0.0 or entering < s.min_row_weight[k]:
+        s.min_row_weight[k] = entering
     if keep == 1.0:  # else rows cannot be removed
-        mark_row(x, d, ticket(omega), s.marks + k * 2 * (d + 1), s.marks + (k * 2 + 1) * (d + 1))
+        hash_row(
+            x, d, ticket(omega), s.row_hashes + k * 2 * (d + 1),
+            s.row_hashes + (k * 2 + 1) * (d + 1),
+        )
     s.n[k] = n
     s.N[k] += omega
     if n_a == 0.0:
@@ -603,9 +613,9 @@ cdef void learn_row(
             s.delta[i] *= root
         rank_one(s.delta, d, C, s.stride)
     for i in range(d):
-        peak[i] = max(peak[i], C[i * s.stride + i])
-        away[i] += entering * (x[i] != 0.0)
-        away[d + i] += entering * (x[i] != 1.0)
+        max_scatter[i] = max(max_scatter[i], C[i * s.stride + i])
+        nonconstant_weight[i] += entering * (x[i] != 0.0)
+        nonconstant_weight[d + i] += entering * (x[i] != 1.0)
     for i in range(d):  # most often the mean of this class alone tells that nothing has to move
         if n * (mean[i] * mean[i]) > FAR * FAR * C[i * s.stride + i]:
             settle(s, NULL, i)

@@ -1,8 +1,8 @@
 """Rows become sums: dense ones about a centre near their mean, sparse ones as they are.
 
 :func:`fill` does it for all classes. :func:`dense` and :func:`sparse` fill in, for one class that
-had seen nothing, the mean about the anchor, the scatter, ``away`` (weight of the rows in which
-a feature is not 0, and not 1) and the marks for removal, and return its weight.
+had seen nothing, the mean about the anchor, the scatter, the weight of
+the rows in which a feature is not 0, and not 1, and the row hashes, and return its weight.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from counterpoise.arrays import Matrix, Rows, Vector
 from counterpoise.moments._moments import (
     gather,
-    mark_sparse,
+    hash_sparse,
     place_products,
     places,
     recentre,
     room_to_gather,
     weigh,
 )
-from counterpoise.moments.downdate import UNTRACKED_MARK
+from counterpoise.moments.downdate import UNTRACKED_HASH
 
 if TYPE_CHECKING:
     from counterpoise.moments.moments import Moments
@@ -62,7 +62,7 @@ def fill(
     lives : ndarray of shape (c,), optional
         A row fades to half its weight while its class receives this much weight.
     lasting : bool
-        Whether rows can be removed, for which they leave marks.
+        Whether rows can be removed, which requires their hashes.
     """
     weight = _ones(X.shape[0]) if given is None else given
     even = given is None and lives is None
@@ -77,17 +77,20 @@ def fill(
     for k, (rows, omega) in enumerate(entering):
         for i in range(0, len(rows), block):
             part, slot = (result, k) if i == 0 else (result.nothing_of(k), 0)
-            mine, sums = rows[i : i + block], (part.mean[slot], part.C[slot], part.away[slot])
-            marks = part.marks[slot] if lasting else None
-            n = of_class(X, mine, omega, result.anchor, *sums, marks)
+            mine, sums = (
+                rows[i : i + block],
+                (part.mean[slot], part.C[slot], part.nonconstant_weight[slot]),
+            )
+            row_hashes = part.row_hashes[slot] if lasting else None
+            n = of_class(X, mine, omega, result.anchor, *sums, row_hashes)
             part.n[slot] = part.N[slot] = n
             if even:  # a count of rows is exact
-                part.lightest[slot] = 1.0
+                part.min_row_weight[slot] = 1.0
             else:
-                part.rest[slot], part.lightest[slot] = weigh(mine, omega, n)
-            part.peak[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
+                part.weight_remainder[slot], part.min_row_weight[slot] = weigh(mine, omega, n)
+            part.max_scatter[slot] = np.maximum(part.C[slot].diagonal(), 0.0)
             if not lasting:
-                part.marks[slot] = UNTRACKED_MARK
+                part.row_hashes[slot] = UNTRACKED_HASH
             if i:
                 result += part
     if lives is not None:
@@ -129,8 +132,8 @@ def dense(
     anchor: Vector,
     mean: Vector,
     C: Matrix,
-    away: Matrix,
-    marks: NDArray[np.uint64] | None,
+    nonconstant_weight: Matrix,
+    row_hashes: NDArray[np.uint64] | None,
 ) -> float:
     """Dense rows.
 
@@ -147,9 +150,9 @@ def dense(
         Weight of each row.
     anchor : ndarray of shape (d,)
         What the mean is relative to.
-    mean, C, away : ndarray of shape (d,), (d, d), (2, d)
+    mean, C, nonconstant_weight : ndarray of shape (d,), (d, d), (2, d)
         Filled in.
-    marks : ndarray of shape (2, 1 + d), optional
+    row_hashes : ndarray of shape (2, 1 + d), optional
         Those of these rows are added.
 
     Returns
@@ -159,12 +162,14 @@ def dense(
     d = X.shape[1]
     work, about = np.empty(room_to_gather(d, len(rows))), np.empty(d)
     sample = max(1, min(64, len(rows) // 256))
-    n = gather(X, rows, weight, anchor, sample, work, about, mean, C, away, marks)
+    n = gather(
+        X, rows, weight, anchor, sample, work, about, mean, C, nonconstant_weight, row_hashes
+    )
     if len(rows) == 1:
         C[:] = 0.0
     elif not recentre(n, about, C, False):
-        away[:] = 0.0
-        n = gather(X, rows, weight, anchor, 1, work, about, mean, C, away, None)
+        nonconstant_weight[:] = 0.0
+        n = gather(X, rows, weight, anchor, 1, work, about, mean, C, nonconstant_weight, None)
         recentre(n, about, C, True)
     return n
 
@@ -176,8 +181,8 @@ def sparse(
     anchor: Vector,
     mean: Vector,
     C: Matrix,
-    away: Matrix,
-    marks: NDArray[np.uint64] | None,
+    nonconstant_weight: Matrix,
+    row_hashes: NDArray[np.uint64] | None,
 ) -> float:
     """CSR rows: columns mostly filled are treated as dense, the others as they are, if that pays.
 
@@ -188,7 +193,7 @@ def sparse(
     ----------
     X : CSR matrix of shape (n, d)
         All rows, with one entry a place.
-    rows, weight, anchor, mean, C, away, marks
+    rows, weight, anchor, mean, C, nonconstant_weight, row_hashes
         As for :func:`dense`.
 
     Returns
@@ -196,10 +201,12 @@ def sparse(
     float
     """
     X, weight = X[rows], weight[rows]
-    if marks is not None:
-        mark_sparse(X.data, X.indices, X.indptr, weight, marks)
+    if row_hashes is not None:
+        hash_sparse(X.data, X.indices, X.indptr, weight, row_hashes)
     if _dense_is_faster(X):
-        return dense(X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, away, None)
+        return dense(
+            X.toarray(), np.arange(len(rows)), weight, anchor, mean, C, nonconstant_weight, None
+        )
     n = float(weight.sum())
     by_entry = np.repeat(weight, np.diff(X.indptr)) * (X.data != 0)
     filled = 2.0 * np.bincount(X.indices, by_entry, minlength=X.shape[1]) > n
@@ -209,16 +216,16 @@ def sparse(
     WS = sp.diags_array(weight, format="csr") @ S
     mu = np.asarray(WS.sum(axis=0)).ravel() / n
     mean[thin] = mu - anchor[thin]
-    away[0, thin] = weight @ (S != 0)
-    away[1, thin] = n - weight @ (S == 1)
+    nonconstant_weight[0, thin] = weight @ (S != 0)
+    nonconstant_weight[1, thin] = n - weight @ (S == 1)
     place_products((S.T @ WS).toarray(), n, mu, thin, C)
 
     if full.size:
         D = X[:, full].toarray()
         k = len(full)
-        mean_D, C_DD, away_D = np.empty(k), np.zeros((k, k)), np.zeros((2, k))
-        dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, away_D, None)
-        mean[full], away[:, full] = mean_D, away_D
+        mean_D, C_DD, weight_D = np.empty(k), np.zeros((k, k)), np.zeros((2, k))
+        dense(D, np.arange(len(rows)), weight, anchor[full], mean_D, C_DD, weight_D, None)
+        mean[full], nonconstant_weight[:, full] = mean_D, weight_D
         D -= anchor[full]
         D -= mean_D
         # Σ ω (D − mean) is only zero up to rounding, hence the second term.

@@ -5,13 +5,12 @@
 A difference keeps the absolute error of what it is made of, so that little may be left of the
 digits of a small one. Three records tell what is left:
 
-- ``rest`` makes the weight of a class twice as precise as a float64: a class is gone when nothing
-  is left of that, and rows so light that they drowned in others are still known to be there;
-- ``marks`` are sums of the bits of the values modulo 2⁶⁴, which know no rounding. They tell that
-  all rows left have the same value of a feature, and which: rounding could not tell that from
-  values that differ by little;
-- ``peak`` and ``removed`` add up what rounding may have cost. :func:`lost` compares it with what is
-  left.
+- ``weight_remainder`` makes the weight of a class twice as precise as a float64. A class is empty
+  when nothing is left of that, and rows of tiny weights next to others are still detected.
+- ``row_hashes`` are sums of the bits of the values modulo 2⁶⁴, without rounding. They detect that
+  all rows left have the same value of a feature, and which.
+- ``max_scatter`` and ``removed`` add up what rounding may have cost. :func:`relative_error`
+  compares that with what is left.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ def check_class_fully_removed(
 ) -> None:
     """Raise if the rows of a class that is now empty were not those that it had.
 
-    Where as many rows of each weight went as came, the marks of their values must vanish, too. They
-    need not where only rounding tells the rows apart: a map has other last bits on another machine.
+    Where as many rows of each weight went as came, the hashes of their values must vanish, too.
+    They need not where only rounding separates the rows, as with a map on another machine.
     """
-    marks = kept.marks[k]
-    if marks[:, 0].any() or not marks.any() or _same_moments(before, k, gone, j):
+    row_hashes = kept.row_hashes[k]
+    if row_hashes[:, 0].any() or not row_hashes.any() or _same_moments(before, k, gone, j):
         return
     raise UnknownRowsError(
         f"cannot unlearn the last rows of class {kept.labels.tolist()[k]!r}: what was unlearned of "
@@ -59,7 +58,7 @@ def _same_moments(before: Moments, k: int, gone: Moments, j: int) -> bool:
     """Whether mean and scatter of one class are those of another, but for rounding."""
     n, (off, _) = float(before.n[k]), before.removed[k]
     C_a, C_b = before.C[k].diagonal(), gone.C[j].diagonal()
-    held = np.maximum(np.maximum(C_a, C_b), before.peak[k])
+    held = np.maximum(np.maximum(C_a, C_b), before.max_scatter[k])
     value = np.abs(before.anchor) + np.abs(before.mean[k])
     apart = (gone.anchor - before.anchor) + gone.mean[j] - before.mean[k]
     room = 1e3 * EPS * (value + off / n) + PSD_RTOL * np.sqrt(held / n)
@@ -67,13 +66,15 @@ def _same_moments(before: Moments, k: int, gone: Moments, j: int) -> bool:
     return bool((np.abs(apart) <= room).all() and (np.abs(C_a - C_b) <= squares).all())
 
 
-def check_value_counts(kept: Moments, k: int, was: Vector, away: Vector, value: int) -> None:
+def check_value_counts(
+    kept: Moments, k: int, was: Vector, nonconstant_weight: Vector, value: int
+) -> None:
     """Raise if more rows would go in which a feature is not, or is, ``value`` than there were."""
-    n, left = float(kept.n[k]), was - away
+    n, left = float(kept.n[k]), was - nonconstant_weight
     # More than rounding, of what was there before and of rows that go in portions.
     slack = max(
-        MIN_RESIDUAL_WEIGHT * float(kept.lightest[k]),
-        COUNT_RTOL * max(n, float(was.max()), float(away.max())),
+        MIN_RESIDUAL_WEIGHT * float(kept.min_row_weight[k]),
+        COUNT_RTOL * max(n, float(was.max()), float(nonconstant_weight.max())),
     )
     label = kept.labels.tolist()[k]
     for wrong, words in ((left < -slack, f"is not {value}"), (left > n + slack, f"is {value}")):
@@ -87,11 +88,11 @@ def check_value_counts(kept: Moments, k: int, was: Vector, away: Vector, value: 
 
 def is_indefinite(moments: Moments, k: int) -> bool:
     """Whether the scatter of a class is not positive semidefinite, by more than rounding."""
-    C, peak, n, d = moments.C[k], moments.peak[k], moments.n[k], len(moments.anchor)
+    C, max_scatter, n, d = moments.C[k], moments.max_scatter[k], moments.n[k], len(moments.anchor)
     # Rounding leaves this much on the diagonal: a share of the largest scatter that was held,
     # and, where nothing varies, what the values themselves are rounded to.
     value = np.abs(moments.anchor) + np.abs(moments.mean[k])
-    rounding = PSD_RTOL * d * peak + n * (1e6 * EPS * value) ** 2 + 1e-290
+    rounding = PSD_RTOL * d * max_scatter + n * (1e6 * EPS * value) ** 2 + 1e-290
     off, begun = moments.removed[k]
     if off.any():  # and what removals did to the means
         gone = np.abs((moments.anchor - begun) + moments.mean[k])
@@ -112,8 +113,8 @@ MEAN_ROUNDING_ULPS = 0.25  # what rounding to the nearest leaves on average, in 
 MAX_WEIGHT_RATIO = (
     1e20  # how much heavier than its lightest row a class may be for its weight to tell that
 )
-MIN_TRUSTED_BITS = 32  # bits of a mark that must be left to trust it
-UNTRACKED_MARK = np.uint64(0x9E3779B97F4A7C15)  # a mark of rows that left none: it proves nothing
+MIN_TRUSTED_BITS = 32  # bits of a hash that must be left to trust it
+UNTRACKED_HASH = np.uint64(0x9E3779B97F4A7C15)  # the hash of rows without one: it proves nothing
 MAX_FEATURES_TO_FACTORIZE = 500  # features up to which what is left is factorised
 BLOCK_ROWS = 256  # rows of a scatter that are removed at a time
 
@@ -158,12 +159,12 @@ def _remove_class(
 ) -> None:
     """Chan's formulae backwards, for class k of what was there and class j of what goes."""
     n_a, n_b = float(kept.n[k]), float(gone.n[j])
-    n, rest = _difference(n_a, n_b, float(kept.rest[k] - gone.rest[j]))
+    n, remainder = _difference(n_a, n_b, float(kept.weight_remainder[k] - gone.weight_remainder[j]))
     if n < -RESIDUAL_RTOL * n_a:
         raise PrecisionError(
             f"cannot unlearn a weight of {n_b:g} of class {label!r}: only {n_a:g} was seen"
         )
-    kept.marks[k] -= gone.marks[j]
+    kept.row_hashes[k] -= gone.row_hashes[j]
     if _is_empty(kept, k, n, n_a):
         check_class_fully_removed(before, kept, k, gone, j)
         _clear(kept, k)
@@ -172,7 +173,7 @@ def _remove_class(
         raise PrecisionError(precision_error(f"class {label!r}"))
     unfaded = kept.N[k] == n_a and gone.N[j] == n_b
     kept.N[k] = n if unfaded else kept.N[k] - gone.N[j]
-    kept.n[k], kept.rest[k] = n, rest
+    kept.n[k], kept.weight_remainder[k] = n, remainder
     mean_a, C_a = before.mean[k], before.C[k].diagonal()
     kept.mean[k] -= (mean_b - mean_a) * (n_b / n)
     delta = mean_b - kept.mean[k]
@@ -180,13 +181,13 @@ def _remove_class(
         rows = slice(i, i + BLOCK_ROWS)
         C_b = gone.C[j, rows] + np.outer(delta[rows], delta) * (n * (n_b / n_a))
         np.subtract(before.C[k, rows], C_b, out=kept.C[k, rows])
-    kept.peak[k] = np.hypot(kept.peak[k], C_a)
+    kept.max_scatter[k] = np.hypot(kept.max_scatter[k], C_a)
     rounding = MEAN_ROUNDING_ULPS * n_a * (np.abs(mean_a) + np.abs(delta))
     _add_rounding(kept, k, rounding, mean_a + kept.anchor)
-    _detect_constants_by_count(kept, k, gone.away[j])
+    _detect_constants_by_count(kept, k, gone.nonconstant_weight[j])
     _find_constants(kept, k)
     C_jj = kept.C[k].diagonal()
-    impossible = C_jj < -RESIDUAL_RTOL * kept.peak[k]
+    impossible = C_jj < -RESIDUAL_RTOL * kept.max_scatter[k]
     if impossible.any():
         raise PrecisionError(
             "the variance would turn negative: these rows were never seen",
@@ -201,10 +202,10 @@ def _remove_class(
         )
 
 
-def _difference(n_a: float, n_b: float, rest: float) -> tuple[float, float]:
-    """n_a − n_b + rest as a number and what it lacks (Knuth, twice)."""
+def _difference(n_a: float, n_b: float, remainder: float) -> tuple[float, float]:
+    """Return n_a − n_b + remainder, rounded, and its rounding error (Knuth, twice)."""
     n, lacking = _two_sum(n_a, -n_b)
-    return _two_sum(n, rest + lacking)
+    return _two_sum(n, remainder + lacking)
 
 
 def _two_sum(a: float, b: float) -> tuple[float, float]:
@@ -216,20 +217,29 @@ def _two_sum(a: float, b: float) -> tuple[float, float]:
 def _is_empty(kept: Moments, k: int, n: float, n_a: float) -> bool:
     """Whether nothing is left of a class that now has this weight.
 
-    The marks tell where rows went with the weights that they came with. A row that went in
+    The row hashes detect rows that went with the weights that they came with. A row that went in
     portions leaves what these were rounded to; its weight tells, unless it drowned in others.
     """
-    if not kept.marks[k].any() and abs(n) <= RESIDUAL_RTOL * n_a:
+    if not kept.row_hashes[k].any() and abs(n) <= RESIDUAL_RTOL * n_a:
         return True
-    lightest = float(kept.lightest[k])
-    return abs(n) <= MIN_RESIDUAL_WEIGHT * lightest and n_a <= MAX_WEIGHT_RATIO * lightest
+    min_row_weight = float(kept.min_row_weight[k])
+    return (
+        abs(n) <= MIN_RESIDUAL_WEIGHT * min_row_weight and n_a <= MAX_WEIGHT_RATIO * min_row_weight
+    )
 
 
 def _clear(kept: Moments, k: int) -> None:
-    weights = (kept.n, kept.rest, kept.lightest, kept.N)
-    for array in (*weights, kept.mean, kept.C, kept.peak, kept.away, kept.removed):
+    weights = (kept.n, kept.weight_remainder, kept.min_row_weight, kept.N)
+    for array in (
+        *weights,
+        kept.mean,
+        kept.C,
+        kept.max_scatter,
+        kept.nonconstant_weight,
+        kept.removed,
+    ):
         array[k] = 0.0
-    kept.marks[k] = 0
+    kept.row_hashes[k] = 0
 
 
 def _zero_constant_features(kept: Moments, k: int, constant: Flags) -> None:
@@ -239,9 +249,9 @@ def _zero_constant_features(kept: Moments, k: int, constant: Flags) -> None:
 
 
 def _find_constants(kept: Moments, k: int) -> tuple[Flags, Vector]:
-    """Where all rows left have the same value, the marks tell; see :func:`constants`."""
-    known, values = constant_features(kept.marks[k], kept.mean[k] + kept.anchor)
-    known &= kept.C[k].diagonal() <= MAX_RELATIVE_ERROR * kept.peak[k]
+    """Make features constant that the row hashes prove to be; see :func:`constant_features`."""
+    known, values = constant_features(kept.row_hashes[k], kept.mean[k] + kept.anchor)
+    known &= kept.C[k].diagonal() <= MAX_RELATIVE_ERROR * kept.max_scatter[k]
     _set_constant(kept, k, known, values)
     return known, values
 
@@ -280,42 +290,42 @@ def _anchor_constants(kept: Moments) -> None:
         kept.anchor[same], kept.mean[:, same] = value[same], 0.0
 
 
-def _detect_constants_by_count(kept: Moments, k: int, away: Matrix) -> None:
+def _detect_constants_by_count(kept: Moments, k: int, nonconstant_weight: Matrix) -> None:
     """Where no row is left in which a feature is not 0, or not 1, that is its value.
 
-    That holds for rows that went in portions, too, of which marks know nothing.
+    That holds for rows that went in portions, too, which row hashes cannot detect.
     """
     for value in (0, 1):
-        was = kept.away[k, value].copy()
-        check_value_counts(kept, k, was, away[value], value)
-        kept.away[k, value] = np.clip(was - away[value], 0.0, kept.n[k])
+        was = kept.nonconstant_weight[k, value].copy()
+        check_value_counts(kept, k, was, nonconstant_weight[value], value)
+        kept.nonconstant_weight[k, value] = np.clip(was - nonconstant_weight[value], 0.0, kept.n[k])
         # Rounding, and not a row: even the lightest would be more.
-        never = (kept.away[k, value] <= RESIDUAL_RTOL * was) & (
-            RESIDUAL_RTOL * was < kept.lightest[k]
+        never = (kept.nonconstant_weight[k, value] <= RESIDUAL_RTOL * was) & (
+            RESIDUAL_RTOL * was < kept.min_row_weight[k]
         )
         never &= was > 0
-        kept.away[k, value, never] = 0.0
+        kept.nonconstant_weight[k, value, never] = 0.0
         _set_constant(kept, k, never, np.full(len(never), float(value)))
 
 
 def _set_constant(kept: Moments, k: int, known: Flags, values: Vector) -> None:
     """Nothing is left of what rounding did to these features."""
     kept.mean[k, known] = values[known] - kept.anchor[known]
-    kept.peak[k, known], kept.removed[k, 0, known] = 0.0, 0.0
+    kept.max_scatter[k, known], kept.removed[k, 0, known] = 0.0, 0.0
     _zero_constant_features(kept, k, known)
 
 
-def constant_features(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
-    """Features of which all rows have the same value, by their marks, and that value.
+def constant_features(row_hashes: NDArray[np.uint64], near: Vector) -> tuple[Flags, Vector]:
+    """Features of which all rows have the same value, by their row hashes, and that value.
 
-    With weights that add up to W, written as 2ᵗ times an odd number, the plain mark is W times the
+    With weights that add up to W, written as 2ᵗ times an odd number, the plain hash is W times the
     bits of the value modulo 2⁶⁴. So all but t bits of the value are known; the mean is near enough
-    to tell the others. The second mark, W times the folded bits, is the proof.
+    to tell the others. The second hash, W times the folded bits, is the proof.
 
     Parameters
     ----------
-    marks : ndarray of shape (2, 1 + d)
-        The marks of one class.
+    row_hashes : ndarray of shape (2, 1 + d)
+        The row hashes of one class.
     near : ndarray of shape (d,)
         About what the values are.
 
@@ -327,12 +337,12 @@ def constant_features(marks: NDArray[np.uint64], near: Vector) -> tuple[Flags, V
     Examples
     --------
     >>> from counterpoise.moments.moments import Moments
-    >>> marks = Moments.of([[2024.1, 3.0], [2024.1, 5.0]], ["a", "a"]).marks[0]
-    >>> constant, value = constant_features(marks, np.array([2024.2, 4.0]))
+    >>> hashes = Moments.of([[2024.1, 3.0], [2024.1, 5.0]], ["a", "a"]).row_hashes[0]
+    >>> constant, value = constant_features(hashes, np.array([2024.2, 4.0]))
     >>> constant.tolist(), float(value[0])
     ([True, False], 2024.1)
     """
-    W, plain, mixed = int(marks[0, 0]), marks[0, 1:], marks[1, 1:]
+    W, plain, mixed = int(row_hashes[0, 0]), row_hashes[0, 1:], row_hashes[1, 1:]
     known = 65 - (W & -W).bit_length() if W else 0  # bits
     if known < MIN_TRUSTED_BITS:
         return np.zeros(len(near), dtype=bool), near
@@ -390,18 +400,18 @@ def relative_error(moments: Moments) -> Vector:
     seen = np.flatnonzero(moments.n > 0)
     if not seen.size:
         return np.zeros(len(moments.anchor))
-    n, mean, peak = moments.n[seen, None], moments.mean[seen], moments.peak[seen]
+    n, mean, max_scatter = moments.n[seen, None], moments.mean[seen], moments.max_scatter[seen]
     if moments.removed[:, 0].any():
         off, begun = moments.removed[seen, 0], moments.removed[seen, 1]
         squares = np.array([spread(moments, k) for k in seen.tolist()])
         gone = np.abs((moments.anchor - begun) + mean)
-        peak = peak + off * (2.0 * gone + np.sqrt(squares / n))
+        max_scatter = max_scatter + off * (2.0 * gone + np.sqrt(squares / n))
     C_jj = np.einsum("kjj->kj", moments.C)[seen]
     worst = np.zeros(len(moments.anchor))
     for alpha in (np.ones_like(n), 1.0 / n):
         m = (alpha * n * mean).sum(axis=0) / (alpha * n).sum()
         left = (alpha * (C_jj + n * (mean - m) ** 2)).sum(axis=0)
-        noise = EPS * (alpha * peak).sum(axis=0)
+        noise = EPS * (alpha * max_scatter).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.where(noise > 0, noise / np.maximum(left, 0.0), 0.0)
         worst = np.maximum(worst, np.where(left < 0, np.inf, error))

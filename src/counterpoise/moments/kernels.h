@@ -149,12 +149,12 @@ ONE_PER_CPU static double sum_rows(
     return n;
 }
 
-/* n and rest together become those of one more weight, twice as precise as n alone: of
-   n + w the rounded sum stays in n, and what was rounded off goes into the rest (Knuth). */
-static inline void add_weight(double w, double *n, double *rest)
+/* Add a weight to n and its remainder, together twice as precise as n alone: of n + w the
+   rounded sum goes into n, and its rounding error into the remainder (Knuth). */
+static inline void add_weight(double w, double *n, double *remainder)
 {
     const double sum = *n + w, part = sum - *n;
-    *rest += (*n - (sum - part)) + (w - part);
+    *remainder += (*n - (sum - part)) + (w - part);
     *n = sum;
 }
 
@@ -177,7 +177,7 @@ static inline uint64_t scrambled(uint64_t bits)
     return bits ^ (bits >> 32);
 }
 
-/* How often a row of this weight counts in the marks: a whole weight is a repetition. */
+/* How often a row of this weight counts in the row hashes: a whole weight is a repetition. */
 static inline uint64_t ticket(double w)
 {
     return w < 9007199254740992.0 && w == floor(w) ? (uint64_t)w : scrambled(bits_of(w));
@@ -191,9 +191,9 @@ static inline uint64_t folded(uint64_t bits)
     return half * half;
 }
 
-/* The marks of one row: plain += t bits(x_j), mixed += t folded(bits(x_j)) modulo 2^64, after
+/* The hashes of one row: plain += t bits(x_j), mixed += t folded(bits(x_j)) modulo 2^64, after
    the sum of the t themselves in front. */
-ONE_PER_CPU static void mark_row(
+ONE_PER_CPU static void hash_row(
     const double *restrict x, ptrdiff_t d, uint64_t t, uint64_t *restrict plain,
     uint64_t *restrict mixed)
 {
@@ -220,7 +220,7 @@ static void mark_each(
     const double *restrict weight, uint64_t *restrict plain, uint64_t *restrict mixed)
 {
     for (ptrdiff_t i = 0; i < m; i++)
-        mark_row(X + rows[i] * d, d, ticket(weight[rows[i]]), plain, mixed);
+        hash_row(X + rows[i] * d, d, ticket(weight[rows[i]]), plain, mixed);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -267,7 +267,7 @@ __attribute__((target("avx2"))) static void mark_four(
         }
 }
 
-static void mark_rows(
+static void hash_rows(
     const double *restrict X, ptrdiff_t d, const ptrdiff_t *restrict rows, ptrdiff_t m,
     const double *restrict weight, uint64_t *restrict plain, uint64_t *restrict mixed)
 {
@@ -285,7 +285,7 @@ static void mark_rows(
     mark_each(X, d, rows + i, m - i, weight, plain, mixed);
 }
 #else
-#define mark_rows mark_each
+#define hash_rows mark_each
 #endif
 
 /* Sizes r of the entries of a row in the units of their columns, 1 at most; the units learn from

@@ -32,7 +32,17 @@ from counterpoise.moments.decay import NO_DECAY, NO_TIMESTAMP, Decay, HalfLife
 EPS = downdate.EPS
 MIN_DECAYED_WEIGHT = 2.0**-900  # of a row that has faded by the clock, and is worth a look
 # What there is of each class, but for its scatter and its stream.
-PER_CLASS_ARRAYS = ("n", "rest", "lightest", "N", "mean", "peak", "away", "removed", "marks")
+PER_CLASS_ARRAYS = (
+    "n",
+    "weight_remainder",
+    "min_row_weight",
+    "N",
+    "mean",
+    "max_scatter",
+    "nonconstant_weight",
+    "removed",
+    "row_hashes",
+)
 
 
 class Moments:
@@ -47,10 +57,10 @@ class Moments:
         The label of each slot, in order of arrival. A slot with ``n == 0`` was never seen.
     n : ndarray of shape (c,)
         Weight of each class, faded if rows fade with age.
-    rest : ndarray of shape (c,)
-        What n lacks to the true sum, because that was rounded.
-    lightest : ndarray of shape (c,)
-        Weight of the lightest row that each class ever had.
+    weight_remainder : ndarray of shape (c,)
+        True sum of the weights minus n: the rounding error of n.
+    min_row_weight : ndarray of shape (c,)
+        Smallest weight of a row that each class ever had.
     N : ndarray of shape (c,)
         True weight of each class, not faded.
     stream : ndarray of shape (c,)
@@ -62,17 +72,17 @@ class Moments:
         Mean of each class minus the anchor.
     C : ndarray of shape (c, d, d)
         Scatter of each class about its own mean.
-    peak : ndarray of shape (c, d)
+    max_scatter : ndarray of shape (c, d)
         What rounding may have cost the diagonal of C, in units of eps: the largest ever held, and
         what each removal adds to it.
     removed : ndarray of shape (c, 2, d)
         What rounding in removals may have cost the sum of the rows, n times their mean, in units
         of eps; and where the mean was when that began. A sum that is off makes the scatter drift
         as the mean goes away from there. :meth:`lost` makes an estimate of both.
-    away : ndarray of shape (c, 2, d)
+    nonconstant_weight : ndarray of shape (c, 2, d)
         Weight of the rows in which a feature is not 0, and not 1. When removals bring it back to
         zero, the feature is known to be constant, which rounding could not tell.
-    marks : ndarray of uint64 of shape (c, 2, 1 + d)
+    row_hashes : ndarray of uint64 of shape (c, 2, 1 + d)
         Sums of the weights, and of the bits of each feature as they are and folded, modulo 2⁶⁴.
         They know no rounding, and tell when all rows left have the same value of a feature.
     when : ndarray of shape (1,)
@@ -96,33 +106,33 @@ class Moments:
         "C",
         "N",
         "anchor",
-        "away",
         "clipped",
         "labels",
-        "lightest",
-        "marks",
+        "max_scatter",
         "mean",
+        "min_row_weight",
         "n",
-        "peak",
+        "nonconstant_weight",
         "removed",
-        "rest",
+        "row_hashes",
         "stream",
+        "weight_remainder",
         "when",
     )
 
     labels: Labels
     n: Vector
-    rest: Vector
-    lightest: Vector
+    weight_remainder: Vector
+    min_row_weight: Vector
     N: Vector
     stream: Vector
     anchor: Vector
     mean: Matrix
     C: NDArray[np.float64]
-    peak: Matrix
+    max_scatter: Matrix
     removed: NDArray[np.float64]
-    away: NDArray[np.float64]
-    marks: NDArray[np.uint64]
+    nonconstant_weight: NDArray[np.float64]
+    row_hashes: NDArray[np.uint64]
     when: Vector
     clipped: Vector
 
@@ -131,10 +141,10 @@ class Moments:
         c, d = len(labels), len(anchor)
         self.labels = labels
         self.anchor = anchor.copy()
-        self.n, self.N, self.stream, self.rest, self.lightest = np.zeros((5, c))
-        self.mean, self.peak = np.zeros((2, c, d))
-        self.away, self.removed = np.zeros((2, c, 2, d))
-        self.marks = np.zeros((c, 2, 1 + d), dtype=np.uint64)
+        self.n, self.N, self.stream, self.weight_remainder, self.min_row_weight = np.zeros((5, c))
+        self.mean, self.max_scatter = np.zeros((2, c, d))
+        self.nonconstant_weight, self.removed = np.zeros((2, c, 2, d))
+        self.row_hashes = np.zeros((c, 2, 1 + d), dtype=np.uint64)
         self.C = scatters(c, d)
         self.when, self.clipped = np.array([NO_TIMESTAMP]), np.zeros(1)
 
@@ -295,12 +305,12 @@ class Moments:
         gamma = np.broadcast_to(np.asarray(gamma, dtype=np.float64), self.n.shape)
         if counts:
             result.N *= gamma
-        for weights in (result.n, result.rest, result.lightest):
+        for weights in (result.n, result.weight_remainder, result.min_row_weight):
             weights *= gamma
-        result.marks[gamma != 1.0] = downdate.UNTRACKED_MARK
+        result.row_hashes[gamma != 1.0] = downdate.UNTRACKED_HASH
         result.stream *= gamma
         result.C *= gamma[:, None, None]
-        result.away *= gamma[:, None, None]
+        result.nonconstant_weight *= gamma[:, None, None]
         return result
 
     def nothing_of(self, k: int) -> Moments:

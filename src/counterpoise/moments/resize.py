@@ -69,17 +69,25 @@ def with_features(moments: Moments, d: int, room: GrowableScatter | None = None)
     """
     more = d - len(moments.anchor)
     result = object.__new__(Moments)
-    same = ("labels", "n", "rest", "lightest", "N", "stream", "when", "clipped")
+    same = ("labels", "n", "weight_remainder", "min_row_weight", "N", "stream", "when", "clipped")
     for name in same:
         setattr(result, name, getattr(moments, name).copy())
     result.anchor = np.append(moments.anchor, np.zeros(more))
     wider: Any = ((0, 0), (0, more))
-    result.mean, result.peak = np.pad(moments.mean, wider), np.pad(moments.peak, wider)
+    result.mean, result.max_scatter = (
+        np.pad(moments.mean, wider),
+        np.pad(moments.max_scatter, wider),
+    )
     wider = ((0, 0), (0, 0), (0, more))
-    result.removed, result.marks = np.pad(moments.removed, wider), np.pad(moments.marks, wider)
-    away = np.zeros((len(moments.n), 2, more))
-    away[:, 1] = moments.n[:, None]
-    result.away = np.concatenate([moments.away, away], axis=2)
+    result.removed, result.row_hashes = (
+        np.pad(moments.removed, wider),
+        np.pad(moments.row_hashes, wider),
+    )
+    nonconstant_weight = np.zeros((len(moments.n), 2, more))
+    nonconstant_weight[:, 1] = moments.n[:, None]
+    result.nonconstant_weight = np.concatenate(
+        [moments.nonconstant_weight, nonconstant_weight], axis=2
+    )
     result.C = (room or GrowableScatter()).grown(moments.C, len(moments.labels), d)
     return result
 
@@ -89,14 +97,17 @@ def reindex_features(moments: Moments, at: NDArray[np.intp], d: int) -> Moments:
     anchor = np.zeros(d)
     anchor[at] = moments.anchor
     result = Moments(moments.labels.copy(), anchor)
-    for name in ("n", "rest", "lightest", "N", "stream", "when", "clipped"):
+    for name in ("n", "weight_remainder", "min_row_weight", "N", "stream", "when", "clipped"):
         setattr(result, name, getattr(moments, name).copy())
-    result.mean[:, at], result.peak[:, at] = moments.mean, moments.peak
-    result.away[:, 1] = moments.n[:, None]
-    result.away[:, :, at], result.removed[:, :, at] = moments.away, moments.removed
-    result.marks[:, :, 0], result.marks[:, :, 1 + at] = (
-        moments.marks[:, :, 0],
-        moments.marks[:, :, 1:],
+    result.mean[:, at], result.max_scatter[:, at] = moments.mean, moments.max_scatter
+    result.nonconstant_weight[:, 1] = moments.n[:, None]
+    result.nonconstant_weight[:, :, at], result.removed[:, :, at] = (
+        moments.nonconstant_weight,
+        moments.removed,
+    )
+    result.row_hashes[:, :, 0], result.row_hashes[:, :, 1 + at] = (
+        moments.row_hashes[:, :, 0],
+        moments.row_hashes[:, :, 1:],
     )
     result.C[:, at[:, None], at] = moments.C
     return result

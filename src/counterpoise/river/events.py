@@ -174,7 +174,7 @@ def without(state: State, batch: Batch, options: Options, limit: float) -> State
     if not left.begun:
         return State.empty(state.plan, 1, [])  # nothing is left, not even a name
     if left.fixed is None and left.names and left.fill is None:
-        held = left.moments.away[:, 0].max(axis=0) > 0.0
+        held = left.moments.nonconstant_weight[:, 0].max(axis=0) > 0.0
         if not held.any():  # a row has at least one feature, if without a name
             return replace(left.only(np.zeros(1, np.intp)), names=[])
         if not held.all():

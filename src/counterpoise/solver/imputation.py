@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.moments._moments import fill_moments, fold
-from counterpoise.moments.downdate import UNTRACKED_MARK
+from counterpoise.moments.downdate import UNTRACKED_HASH
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.score_functions import LinearScores, Solution
 
@@ -205,19 +205,22 @@ def change_base(moments: Moments, fill: MeanImputation, base: Vector) -> Moments
 
 
 def _mark_anew(moments: Moments, at: int, missing: Vector, values: Vector) -> None:
-    """Let the marks of a feature tell that so many rows of each class hold another value."""
+    """Change the row hashes of a feature as if so many rows of each class had another value."""
     bits = values.view(np.uint64)
     folded = np.empty_like(bits)
     fold(bits, folded)
     for k, count in enumerate(missing.tolist()):
         for value in (0, 1):
             moved = float(values[1] != value) - float(values[0] != value)
-            moments.away[k, value, at] += moved * count
+            moments.nonconstant_weight[k, value, at] += moved * count
         # Rows of weight 1 leave their number; of others nobody knows what is theirs.
-        if int(moments.marks[k, 0, 0]) == round(float(moments.n[k])) and moments.lightest[k] == 1.0:
+        if (
+            int(moments.row_hashes[k, 0, 0]) == round(float(moments.n[k]))
+            and moments.min_row_weight[k] == 1.0
+        ):
             rows = np.uint64(round(count))
             with np.errstate(over="ignore"):
-                moments.marks[k, 0, 1 + at] += rows * (bits[1] - bits[0])
-                moments.marks[k, 1, 1 + at] += rows * (folded[1] - folded[0])
+                moments.row_hashes[k, 0, 1 + at] += rows * (bits[1] - bits[0])
+                moments.row_hashes[k, 1, 1 + at] += rows * (folded[1] - folded[0])
         elif count:
-            moments.marks[k, :, 1 + at] = UNTRACKED_MARK
+            moments.row_hashes[k, :, 1 + at] = UNTRACKED_HASH

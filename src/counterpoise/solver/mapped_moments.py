@@ -31,7 +31,7 @@ def require_moderate(X: Rows, chunk: Moments, names: Names | None) -> None:
     require_finite(X, names)
     require_light(chunk)
     with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.sqrt(chunk.peak / np.maximum(chunk.n, 1e-300)[:, None])
+        spread = np.sqrt(chunk.max_scatter / np.maximum(chunk.n, 1e-300)[:, None])
         size = np.abs(chunk.anchor + chunk.mean) + spread
     refuse_large(np.nan_to_num(size, nan=np.inf).max(axis=0), names)
 

@@ -73,11 +73,11 @@ cdef extern from "block_scorer.h" nogil:
     )
     void approach(
         Py_ssize_t d, const double* x, const double* anchor, double share, double root,
-        double* mean, double* delta, double* away
+        double* mean, double* delta, double* nonconstant_weight
     )
     void add_mirrored(Py_ssize_t d, const double* B, double* C, Py_ssize_t stride)
-    void add_weight(double w, double* n, double* rest)
-    void mark_rows(
+    void add_weight(double w, double* n, double* weight_remainder)
+    void hash_rows(
         const double* X, Py_ssize_t d, const Py_ssize_t* rows, Py_ssize_t m,
         const double* weight, uint64_t* plain, uint64_t* mixed
     )
@@ -727,12 +727,12 @@ cdef class BlockScorer(StepSolver):
             k = self.codes[i]
             x = self.X + i * d
             n_a = self.n[k]
-            add_weight(1.0, &self.n[k], &self.rest[k])
+            add_weight(1.0, &self.n[k], &self.weight_remainder[k])
             self.N[k] += 1.0
             self.stream[0] += 1.0
             self.stream[1] += 1.0
-            if self.lightest[k] == 0.0 or self.lightest[k] > 1.0:
-                self.lightest[k] = 1.0
+            if self.min_row_weight[k] == 0.0 or self.min_row_weight[k] > 1.0:
+                self.min_row_weight[k] = 1.0
             share = 1.0 / self.n[k]
             root = sqrt(n_a * share)
             # rows of class 0 from the front, those of class 1 from the back
@@ -741,21 +741,21 @@ cdef class BlockScorer(StepSolver):
             count[k] += 1
             approach(
                 d, x, &self.anchor[0], share, root, &self.mean[k, 0], &self.deltas[j, 0],
-                self.s.away + k * 2 * d
+                self.s.nonconstant_weight + k * 2 * d
             )
         for k in range(2):
             if count[k]:
                 j = 0 if k == 0 else last - count[1]
-                mark_rows(
+                hash_rows(
                     self.X, d, &self.rows[j], count[k], &self.ones[0],
-                    self.s.marks + k * 2 * (d + 1), self.s.marks + (k * 2 + 1) * (d + 1)
+                    self.s.row_hashes + k * 2 * (d + 1), self.s.row_hashes + (k * 2 + 1) * (d + 1)
                 )
                 dsyrk(b"L", b"N", &wide, &count[k], &ONE, &self.deltas[j, 0], &wide, &ZERO,
                       &self.A[0, 0], &wide)
                 add_mirrored(d, &self.A[0, 0], self.s.C + k * self.s.size, self.s.stride)
                 for j in range(d):
-                    self.peak[k, j] = max(
-                        self.peak[k, j], self.s.C[k * self.s.size + j * (self.s.stride + 1)]
+                    self.max_scatter[k, j] = max(
+                        self.max_scatter[k, j], self.s.C[k * self.s.size + j * (self.s.stride + 1)]
                     )
         # The last row looks after the anchor.
         self.learn(self.X + last * d, self.codes[last])

@@ -16,11 +16,11 @@ cdef class StepSolver:
     cdef public SolverSpec recipe
     cdef MomentsView s
     cdef Py_ssize_t c, problems, width
-    cdef double[::1] anchor, n, rest, lightest, N, stream, delta, other
-    cdef double[:, ::1] mean, peak, a
+    cdef double[::1] anchor, n, weight_remainder, min_row_weight, N, stream, delta, other
+    cdef double[:, ::1] mean, max_scatter, a
     cdef double[:, :, :] C
-    cdef double[:, :, ::1] away
-    cdef uint64_t[:, :, ::1] marks
+    cdef double[:, :, ::1] nonconstant_weight
+    cdef uint64_t[:, :, ::1] row_hashes
     cdef double[::1] m, v, centre, tiny
     cdef double[:, ::1] U, pooled
     cdef double b

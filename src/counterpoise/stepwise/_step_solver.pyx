@@ -69,9 +69,10 @@ cdef class StepSolver:
         import numpy as np
 
         self.anchor, self.n, self.N = moments.anchor, moments.n, moments.N
-        self.mean, self.peak, self.C, self.away = moments.mean, moments.peak, moments.C, moments.away
-        self.stream, self.rest = moments.stream, moments.rest
-        self.lightest, self.marks = moments.lightest, moments.marks
+        self.mean, self.max_scatter, self.C = moments.mean, moments.max_scatter, moments.C
+        self.nonconstant_weight = moments.nonconstant_weight
+        self.stream, self.weight_remainder = moments.stream, moments.weight_remainder
+        self.min_row_weight, self.row_hashes = moments.min_row_weight, moments.row_hashes
         cdef Py_ssize_t d = self.anchor.shape[0]
         self.c = self.n.shape[0]
         self.problems = 1 if self.c <= 2 else self.c
@@ -90,15 +91,15 @@ cdef class StepSolver:
         self.s.anchor = &self.anchor[0]
         self.s.delta = &self.delta[0]
         self.s.n = &self.n[0]
-        self.s.rest = &self.rest[0]
-        self.s.lightest = &self.lightest[0]
+        self.s.weight_remainder = &self.weight_remainder[0]
+        self.s.min_row_weight = &self.min_row_weight[0]
         self.s.N = &self.N[0]
         self.s.stream = &self.stream[0]
         self.s.mean = &self.mean[0, 0]
         self.s.C = &self.C[0, 0, 0]
-        self.s.peak = &self.peak[0, 0]
-        self.s.away = &self.away[0, 0, 0]
-        self.s.marks = &self.marks[0, 0, 0]
+        self.s.max_scatter = &self.max_scatter[0, 0]
+        self.s.nonconstant_weight = &self.nonconstant_weight[0, 0, 0]
+        self.s.row_hashes = &self.row_hashes[0, 0, 0]
 
     cdef void learn(self, const double* x, Py_ssize_t k) noexcept nogil:
         learn_row(&self.s, k, x, 1.0, 1.0, self.recipe.gamma[k])

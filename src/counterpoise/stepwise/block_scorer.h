@@ -190,7 +190,7 @@ FUSED ONE_PER_CPU static void solve_lanes(
    grows by. */
 ONE_PER_CPU static void approach(
     ptrdiff_t d, const double *restrict x, const double *restrict anchor, double share, double root,
-    double *restrict mean, double *restrict delta, double *restrict away)
+    double *restrict mean, double *restrict delta, double *restrict nonconstant_weight)
 {
     for (ptrdiff_t j = 0; j < d; j++) {
         const double off = (x[j] - anchor[j]) - mean[j];
@@ -198,8 +198,8 @@ ONE_PER_CPU static void approach(
         delta[j] = off * root;
     }
     for (ptrdiff_t j = 0; j < d; j++) {
-        away[j] += x[j] != 0.0;
-        away[d + j] += x[j] != 1.0;
+        nonconstant_weight[j] += x[j] != 0.0;
+        nonconstant_weight[d + j] += x[j] != 1.0;
     }
 }
 

@@ -291,7 +291,7 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
         never = np.zeros(len(mean), dtype=bool)
     else:
         moments = learned.moments
-        n, there = moments.n.sum(), moments.away[:, 0].sum(axis=0)
+        n, there = moments.n.sum(), moments.nonconstant_weight[:, 0].sum(axis=0)
         mean = moments.anchor + moments.n @ moments.mean / n
         apart = moments.anchor + moments.mean - mean
         scatter = np.einsum("kjj->j", moments.C) + moments.n @ apart**2
