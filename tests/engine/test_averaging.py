@@ -10,10 +10,10 @@ from samples import assert_close, stream
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine import parameters
 from counterpoise.engine.averaging import (
-    COLD,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
     MIN_WEIGHT,
     PRIOR_ROWS,
-    WARM,
     evidence,
     softmax_weights,
     temperature,
@@ -110,7 +110,10 @@ def test_better_candidates_weigh_more_and_the_more_so_the_more_rows_there_are():
     assert few[1][1] == 0.0
     assert_close(few[2].sum(), few[0].sum(), 1e-12)  # two ridges count as one
     assert many[1][0] < few[1][0]
-    assert (temperature(1, many_rows), temperature(10**9, many_rows)) == (WARM, COLD)
+    assert (temperature(1, many_rows), temperature(10**9, many_rows)) == (
+        MAX_TEMPERATURE,
+        MIN_TEMPERATURE,
+    )
 
 
 def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
@@ -119,8 +122,8 @@ def test_weights_start_equal_and_move_with_the_rows_of_the_rarest_class():
     assert evidence(np.array([10.0, 10.0])) == pytest.approx(10.0)
     assert evidence(np.full(6, 10.0)) == pytest.approx(30.0)
     assert evidence(np.array([5e-324, 1.0])) == 1.0
-    assert temperature(1, np.full(2, PRIOR_ROWS)) == WARM
-    assert temperature(1, np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * WARM
+    assert temperature(1, np.full(2, PRIOR_ROWS)) == MAX_TEMPERATURE
+    assert temperature(1, np.full(2, PRIOR_ROWS / 2.0)) == 2.0 * MAX_TEMPERATURE
     best = [
         softmax_weights(G, temperature(200, np.array([1000.0, rare])))[1].item()
         for rare in (1.0, 10.0, 100.0, 1000.0)
@@ -254,7 +257,7 @@ def test_labels_that_arrive_late_change_no_score_before():
 
 def test_the_last_rows_of_each_class_are_kept_however_they_come():
     X, y = crossed(100)
-    at_once = RowBuffer(8).followed(X, y, None, {})
+    at_once = RowBuffer(8).appended(X, y, None, {})
     one = RowBuffer(8)
     for x, label in zip(X, y.tolist(), strict=True):
         n = sum(1 for _ in one.rows.get(label, ()))

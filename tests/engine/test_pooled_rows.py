@@ -8,7 +8,7 @@ from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.engine.parameters import LINEAR, map_name, name_of, pooling_of
 from counterpoise.errors import ModelFileError
 from counterpoise.modelfile.container import from_bytes, to_bytes
-from counterpoise.modelfile.engines import chosen_of
+from counterpoise.modelfile.engines import unpack_auto
 
 POOLED = (LINEAR, "pooled_rows=1000", "pooled_rows=10")
 MIXED = {
@@ -108,12 +108,12 @@ def test_save_then_load_is_the_identity_and_learning_goes_on(tmp_path, rows):
     again = AutoClassifier.load(tmp_path / "m.safetensors")
     assert content(again) == content(one)
     assert again.get_params() == one.get_params()
-    learned = chosen_of(from_bytes(content(one)))  # whoever only predicts reads it like this
+    learned = unpack_auto(from_bytes(content(one)))
     assert (learned.options.pooled_rows, learned.options.ridge) == (
         one.best_.pooled_rows,
         one.best_.ridge,
     )
-    np.testing.assert_array_equal(learned.scores.of(X), one.decision_function(X).reshape(900, -1))
+    np.testing.assert_array_equal(learned.scores().of(X), one.decision_function(X).reshape(900, -1))
     for two in (one, again):
         two.partial_fit(X[rows:], y[rows:])
     assert content(again) == content(one)
@@ -152,7 +152,8 @@ def test_late_features_were_zero_in_every_row_before(late):
     assert content(again) == content(one)
     alone = BalancedRidgeClassifier(pooled_rows=10).fit(wide, y)
     candidates = one._engine.candidates
-    found = candidates.states[LINEAR].solve(None, candidates.looked("pooled_rows=10", 1.0))
+    options = candidates.solver_options_for("pooled_rows=10", 1.0)
+    found = candidates.states[LINEAR].solve(None, options)
     assert_close(found.of(wide).ravel(), alone.decision_function(wide), 1e-9)
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from counterpoise import BalancedRidgeClassifier, Ledger
 from counterpoise.errors import DataError
-from counterpoise.ledger.bucket_series import SolverOptions, solved
+from counterpoise.ledger.bucket_series import SolverOptions, solve_series
 from counterpoise.ledger.compare import together
 from counterpoise.ledger.drift import _loss_chart
 from counterpoise.ledger.synthetic import BEGIN, NORWAY, RELEASE, WAVE, payments
@@ -62,7 +62,7 @@ def test_sets_solved_at_once_are_solved_like_one(year, options):
     series = ledger._series(None, None, None, None)
     W = np.zeros((2, len(series)))
     W[0, 10:170], W[1] = 1.0, 0.5 ** (np.arange(len(series))[::-1] / 20)
-    lines = solved(series.summed(W), SolverOptions(**options))
+    lines = solve_series(series.summed(W), SolverOptions(**options))
     for w, coef, offset in zip(W, lines.coef, lines.offset, strict=True):
         fresh = beside.fresh(w[beside.day - beside.day.min()], **options)
         order = placed(ledger.features, beside)

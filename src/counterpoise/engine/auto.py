@@ -103,17 +103,17 @@ class AutoModel:
     @property
     def options(self) -> Options:
         """Options by which the best candidate is solved."""
-        return self.candidates.chosen(self.params.ridges)[1]
+        return self.candidates.best_state(self.params.ridges)[1]
 
     @property
     def best(self) -> RidgeModel:
         """The best candidate with its ridge, which shares its state with this model."""
-        return self._candidate(*self.candidates.chosen(self.params.ridges))
+        return self._candidate(*self.candidates.best_state(self.params.ridges))
 
     @property
     def reference_state(self) -> State:
         """State that describes which values of the features are usual."""
-        return self.candidates.plainest
+        return self.candidates.simplest_state
 
     @property
     def models(self) -> list[RidgeModel]:
@@ -145,7 +145,7 @@ class AutoModel:
             return {name: {} for name in candidates.names}
         found = {}
         for name, row in zip(ranking.names, ranking.G, strict=True):
-            own = candidates.looked(name, 1.0)
+            own = candidates.solver_options_for(name, 1.0)
             if own.pooled_rows is None:
                 both = zip(ridges.tolist(), row.tolist(), strict=True)
                 found[name] = {ridge: G for ridge, G in both if G >= 0.0}
@@ -176,7 +176,7 @@ class AutoModel:
     def explain(self, X: Rows, names: Names | None = None) -> Explanation:
         """Return the contribution of each feature to the scores of rows: a sum over candidates."""
         candidates = self.candidates
-        state, _ = candidates.chosen(self.params.ridges)
+        state, _ = candidates.best_state(self.params.ridges)
         return explained(self.scores(False), candidates, state, X, names)
 
     def summary(self, names: Names | None = None) -> Summary:
@@ -289,7 +289,7 @@ class AutoModel:
     def _check_first_rows(self, names: Names | None, stacklevel: int = 4) -> None:
         """Warn once if the rows that fixed the maps do not represent the stream any more."""
         candidates = self._candidates
-        if candidates.rows < self._next_check or not candidates.calm:
+        if candidates.rows < self._next_check or not candidates.is_ready:
             return
         found = find_change(list(candidates.states.values()), candidates.kept)
         self._next_check = np.inf if found is not None else candidates.rows + candidates.rows // 3
@@ -311,7 +311,9 @@ class AutoModel:
         candidates = self._candidates
         if not candidates.rows or row.dtype.kind not in "fiub" or row.shape != (self.n_features,):
             return False
-        if not 0.0 <= w <= validation.MAX_SAMPLE_WEIGHT or not (y is None or candidates.knows(y)):
+        if not 0.0 <= w <= validation.MAX_SAMPLE_WEIGHT:
+            return False
+        if y is not None and not candidates.has_seen(y):
             return False
         return bool(np.abs(row).max() <= validation.MAX_ABS_VALUE)
 
@@ -325,7 +327,7 @@ class AutoModel:
         if not self._deferred and candidates.learn_one(row, y, w):
             self._check_first_rows(names)
             return True
-        if not candidates.calm and w > 0.0:
+        if not candidates.is_ready and w > 0.0:
             deferred = (*self._deferred, (np.array(row, dtype=np.float64), y, w))
             if len(deferred) < max(MIN_DEFERRED_ROWS, candidates.rows // 3):
                 self._deferred = deferred
@@ -360,7 +362,7 @@ class AutoModel:
 
     def _score_one(self, row: NDArray[Any]) -> tuple[CachedAverage, Vector] | None:
         candidates = self._candidates
-        if candidates.stale(candidates.rows + len(self._deferred)):
+        if candidates.needs_refresh(candidates.rows + len(self._deferred)):
             candidates = self.candidates
         return candidates.scored_one(row, self.params.ridges)
 

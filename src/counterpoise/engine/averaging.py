@@ -33,7 +33,7 @@ from counterpoise.solver.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)
-class Ridges:
+class RidgePathScores:
     """Affine scores for several ridges.
 
     Attributes
@@ -57,7 +57,7 @@ class Ridges:
 
 
 # Differences of the G-mean that change a weight by the factor e: while rows are few, and at least.
-WARM, COLD = 0.02, 0.003
+MAX_TEMPERATURE, MIN_TEMPERATURE = 0.02, 0.003
 TEMPERATURE_ROWS = 1000  # rows from which differences count for more, by the root of their number
 PRIOR_ROWS = 50.0
 MIN_WEIGHT = 1e-6  # of all weight: what is not felt, and costs a product
@@ -147,7 +147,10 @@ def temperature(rows: float, n: Vector) -> float:
 
     ``rows`` have been learned, and n (c,) is what the rows of each class weigh now.
     """
-    heat = max(COLD, WARM * min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0)))))
+    heat = max(
+        MIN_TEMPERATURE,
+        MAX_TEMPERATURE * min(1.0, float(np.sqrt(TEMPERATURE_ROWS / max(rows, 1.0)))),
+    )
     return heat * max(1.0, PRIOR_ROWS / evidence(n))
 
 
@@ -160,7 +163,7 @@ def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:
 
 
 def averaged(
-    candidates: Sequence[tuple[str, FittedMap | None, Ridges | QuadraticScores, Vector]],
+    candidates: Sequence[tuple[str, FittedMap | None, RidgePathScores | QuadraticScores, Vector]],
     share: Sequence[Vector],
     best: tuple[int, int],
     ridge: float,
@@ -170,7 +173,7 @@ def averaged(
 
     Parameters
     ----------
-    candidates : sequence of (str, FittedMap or None, Ridges or Quadratic, ndarray)
+    candidates : sequence of (str, FittedMap or None, RidgePathScores or Quadratic, ndarray)
         Name and state of the map of each, its scores, and their root mean squares of shape (r,).
     share : sequence of ndarray of shape (r,)
         Weights that add up to 1.
@@ -191,7 +194,7 @@ def averaged(
         factor = unit * mine / np.where(rms > 0.0, rms, np.inf)
         if mine.sum() <= MIN_WEIGHT:
             continue
-        if isinstance(scores, Ridges):
+        if isinstance(scores, RidgePathScores):
             found = scores.weighted(factor, ridge)
             if len(seen) > 2:
                 found = found.placed(seen, -np.inf)
@@ -205,7 +208,8 @@ def _scaled(one: QuadraticScores, factor: float, seen: Flags) -> QuadraticScores
     return replace(one, root=one.root * np.sqrt(factor), offset=one.offset * factor, seen=seen)
 
 
-LEAST, MOST = 16, 16_384  # rows between two averages of a stream, at least and at most
+# Rows between two averages of a stream.
+MIN_ROWS_BETWEEN_AVERAGES, MAX_ROWS_BETWEEN_AVERAGES = 16, 16_384
 
 
 class ScoreRequest(NamedTuple):
@@ -243,11 +247,15 @@ def next_average(rows: int, half_life: float | None) -> int:
     A decomposition of d terms takes about as long as learning 4 d rows, so that from 100 d rows on
     looks take no more than a seventh of the time.
     """
-    most = MOST if half_life is None else max(int(half_life) // 3, LEAST)
-    return rows + min(max(rows // 3, LEAST), most)
+    most = (
+        MAX_ROWS_BETWEEN_AVERAGES
+        if half_life is None
+        else max(int(half_life) // 3, MIN_ROWS_BETWEEN_AVERAGES)
+    )
+    return rows + min(max(rows // 3, MIN_ROWS_BETWEEN_AVERAGES), most)
 
 
-def among(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
+def expand_scores(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
     """Scores of some classes as those of more, which score −∞ if they are not known."""
     if n_score_columns(len(classes)) == 1:
         return f

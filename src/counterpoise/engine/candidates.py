@@ -16,7 +16,7 @@ from counterpoise.engine.averaging import (
     Average,
     CachedAverage,
     ScoreRequest,
-    among,
+    expand_scores,
     next_average,
     temperature,
     warn_of_one_class,
@@ -140,12 +140,12 @@ class Candidates:
         return next(iter(self.states.values()))
 
     @property
-    def plainest(self) -> State:
+    def simplest_state(self) -> State:
         """What was learned without a map, or by the first map if there is none."""
         return self.states.get(LINEAR, self.first)
 
     @property
-    def calm(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether all have begun, and every map is fixed."""
         return self.first.begun and not max(map(_WAITING, self.states.values()))
 
@@ -165,7 +165,7 @@ class Candidates:
 
     # Looking
 
-    def looked(self, name: str, ridge: float) -> Options:
+    def solver_options_for(self, name: str, ridge: float) -> Options:
         """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
         nu = pooling_of(name)
         own: float | str = ridge if nu is None else "auto"
@@ -183,11 +183,11 @@ class Candidates:
         first = self.names.index(LINEAR) if LINEAR in self.names else 0
         return first, len(ridges) // 2 if pooling_of(self.names[first]) is None else 0
 
-    def chosen(self, ridges: Vector) -> tuple[State, Options]:
+    def best_state(self, ridges: Vector) -> tuple[State, Options]:
         """What the best candidate has learned, and how it looks at it."""
         i, j = self.best(ridges)
         name = self.names[i]
-        return self.states[map_name(name)], self.looked(name, float(ridges[j]))
+        return self.states[map_name(name)], self.solver_options_for(name, float(ridges[j]))
 
     def ranking(self, ridges: Vector) -> CandidateRanking | None:
         """Return the ranking by all rows so far; None while they are too few."""
@@ -202,7 +202,7 @@ class Candidates:
         if weight < MIN_ROWS:
             return None
         states = [self.states[map_name(name)] for name in self.names]
-        options = [self.looked(name, 1.0) for name in self.names]
+        options = [self.solver_options_for(name, 1.0) for name in self.names]
         how = ridges, self.kept, temperature(weight, moments.n)
         return rank_by_leave_one_out(self.names, states, options, *how)
 
@@ -214,7 +214,7 @@ class Candidates:
         return known[2]
 
     def _average_scores(self, ridges: Vector, link: bool) -> Scores:
-        state, options = self.chosen(ridges)
+        state, options = self.best_state(ridges)
         found = state.solve(None, options, link)
         ranking = self.ranking(ridges)
         if ranking is None:
@@ -225,7 +225,7 @@ class Candidates:
     def _averaged(self, ranking: CandidateRanking, classes: Classes, ridge: float) -> Average:
         return ranking.average([map_name(name) for name in ranking.names], classes, ridge)
 
-    def current(self, ridges: Vector, link: bool = False) -> CachedAverage | None:
+    def current_average(self, ridges: Vector, link: bool = False) -> CachedAverage | None:
         """The average of a few rows ago, linked to probabilities if that was wanted then."""
         known = self._current
         if known is not None and self.rows < known.due:
@@ -239,7 +239,7 @@ class Candidates:
         due = next_average(self.rows, self.options.decay.rows)
         linked = None
         if link:
-            state, options = self.chosen(ridges)
+            state, options = self.best_state(ridges)
             found = state.solve(None, options, link=True)
             linked = found if len(found.classes.labels) == len(classes.labels) else None
         self._current = CachedAverage(average, classes.labels, due, linked)
@@ -247,29 +247,29 @@ class Candidates:
 
     # Single rows
 
-    def knows(self, y: Any) -> bool:
+    def has_seen(self, y: Any) -> bool:
         """Whether a row of this class was learned before."""
         return any(y == label for label in self.first.moments.labels.tolist())
 
-    def stale(self, rows: int) -> bool:
+    def needs_refresh(self, rows: int) -> bool:
         """Whether the average of a few rows ago is due again, after so many rows."""
         return self._current is None or rows >= self._current.due
 
     def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[CachedAverage, Vector] | None:
         """The average of a few rows ago, and its scores of a row; None if there is none."""
-        current = self.current(ridges, link=True) if self.rows else None
+        current = self.current_average(ridges, link=True) if self.rows else None
         if current is None:
             return None
-        if not self.calm:  # the maps of the average are not those of now
+        if not self.is_ready:  # the maps of the average are not those of now
             return current, current.average.of(np.array(row, dtype=np.float64)[None])[0]
-        terms = self._opened().terms(row)
+        terms = self._single_row_updater().terms(row)
         return None if terms is None else (current, current.average.of_one(terms[1]))
 
     def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
         """Learn one row of a class known; returns whether single rows can be learned now."""
-        if not self.calm:
+        if not self.is_ready:
             return False
-        singles = self._opened()
+        singles = self._single_row_updater()
         terms = singles.terms(row)
         if terms is None:
             return False
@@ -281,7 +281,7 @@ class Candidates:
             singles.learn(*terms, slot, w, self, more)
         return True
 
-    def _opened(self) -> SingleRowUpdater:
+    def _single_row_updater(self) -> SingleRowUpdater:
         if self._singles is None or not self._singles.fits(self.states):
             self._singles = SingleRowUpdater(self.states, self.options)
         return self._singles
@@ -294,32 +294,32 @@ class Candidates:
         declared: Labels,
         limit: float,
         ridges: Vector,
-        asked: ScoreRequest | None = None,
+        request: ScoreRequest | None = None,
     ) -> Candidates:
         """With more rows: this object, changed, or another. Atomic with respect to signals."""
         n = len(batch.y)
-        if asked is None and n <= SLICE and self.calm:
+        if request is None and n <= SLICE and self.is_ready:
             known = {name: state.terms(batch.X) for name, state in self.states.items()}
             self._learn_part(batch, declared, limit, known)
             return self
         grown, at = self.copy(), 0
-        if asked is not None:
-            grown._answer(batch.X[: asked.delay], 0, asked, ridges)
+        if request is not None:
+            grown._write_scores(batch.X[: request.delay], 0, request, ridges)
         while at < n:
             stop = min(n, at + SLICE)
-            if asked is not None:
-                current = grown.current(ridges)
+            if request is not None:
+                current = grown.current_average(ridges)
                 due = max(MIN_ROWS, grown.rows + 1) if current is None else current.due
                 stop = min(stop, at + due - grown.rows)
             part = batch if stop - at == n else batch.part(slice(at, stop))
             terms: dict[str, Rows] | None = None
-            if grown.calm:
+            if grown.is_ready:
                 terms = {name: state.terms(part.X) for name, state in grown.states.items()}
-            if asked is not None and asked.delay:
-                coming = batch.X[at + asked.delay : stop + asked.delay]
-                grown._answer(coming, at + asked.delay, asked, ridges)
-            elif asked is not None:
-                grown._answer(part.X, at, asked, ridges, terms)
+            if request is not None and request.delay:
+                coming = batch.X[at + request.delay : stop + request.delay]
+                grown._write_scores(coming, at + request.delay, request, ridges)
+            elif request is not None:
+                grown._write_scores(part.X, at, request, ridges, terms)
             grown._learn_part(part, declared, limit, terms)
             at = stop
         return grown
@@ -330,7 +330,7 @@ class Candidates:
         """Learn rows, given their terms if all maps are fixed."""
         more: dict[str, Any] = {
             "rows": self.rows + len(batch.y),
-            "kept": self.kept.followed(batch.X, batch.y, batch.weight, self._class_weights()),
+            "kept": self.kept.appended(batch.X, batch.y, batch.weight, self._class_weights()),
         }
         if batch.weight is not None and (batch.weight != 1.0).any():
             more["weighted"] = True
@@ -343,7 +343,7 @@ class Candidates:
             name: state.learn(batch, limit, declared) for name, state in self.states.items()
         }
         labels = self.first.moments.labels
-        if waited and self.calm and len(labels) == 1:  # the last rows of the warm-up
+        if waited and self.is_ready and len(labels) == 1:  # the last rows of the warm-up
             warn_of_one_class(labels.tolist()[0], more["rows"])
         for name, value in more.items():
             setattr(self, name, value)
@@ -353,21 +353,21 @@ class Candidates:
         moments = self.first.moments
         return dict(zip(moments.labels.tolist(), moments.N.tolist(), strict=True))
 
-    def _answer(
+    def _write_scores(
         self,
         X: Rows,
         at: int,
-        asked: ScoreRequest,
+        request: ScoreRequest,
         ridges: Vector,
         terms: dict[str, Rows] | None = None,
     ) -> None:
         """Scores of rows, by the average of now, into their places from ``at`` on."""
         if not X.shape[0]:
             return
-        current = self.current(ridges)
+        current = self.current_average(ridges)
         if current is not None:
             f = current.average.of(X) if terms is None else current.average.of_terms(terms)
-            asked.into[at : at + X.shape[0]] = among(f, current.labels, asked.classes)
+            request.into[at : at + X.shape[0]] = expand_scores(f, current.labels, request.classes)
 
     def filling(self, fill: MeanImputation | None) -> Candidates:
         """The same, with features that may be missing; this object if nothing is new."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Matrix, Vector
-from counterpoise.engine.averaging import Ridges
+from counterpoise.engine.averaging import RidgePathScores
 from counterpoise.moments.classes import Classes
 from counterpoise.moments.moments import Moments
 from counterpoise.solver.imputation import ImputedMoments
@@ -50,7 +50,7 @@ class LeaveOneOutScores(NamedTuple):
     ----------
     scores : ndarray of shape (n, r, problems)
         Of r models.
-    weights : Ridges or Quadratic
+    weights : RidgePathScores or Quadratic
         The models, for r ridges, or one.
     rms : ndarray of shape (r,)
         Root of the mean square of their scores, of several classes about their mean, where all
@@ -61,7 +61,7 @@ class LeaveOneOutScores(NamedTuple):
     """
 
     scores: NDArray[np.float64]
-    weights: Ridges | QuadraticScores
+    weights: RidgePathScores | QuadraticScores
     rms: Vector
     leverage: Vector
 
@@ -99,11 +99,13 @@ def leave_one_out_scores(
 
 
 def for_raw_rows(
-    weights: Ridges | QuadraticScores, filled: ImputedMoments
-) -> Ridges | QuadraticScores:
+    weights: RidgePathScores | QuadraticScores, filled: ImputedMoments
+) -> RidgePathScores | QuadraticScores:
     """Scores of rows whose missing values are filled, as a function of rows as they are."""
-    if isinstance(weights, Ridges):
-        return Ridges(filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset)
+    if isinstance(weights, RidgePathScores):
+        return RidgePathScores(
+            filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset
+        )
     found = filled.of_rows(weights)
     assert isinstance(found, QuadraticScores)
     return found
@@ -115,7 +117,7 @@ def _squares(
     path = systems.path()
     scores, h = path.leave_one_out(b, rows.Z, slot, rows.weight)
     (coef,), (offset,) = path.coefficients(b)
-    models = Ridges(systems.anchor.copy(), coef[:, None], offset[:, None])
+    models = RidgePathScores(systems.anchor.copy(), coef[:, None], offset[:, None])
     return LeaveOneOutScores(scores[..., None], models, path.rms(b), _largest(h, slot))
 
 
@@ -151,7 +153,7 @@ def _linear(pool: PooledClasses, b: Vector, rows: Sample) -> LeaveOneOutScores:
         at -= at.mean(axis=1, keepdims=True)
         within = (off * off) @ lam / pool.total
         rms[j] = np.sqrt((share @ at**2).mean() + within.mean())
-    models = Ridges(pool.moments.anchor.copy(), np.stack(coef), np.stack(offset))
+    models = RidgePathScores(pool.moments.anchor.copy(), np.stack(coef), np.stack(offset))
     return LeaveOneOutScores(scores, models, rms, _largest(h, code))
 
 

@@ -11,7 +11,7 @@ import scipy.special as special
 from numpy.typing import NDArray
 
 from counterpoise.arrays import Vector
-from counterpoise.engine.averaging import Average, Ridges, averaged, softmax_weights
+from counterpoise.engine.averaging import Average, RidgePathScores, averaged, softmax_weights
 from counterpoise.engine.leave_one_out import (
     LeaveOneOutScores,
     Sample,
@@ -36,7 +36,7 @@ class CandidateModel(NamedTuple):
     """Solved candidate: its map (None: no map), its scores, and their root mean squares (r,)."""
 
     fixed: FittedMap | None
-    scores: Ridges | QuadraticScores
+    scores: RidgePathScores | QuadraticScores
     rms: Vector
 
 

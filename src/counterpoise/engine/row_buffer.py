@@ -21,17 +21,17 @@ class RowBuffer:
 
     Attributes
     ----------
-    most : int
+    max_rows : int
         Rows of each class, and their weight, at most: a row of weight 2 is as two, of which the
         older may have gone.
     rows : dict of label to tuple of Row
         The rows, by the label of their class, the oldest first.
     """
 
-    most: int
+    max_rows: int
     rows: dict[Any, tuple[Row, ...]] = field(default_factory=dict)
 
-    def followed(
+    def appended(
         self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]
     ) -> RowBuffer:
         """With more rows, given the weight of each class before them."""
@@ -40,7 +40,7 @@ class RowBuffer:
             mine = np.flatnonzero(y == label)
             w = np.ones(len(mine)) if weight is None else weight[mine]
             clock = before.get(label, 0.0) + np.cumsum(w)
-            last = mine[-self.most :]
+            last = mine[-self.max_rows :]
             part = X[last]
             part = np.array(part) if isinstance(part, np.ndarray) else part.toarray()
             at = len(mine) - len(last)
@@ -63,8 +63,8 @@ class RowBuffer:
 
     def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """The last of these rows, so many of them and so much weight."""
-        rows = rows[-self.most :]
-        over = sum([w for _, w, _ in rows]) - self.most
+        rows = rows[-self.max_rows :]
+        over = sum([w for _, w, _ in rows]) - self.max_rows
         if over <= 0.0:
             return rows
         first = 0
@@ -90,7 +90,7 @@ class RowBuffer:
 
     def ranking_rows(self, classes: int) -> int:
         """Return the rows of each class that rank candidates: fewer of many classes."""
-        return max(MAX_ROWS_PER_CLASS, 2 * self.most // classes)
+        return max(MAX_ROWS_PER_CLASS, 2 * self.max_rows // classes)
 
     def arrays(
         self, labels: Labels, most: int | None = None
@@ -102,7 +102,7 @@ class RowBuffer:
         some = [
             (x, code, w, clock)
             for code, label in enumerate(labels.tolist())
-            for x, w, clock in self.rows.get(label, ())[-(most or self.most) :]
+            for x, w, clock in self.rows.get(label, ())[-(most or self.max_rows) :]
         ]
         X, code, w, clock = zip(*some, strict=True)
         return np.array(X), np.array(code, dtype=np.intp), np.array(w), np.array(clock)

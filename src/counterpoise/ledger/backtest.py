@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Matrix
 from counterpoise.errors import DataError, OptionValue
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.bucket_series import Series, SolverOptions, judged, solved
+from counterpoise.ledger.bucket_series import Series, SolverOptions, evaluate_scores, solve_series
 
 MAX_FIRST = 30  # buckets before the first test, if all of the past is learned
 
@@ -154,12 +154,13 @@ def backtested(
             mine = replace(rule, ridge=b)
             mine.check()
             some = len(at) < series.width
-            verdict = judged(
-                solved(past.only(at) if some else past, mine), tests.only(at) if some else tests
+            evaluation = evaluate_scores(
+                solve_series(past.only(at) if some else past, mine),
+                tests.only(at) if some else tests,
             )
             days = None if life is None else life / time_buckets.DAY
             found[BacktestSetting(window, days, b, name)] = (
-                verdict.balanced, verdict.g_mean, verdict.pooled()
+                evaluation.balanced, evaluation.g_mean, evaluation.pooled()
             )  # fmt: skip
     loss, g_mean, total = (np.array([one[i] for one in found.values()]) for i in range(3))
     if not np.isfinite(total[:, 0]).any():

@@ -24,8 +24,8 @@ from counterpoise.solver.class_weights import class_total_weights, standardizati
 from counterpoise.solver.options import Options
 from counterpoise.solver.ridge import RidgeSystems, decaying_ridge
 
-FLAT = 1e-13  # of a sum of squares: what is left after a difference is rounding
-BLOCK = 1 << 23  # numbers of what is unfolded at a time
+ROUNDING_FRACTION = 1e-13  # of a sum of squares: what is left after a difference is rounding
+MAX_UNFOLDED_VALUES = 1 << 23  # numbers of what is unfolded at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Series:
             raw = self.tri[:, k] + self.n[:, k, None] * mu[:, i] * mu[:, j]
             sums = W @ raw
             tri[:, k] = sums - n[:, k, None] * mean[:, k][:, i] * mean[:, k][:, j]
-            flat = tri[:, k][:, diagonal] <= FLAT * sums[:, diagonal]
+            flat = tri[:, k][:, diagonal] <= ROUNDING_FRACTION * sums[:, diagonal]
             if flat.any():
                 tri[:, k][flat[:, i] | flat[:, j]] = 0.0
         none = np.zeros(g, dtype=np.int64)
@@ -107,7 +107,7 @@ class Series:
 
     def blocks(self) -> list[slice]:
         """Parts of the sets whose scatters can be unfolded at once."""
-        size = max(1, BLOCK // max(len(self.labels) * self.width**2, 1))
+        size = max(1, MAX_UNFOLDED_VALUES // max(len(self.labels) * self.width**2, 1))
         return [slice(i, i + size) for i in range(0, len(self), size)]
 
     def covariances(self) -> NDArray[np.float64]:
@@ -222,16 +222,18 @@ class LinearScoresBatch:
     known: Flags
 
 
-def solved(series: Series, rule: SolverOptions) -> LinearScoresBatch:
+def solve_series(series: Series, rule: SolverOptions) -> LinearScoresBatch:
     """Solve every set of a series."""
     c = len(series.labels)
     y = targets(c)
-    parts = [_solved(series.at(block), rule, y) for block in series.blocks()]
+    parts = [_solve_block(series.at(block), rule, y) for block in series.blocks()]
     coef, offset = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     return LinearScoresBatch(coef, offset, (series.n > 0).sum(axis=1) >= 2)
 
 
-def _solved(series: Series, rule: SolverOptions, y: Matrix) -> tuple[NDArray[np.float64], Matrix]:
+def _solve_block(
+    series: Series, rule: SolverOptions, y: Matrix
+) -> tuple[NDArray[np.float64], Matrix]:
     """Return coefficients (g, q, d) and offsets (g, q) of the sets of one block."""
     n, mean, C = series.n, series.mean, unfolded(series.tri, series.width)
     m, s = np.tile(-series.anchor, (len(n), 1)), np.ones((len(n), series.width))
@@ -259,11 +261,11 @@ def _solved(series: Series, rule: SolverOptions, y: Matrix) -> tuple[NDArray[np.
     return coef, offset
 
 
-DRAWS = 512  # of normal scores of several classes
+NORMAL_DRAWS = 512  # of normal scores of several classes
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Evaluation:
     """What scores are worth on sets of rows.
 
     Attributes
@@ -308,7 +310,7 @@ class Verdict:
         return float(((n * loss).sum(axis=0) / total).mean()), float(g_mean)
 
 
-def judged(lines: LinearScoresBatch, series: Series) -> Verdict:
+def evaluate_scores(lines: LinearScoresBatch, series: Series) -> Evaluation:
     """What the scores of each set are worth on the rows of the same set of a series.
 
     Both have the same anchor.
@@ -317,9 +319,9 @@ def judged(lines: LinearScoresBatch, series: Series) -> Verdict:
     y = targets(c)
     at, spread = scores(lines, series)
     loss = ((y - at.swapaxes(1, 2)) ** 2 + np.einsum("gcqq->gqc", spread)).mean(axis=1)
-    recall = _two(at, spread) if c == 2 else _several(at, spread)
+    recall = _binary_recalls(at, spread) if c == 2 else _multiclass_recalls(at, spread)
     none = ~lines.known[:, None] | (series.n <= 0)
-    return Verdict(series.n, np.where(none, np.nan, loss), np.where(none, np.nan, recall))
+    return Evaluation(series.n, np.where(none, np.nan, loss), np.where(none, np.nan, recall))
 
 
 def scores(
@@ -335,7 +337,7 @@ def scores(
     return at, spread
 
 
-def _two(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
+def _binary_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
     """Recalls of two classes: the second is predicted above 0."""
     sigma = np.sqrt(np.maximum(spread[..., 0, 0], 0.0))
     side = at[..., 0] * [-1.0, 1.0]
@@ -344,10 +346,10 @@ def _two(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
     return recall
 
 
-def _several(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
+def _multiclass_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
     """Recalls of several classes: the largest score wins, in the same normal draws for all."""
     g, c, q = at.shape
-    Z = np.random.default_rng(0).standard_normal((DRAWS, q))
+    Z = np.random.default_rng(0).standard_normal((NORMAL_DRAWS, q))
     recall = np.empty((g, c))
     lam, V = np.linalg.eigh(np.nan_to_num(spread))
     root = V * np.sqrt(np.maximum(lam, 0.0))[..., None, :]

@@ -19,8 +19,8 @@ from counterpoise.ledger.bucket_series import (
     LinearScoresBatch,
     Series,
     SolverOptions,
-    judged,
-    solved,
+    evaluate_scores,
+    solve_series,
 )
 
 FLAT = 1e-10  # of the largest eigenvalue of correlations: such directions do not vary
@@ -163,18 +163,18 @@ def compared(pair: Series, names: list[str], a: str, b: str, rule: SolverOptions
         ratio = error[1] * some[1] / (error[0] * some[0])
         tail = stats.f.sf(ratio, some[1] - 1.0, some[0] - 1.0)
     spread_p = np.where(varies & np.isfinite(ratio), 2.0 * np.minimum(tail, 1.0 - tail), np.nan)
-    lines = solved(pair, rule)
+    lines = solve_series(pair, rule)
     every = LinearScoresBatch(
         lines.coef[[0, 0, 1, 1]], lines.offset[[0, 0, 1, 1]], lines.known[[0, 0, 1, 1]]
     )
-    verdict = judged(every, pair.at(np.array([0, 1, 0, 1])))
+    evaluation = evaluate_scores(every, pair.at(np.array([0, 1, 0, 1])))
     S = pair.covariances()
     by_class = [together(n[:, k], difference[k], S[:, k]) for k in range(len(pair.labels))]
     unit = np.sqrt(_pooled_variance(pair))
     return Comparison(
         a, b, pair.labels.tolist(), names, n, shift, _holm(shift_p), spread, _holm(spread_p),
         by_class, lines.coef[:, -1] * unit,
-        verdict.balanced.reshape(2, 2), verdict.g_mean.reshape(2, 2),
+        evaluation.balanced.reshape(2, 2), evaluation.g_mean.reshape(2, 2),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ from counterpoise.arrays import Counts, Flags, Vector
 from counterpoise.errors import DataError, OptionValue
 from counterpoise.ledger import time_buckets
 from counterpoise.ledger.backtest import trained
-from counterpoise.ledger.bucket_series import Series, SolverOptions, judged, solved
+from counterpoise.ledger.bucket_series import Series, SolverOptions, evaluate_scores, solve_series
 
 EWMA_DECAYS = np.array([0.0, 0.8, 0.96])  # about 1, 5 and 25 buckets
 MAX_Z = 37.0  # deviations, beyond which no tail can be told from 0
@@ -166,13 +166,13 @@ def drifted(
     rule.check()
     begin = np.arange(1, len(series))
     W = np.vstack([np.zeros(len(series)), trained(series.start, begin, train, None)])
-    verdict = judged(solved(series.summed(W), rule), series)
+    evaluation = evaluate_scores(solve_series(series.summed(W), rule), series)
     with np.errstate(divide="ignore"):
         n = 1.0 / (1.0 / series.n).sum(axis=1)  # what a mean of both classes is worth
-    usual, limit, loss_alarm = _loss_chart(verdict.balanced, n, level / 2.0)
+    usual, limit, loss_alarm = _loss_chart(evaluation.balanced, n, level / 2.0)
     shift, z, z_limit, alarm = _mean_charts(series, level / 2.0)
     return Drift(
-        series.start, series.labels.tolist(), names, verdict.balanced, verdict.g_mean,
+        series.start, series.labels.tolist(), names, evaluation.balanced, evaluation.g_mean,
         usual, limit, loss_alarm, shift, z, z_limit, alarm, level,
     )  # fmt: skip
 

@@ -21,8 +21,8 @@ from counterpoise.ledger.bucket_series import (
     LinearScoresBatch,
     Series,
     SolverOptions,
-    judged,
-    solved,
+    evaluate_scores,
+    solve_series,
 )
 
 
@@ -84,8 +84,8 @@ def jackknifed(
 ) -> Uncertainty:
     """Errors of the model of a series whose buckets have these weights."""
     sums = series.summed(left_out(weight))
-    lines = solved(sums, rule)
-    verdict = judged(lines, sums)
+    lines = solve_series(sums, rule)
+    evaluation = evaluate_scores(lines, sums)
     if not lines.known.all():
         raise DataError("without one of its buckets, the selection has rows of one class")
     scores = error = None
@@ -94,7 +94,7 @@ def jackknifed(
         scores, error = f[0], spread(f[1:])
     return Uncertainty(
         names, lines.coef[0], spread(lines.coef[1:]), scores, error,
-        float(verdict.g_mean[0]), float(spread(verdict.g_mean[1:])), len(series),
+        float(evaluation.g_mean[0]), float(spread(evaluation.g_mean[1:])), len(series),
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def of_models(
     coef = np.array([one.coef_ for one in models])
     offset = np.array([one.intercept_ for one in models]) + coef @ sums.anchor
     lines = LinearScoresBatch(coef, offset, np.ones(len(models), dtype=bool))
-    g_mean = judged(lines, sums).g_mean
+    g_mean = evaluate_scores(lines, sums).g_mean
     scores = error = None
     if X is not None:
         f = np.array([one.decision_function(X) for one in models])

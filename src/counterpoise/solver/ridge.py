@@ -225,10 +225,6 @@ class RidgeSystems:
         """Return the solutions of the only problem for every ridge."""
         return RidgePath(self)
 
-    def decaying_ridge(self) -> Vector:
-        """Return the ridge of each problem that decays as rows arrive, of shape (g,)."""
-        return decaying_ridge(self.a, self.n)
-
     def standard_errors(self, coef: Matrix, offset: Vector, b: float) -> Matrix:
         """Return standard errors (g, d) of coefficients (g, d) that have scores (g,) at the anchor.
 
@@ -492,22 +488,12 @@ MEAN_DISTANCE_RTOL = 1e-8  # of the distances between means: less is rounding
 
 @dataclass(frozen=True, eq=False)
 class PooledClasses:
-    """Classes that share a covariance, in scaled units about their centre.
+    """Classes that share a covariance W, in scaled units about their centre.
 
-    Attributes
-    ----------
-    moments : Moments
-        What was seen.
-    m, s : ndarray of shape (d,)
-        Shift (relative to the anchor) and divisor of the scaling.
-    a : ndarray of shape (slots,)
-        Weight of each class in W; 0 for a slot that is none of them.
-    slots : ndarray of int of shape (c,)
-        Where the classes are, in the order of the scores.
-    prior : ndarray of shape (c,)
-        Logarithms of what they are worth.
-    intercept : "penalized", "free" or "none"
-        Whether scores have constants, which follow from the means.
+    ``m`` and ``s`` (d,) are shift (relative to the anchor) and divisor of the scaling, ``a`` the
+    weight of each class of the moments in W, ``slots`` (c,) the positions of the classes in the
+    order of the scores, and ``prior`` (c,) the logarithms of their weights. Scores have constants
+    unless ``intercept`` is "none".
     """
 
     moments: Moments
@@ -520,12 +506,12 @@ class PooledClasses:
 
     @property
     def total(self) -> float:
-        """a: the weight of all classes."""
+        """Weight a of all classes."""
         return float(self.a.sum())
 
     @cached_property
     def centre(self) -> Vector:
-        """Where linear scores are constants: the weighted mean, or the origin of scaled units."""
+        """Origin of linear scores: the weighted mean, or the origin of scaled units."""
         return self.m if self.intercept == "none" else self.a @ self.moments.mean / self.total
 
     @cached_property
@@ -535,7 +521,7 @@ class PooledClasses:
 
     @classmethod
     def of(cls, moments: Moments, classes: Classes, options: Options) -> PooledClasses:
-        """The classes that were seen, as they are asked to be told apart."""
+        """Return the classes that were seen, weighted by these options."""
         slots, a = classes.slots[classes.seen], np.zeros(len(moments.n))
         labels, N = moments.labels[slots], moments.N[slots]
         a[slots] = covariance_weights(N, options.class_weight)
@@ -555,10 +541,10 @@ class PooledClasses:
 
 
 def linear(pool: PooledClasses, b: float) -> LinearScores:
-    """Scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all.
+    """Return scores δ_k·Σ⁻¹ζ − δ_k·Σ⁻¹δ_k/2 + log prior, with one covariance for all.
 
-    Where b is too small to be felt, directions in which no class varies count as if the least b
-    that is felt had been asked for, and those in which the means agree as well not at all.
+    Where b is too small to have an effect, directions in which no class varies have the least b
+    that has one, and directions in which the means agree as well are left out.
     """
     K, e = unit_diagonal(pool.K(), b)
     factor = cholesky(K)
@@ -588,7 +574,7 @@ def _linear(pool: PooledClasses, w: Matrix, b: float) -> LinearScores:
 
 
 def scatters(pool: PooledClasses, nu: float) -> Iterator[Matrix]:
-    """aΣ_k without the ridge of each class, with so many rows of pooled evidence; new arrays."""
+    """Yield aΣ_k (d, d) of each class without the ridge, with nu pooled rows; new arrays."""
     moments, s = pool.moments, pool.s
     shared = pool.K() if nu else np.zeros((len(s), len(s)))
     for slot in pool.slots:
@@ -597,7 +583,7 @@ def scatters(pool: PooledClasses, nu: float) -> Iterator[Matrix]:
 
 
 def quadratic(pool: PooledClasses, b: float, nu: float, seen: Flags) -> QuadraticScores:
-    """Logarithms of the densities, each class with a covariance of its own."""
+    """Return logarithms of the densities, each class with its own covariance."""
     moments, s, a = pool.moments, pool.s, pool.total
     root = np.empty((len(pool.slots), len(s), len(s)))
     offset = pool.prior.copy()

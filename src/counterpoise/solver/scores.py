@@ -25,6 +25,7 @@ from counterpoise.solver.ridge import (
     PooledClasses,
     RidgeSystems,
     choose_ridge,
+    decaying_ridge,
     inflation,
     linear,
     quadratic,
@@ -231,4 +232,4 @@ def resolve_ridge(problem: RidgeSystems | PooledClasses, options: Options) -> fl
     if options.ridge != "auto":
         return float(options.ridge)
     # Of several problems that differ in their weights the mean: one ridge for all.
-    return float(systems.decaying_ridge().mean())
+    return float(decaying_ridge(systems.a, systems.n).mean())

@@ -230,7 +230,7 @@ def _maps(other: TableModel) -> tuple[Any, ...]:
             f"{other.path} does not choose, so it has no maps to choose among",
             Suggestion("take its own map, if it has one: {}", "feature_map", other.path),
         )
-    if not model.candidates.calm:
+    if not model.candidates.is_ready:
         raise DataError(f"the maps of {other.path} are not fixed yet; let it learn more rows")
     return model.fitted_candidates
 

@@ -91,7 +91,7 @@ def _chosen(one: Model, two: Model, names: tuple[str, str]) -> AutoModel:
 
 def _has_same_maps(one: AutoModel, two: AutoModel) -> bool:
     """Return whether the maps of two models are fixed and equal."""
-    return one.candidates.calm and one.fitted_candidates == two.fitted_candidates
+    return one.candidates.is_ready and one.fitted_candidates == two.fitted_candidates
 
 
 def _held(one: TableModel, two: TableModel, features: tuple[Feature, ...]) -> Counts | None:
