@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,9 @@ from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.datetimes import VALUES
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.readers.prefetch import prefetch
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 
@@ -199,6 +202,7 @@ def _is_below(text: str, most: int) -> bool:
     return digits and str(int(text)) == text and int(text) < most
 
 
+SIGNAL_GRACE_SECONDS = 0.1  # by which a signal may come after the end of the pipe it broke
 MIN_MATCHING_ROWS = 16  # rows that are equal in two files not by coincidence
 
 
@@ -278,6 +282,29 @@ class Records(dict[str, Record]):
             self.update(renamed)
         return other
 
+    def new_inputs(
+        self,
+        inputs: Iterable[tuple[Source, str]],
+        encoding: ColumnEncoder,
+        owner: str,
+        stop: Callable[[], bool],
+        allow_overlap: bool,
+    ) -> Iterator[tuple[Source, str, str | None]]:
+        """Yield inputs with their names and, if they had one, their other names until now.
+
+        Unless they may overlap, they are identified by their content before. After ``stop`` has
+        returned true no input follows.
+        """
+        inputs = list(inputs)
+        present = {key: source for source, key in inputs}
+        for source, key in inputs:
+            if stop():
+                return
+            former = None
+            if not (allow_overlap or key.startswith("-")):
+                former = self.identify(source, key, encoding, owner, present)
+            yield source, key, None if former == key else former
+
     def _find(
         self,
         source: Source,
@@ -310,6 +337,39 @@ class Records(dict[str, Record]):
                 continue
             return other
         return mine
+
+
+def read_ahead(
+    chunks: Iterator[Chunk], source: Source, stop: Callable[[], bool]
+) -> Iterator[Chunk]:
+    """Yield the chunks of an input, which another thread reads.
+
+    ``stop`` returns whether to end, at the end of each chunk and while no data arrives. No chunk
+    follows after it was true, not even the rest of a pipe that has ended.
+    """
+    patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
+    try:
+        for chunk in prefetch(chunks, stop=stop):
+            if chunk.last and _stops_soon(stop, patience):
+                return
+            yield chunk
+    except ValueError:
+        if not _stops_soon(stop, patience):
+            raise
+
+
+def _stops_soon(stop: Callable[[], bool], patience: float) -> bool:
+    """Return whether to end, if necessary after a moment.
+
+    Ctrl-C goes to a whole pipeline. The process that writes into it may end in the middle of a row,
+    and the end of the pipe may be noticed here before the signal.
+    """
+    until = time.monotonic() + patience
+    while not stop():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def is_prefix(
