@@ -284,35 +284,19 @@ FEW = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
 
 @dataclass(eq=False)
 class ClassCells:
-    """The cells of one class, by time.
+    """The cells of one class, by time."""
 
-    Attributes
-    ----------
-    start, stop, segment, rows : ndarray of int of shape (m,)
-        Their buckets and segments, and how many rows they have.
-    n, lightest : ndarray of shape (m,)
-        Weight, and that of the lightest row.
-    mean : ndarray of shape (m, d)
-        Means about the anchor.
-    tri : ndarray of shape (m, d(d+1)/2)
-        Triangles of the scatters.
-    away, marks, removed : ndarray of shape (m, 2, d), (m, 2, 1 + d), (m, 2, d)
-        As of Moments.
-    peak : ndarray of shape (m, d)
-        As of Moments where rows were removed, else 0.
-    """
-
-    start: Counts
+    start: Counts  # their buckets and segments, and how many rows they have
     stop: Counts
     segment: Counts
     rows: Counts
-    n: Vector
+    n: Vector  # weight, and that of the lightest row
     lightest: Vector
-    mean: Matrix
-    tri: Matrix
-    away: NDArray[np.float64]
+    mean: Matrix  # means about the anchor
+    tri: Matrix  # triangles of the scatters
+    away: NDArray[np.float64]  # as of Moments
     marks: NDArray[np.uint64]
-    peak: Matrix
+    peak: Matrix  # as of Moments where rows were removed, else 0
     removed: NDArray[np.float64]
 
     @classmethod
@@ -367,13 +351,7 @@ class ClassCells:
 
 
 class MomentSum:
-    """The sum of cells of one class, which come part by part.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    """
+    """The sum of cells of one class, which come part by part."""
 
     def __init__(self, d: int) -> None:
         self._own: list[Vector] = []
@@ -441,21 +419,11 @@ class MomentSum:
 
 @dataclass(eq=False)
 class Stack:
-    """Cells of all classes.
+    """Cells of all classes."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    anchor : ndarray of shape (d,)
-        What means are about.
-    parts : list of Part
-        The cells of each class.
-    """
-
-    labels: Labels
-    anchor: Vector
-    parts: list[ClassCells]
+    labels: Labels  # the classes
+    anchor: Vector  # what means are about
+    parts: list[ClassCells]  # the cells of each class
 
     @classmethod
     def of(cls, block: Block, labels: Labels, d: int) -> Stack:

@@ -22,25 +22,14 @@ OLDEST = 1000.0  # half-lives, after which a row weighs nothing
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows, and how much they weigh.
+    """Which rows, and how much they weigh."""
 
-    Attributes
-    ----------
-    since, until : int, optional
-        From when, and until just before when, in seconds.
-    where : tuple of (str, tuple of str or None, bool)
-        Columns, their values, and whether these are left out.
-    exclude : tuple of (int, int)
-        Times that are left out.
-    half_life : float, optional
-        Seconds in which a row fades to half its weight.
-    """
-
-    since: int | None = None
+    since: int | None = None  # from when, and until just before when, in seconds
     until: int | None = None
+    # columns, their values, and whether these are left out
     where: tuple[tuple[str, tuple[str | None, ...], bool], ...] = ()
-    exclude: tuple[tuple[int, int], ...] = ()
-    half_life: float | None = None
+    exclude: tuple[tuple[int, int], ...] = ()  # times that are left out
+    half_life: float | None = None  # seconds in which a row fades to half its weight
 
     def words(self) -> str:
         """In words."""

@@ -41,22 +41,12 @@ SUMS = 1 << 128  # hashes of heads are added modulo this
 
 @dataclass
 class Contents:
-    """Everything in a ledger except the cells: values as JSON has them.
+    """Everything in a ledger except the cells: values as JSON has them."""
 
-    Attributes
-    ----------
-    meta : dict of str to object
-        Settings, columns and counters.
-    labels, segments : list
-        Values by number.
-    inputs : dict of str to object
-        Records of what was learned.
-    """
-
-    meta: dict[str, Any] = field(default_factory=dict)
-    labels: list[Any] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)  # settings, columns and counters
+    labels: list[Any] = field(default_factory=list)  # values by number
     segments: list[Any] = field(default_factory=list)
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)  # records of what was learned
 
     @property
     def hash(self) -> str:
@@ -72,24 +62,12 @@ class Contents:
 
 @dataclass(frozen=True)
 class Digest:
-    """Digest of a whole ledger.
+    """Digest of a whole ledger."""
 
-    Attributes
-    ----------
-    buckets : int
-        Number of buckets.
-    heads : int
-        Sum of the hashes of their heads, modulo 2**128.
-    counts : tuple of int
-        Numbers of labels, segments and inputs.
-    contents : str
-        Hash of everything except the cells.
-    """
-
-    buckets: int = 0
-    heads: int = 0
-    counts: tuple[int, int, int] = (0, 0, 0)
-    contents: str = ""
+    buckets: int = 0  # number of buckets
+    heads: int = 0  # sum of the hashes of their heads, modulo 2**128
+    counts: tuple[int, int, int] = (0, 0, 0)  # numbers of labels, segments and inputs
+    contents: str = ""  # hash of everything except the cells
 
     @property
     def text(self) -> str:

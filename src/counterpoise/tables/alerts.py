@@ -24,22 +24,13 @@ DAY = 86400.0
 
 
 class AlertInput(NamedTuple):
-    """What predictions say of the class that alerts are about, of the rows that have any.
+    """What predictions say of the class that alerts are about, of the rows that have any."""
 
-    Attributes
-    ----------
-    balanced, stream : ndarray of shape (n,)
-        Its probability, under balanced classes and under the stream's own frequencies.
-    rank : ndarray of shape (n,)
-        By what rows are ranked.
-    kept : ndarray of shape (rows,)
-        Which rows of the chunk they are.
-    """
-
+    # its probability, under balanced classes and under the stream's own frequencies
     balanced: Vector
     stream: Vector
-    rank: Vector
-    kept: Flags
+    rank: Vector  # by what rows are ranked
+    kept: Flags  # which rows of the chunk they are
 
 
 class Alerts(Protocol):
@@ -70,19 +61,7 @@ class Threshold:
 
 
 class ExpectedCost:
-    """Alert where a miss would cost more than a false alarm, by the stream's probability.
-
-    Parameters
-    ----------
-    alarm : float
-        What a false alarm costs.
-    miss : float, optional
-        Cost of a miss; with a column, of a miss in a row that has no value there.
-    column : str, optional
-        Column of the cost of a miss of each row.
-    decimal : str, default="."
-        The decimal sign of that column.
-    """
+    """Alert where a miss would cost more than a false alarm, by the stream's probability."""
 
     def __init__(
         self, alarm: float, miss: float | None, column: str | None = None, decimal: str = "."
@@ -117,13 +96,6 @@ class ExpectedCost:
 
 class TopShare:
     """Whether a value is among the highest share of recent ones; no value is judged by later ones.
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1.
-    late : ndarray of shape (m,)
-        Values that came before.
 
     Examples
     --------
@@ -162,17 +134,6 @@ class DailyQuota:
 
     Rows come at the rate of the last 10,000 of them: m rows in t days. A row is told of if it is
     among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
-
-    Parameters
-    ----------
-    most : int
-        Alerts a day.
-    column : str
-        Column of the times of rows.
-    late : ndarray of shape (m,)
-        Values that came before.
-    time_format : str, optional
-        How times are written, if not as in ISO 8601.
 
     Examples
     --------
@@ -217,17 +178,7 @@ class DailyQuota:
 
 
 class TopPerDay:
-    """Alert about the N highest rows of each day, which are known after the last row.
-
-    Parameters
-    ----------
-    per_day : int
-        Alerts per day.
-    column : str
-        Column of the times of rows.
-    time_format : str, optional
-        Format of the times, if not ISO 8601.
-    """
+    """Alert about the N highest rows of each day, which are known after the last row."""
 
     def __init__(self, per_day: int, column: str, time_format: str | None = None) -> None:
         self.per_day, self.columns, self.time_format = per_day, (column,), time_format

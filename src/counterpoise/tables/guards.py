@@ -22,33 +22,19 @@ MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely
 
 @dataclass
 class Guards:
-    """What the user allows, and what the user should be told.
+    """What the user allows, and what the user should be told."""
 
-    Attributes
-    ----------
-    path : str
-        The model file.
-    positive : str, optional
-        The class that alerts are about, as it is written.
-    allow_new_classes : bool
-        Whether a model that is no longer young may learn a label that it does not know.
-    allow_new_columns : bool
-        Whether tables may have columns that were not learned, or lack some that were.
-    allow_future : bool
-        Whether rows may have times after now, where they decay by the clock.
-    notes : dict of Message
-        What the user should be told at the end, by subject.
-    blank : dict of str to int
-        Cells without a value, by column.
-    """
-
-    path: str
-    positive: str | None = None
+    path: str  # the model file
+    positive: str | None = None  # the class that alerts are about, as it is written
+    # whether a model that is no longer young may learn a label that it does not know
     allow_new_classes: bool = False
+    # whether tables may have columns that were not learned, or lack some that were
     allow_new_columns: bool = False
+    # whether rows may have times after now, where they decay by the clock
     allow_future: bool = False
+    # what the user should be told at the end, by subject
     notes: dict[Any, Message] = field(default_factory=dict)
-    blank: dict[str, int] = field(default_factory=dict)
+    blank: dict[str, int] = field(default_factory=dict)  # cells without a value, by column
 
     # Labels
 

@@ -62,62 +62,31 @@ SomeChunk = TypeVar("SomeChunk", bound=Chunk)
 
 @dataclass(eq=False)
 class TableModel:
-    """Model with columns: an estimator, the encoder of its columns, and records of its inputs.
+    """Model with columns: an estimator, the encoder of its columns, and records of its inputs."""
 
-    Attributes
-    ----------
-    model : RidgeModel, AutoModel or None
-        The engine of encoded rows. None while nothing was learned.
-    encoding : ColumnEncoder
-        How columns become features.
-    records : Records
-        Read position of each input, by path relative to the folder of the model file.
-    chunk_rows : int
-        Rows learned in one step.
-    positive : label, optional
-        The positive class, once it is known.
-    settled : int
-        Rows that were read when a run last ended; a run that was interrupted has not ended.
-    recent : ndarray of shape (m, problems), optional
-        Ranking scores of the rows that were learned last.
-    window : Window, optional
-        Progressive scores that no line of a metrics file contains yet.
-    held : ndarray of shape (d,), optional
-        Learned rows that have a value for each feature; None if they were not counted.
-    unlearned : int
-        Rows that were read and unlearned since.
-    apart : UnfiledRows
-        Rows that were learned or unlearned separately from the inputs.
-    path : str
-        The model file.
-    guards : Guards, optional
-        What the user allows.
-    given : dict
-        Options of a model that was not created yet; keys of dicts by label are text.
-    prototype : RidgeModel or AutoModel, optional
-        An engine whose parameters a new model has instead.
-    outlying : OutlierCounter
-        Values far from all values that were learned before them.
-    formerly : dict of str to str
-        Other paths under which inputs of this run were learned.
-    """
-
-    model: Model | None
-    encoding: ColumnEncoder
+    model: Model | None  # the engine of encoded rows. None while nothing was learned
+    encoding: ColumnEncoder  # how columns become features
+    # read position of each input, by path relative to the folder of the model file
     records: Records = field(default_factory=Records)
-    chunk_rows: int = CHUNK_ROWS
-    positive: Any = None
+    chunk_rows: int = CHUNK_ROWS  # rows learned in one step
+    positive: Any = None  # the positive class, once it is known
+    # rows that were read when a run last ended; a run that was interrupted has not ended
     settled: int = 0
-    recent: Matrix | None = None
-    window: Window | None = None
+    recent: Matrix | None = None  # ranking scores of the rows that were learned last
+    window: Window | None = None  # progressive scores that no line of a metrics file contains yet
+    # learned rows that have a value for each feature; None if they were not counted
     held: Counts | None = None
-    unlearned: int = 0
+    unlearned: int = 0  # rows that were read and unlearned since
+    # rows that were learned or unlearned separately from the inputs
     apart: UnfiledRows = field(default_factory=UnfiledRows)
-    path: str = NAME
-    guards: Guards = field(default_factory=lambda: Guards(NAME))
+    path: str = NAME  # the model file
+    guards: Guards = field(default_factory=lambda: Guards(NAME))  # what the user allows
+    # options of a model that was not created yet; keys of dicts by label are text
     given: dict[str, Any] = field(default_factory=dict)
-    prototype: Model | None = None
+    prototype: Model | None = None  # an engine whose parameters a new model has instead
+    # values far from all values that were learned before them
     outlying: OutlierCounter = field(default_factory=OutlierCounter)
+    # other paths under which inputs of this run were learned
     formerly: dict[str, str] = field(default_factory=dict)
     _is_amended: bool = False
     _has_earlier: bool = False

@@ -49,17 +49,7 @@ def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
 
 
 class Sink:
-    """Writes tables of predictions into an open file.
-
-    Parameters
-    ----------
-    file : binary file
-        Where to.
-    format : str
-        "csv", "tsv", "jsonl" or "parquet".
-    live : bool
-        Whether somebody waits for each row.
-    """
+    """Writes tables of predictions into an open file."""
 
     def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
         self.format = format
@@ -173,43 +163,7 @@ def columns_of(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
 
 
 class Predictor:
-    """Turns chunks of rows into tables of predictions.
-
-    Parameters
-    ----------
-    stored : TableModel
-        The model.
-    positive : label
-        The positive class: alerts are about it, and of two classes its score is larger for rows
-        that are more likely of it.
-    alerts : Alerts, optional
-        The rule by which there are alerts.
-    carry : list of str, optional
-        Columns of the input that come first; None for all of them.
-    ignore_unknown : bool, default=False
-        Leave out columns that the model does not know, and rows that have none of its own.
-    explain : int, default=0
-        How many reasons to give for each row.
-
-    Attributes
-    ----------
-    rows : int
-        Rows predicted.
-    skipped : int
-        Rows without a prediction because values are missing.
-    unknown : dict of str to int
-        Cells whose category was never learned, by column.
-    strange : dict
-        Columns that the model does not know, and that were left out.
-    bare : int
-        Rows without a prediction because they have none of the columns of the model.
-    lacking : dict
-        Columns that tables did not have, and that were 0 as in some of the learned rows.
-    blank : dict of str to int
-        Cells without a value, by column that was never blank while the model learned.
-    outlying : Outlying
-        Values far from everything that was learned.
-    """
+    """Turns chunks of rows into tables of predictions."""
 
     def __init__(
         self,

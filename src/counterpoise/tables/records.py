@@ -92,29 +92,16 @@ MAX_RECENT_SCORES = 10_000  # of the last rows
 
 @dataclass(frozen=True)
 class Record:
-    """What was learned from one input.
+    """What was learned from one input."""
 
-    Attributes
-    ----------
-    mark : ReadPosition
-        How far it was read.
-    starts : tuple of str
-        Hashes of its first rows, by which it is known if it comes back under another name.
-    dropped : int
-        Rows that were left out because values are missing.
-    times : int
-        How often its rows count: models that have both learned it may have been merged.
-    gone : tuple of (int, int)
-        Ranges of rows, counted from 0, that were taken back since.
-    relabeled : tuple of (label, ranges)
-        Rows that now count with another label than the input has, by their present label.
-    """
-
-    mark: ReadPosition = field(default_factory=ReadPosition)
+    mark: ReadPosition = field(default_factory=ReadPosition)  # how far it was read
+    # hashes of its first rows, by which it is known if it comes back under another name
     starts: tuple[str, ...] = ()
-    dropped: int = 0
+    dropped: int = 0  # rows that were left out because values are missing
+    # how often its rows count: models that have both learned it may have been merged
     times: int = 1
-    gone: Ranges = ()
+    gone: Ranges = ()  # ranges of rows, counted from 0, that were taken back since
+    # rows that now count with another label than the input has, by their present label
     relabeled: tuple[tuple[Any, Ranges], ...] = ()
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
@@ -125,33 +112,19 @@ class Record:
 
 @dataclass(frozen=True)
 class UnfiledRows:
-    """Rows that were learned or taken back apart from the inputs.
+    """Rows that were learned or taken back apart from the inputs."""
 
-    Attributes
-    ----------
-    rows : int
-        Those learned less those taken back.
-    hashes : tuple of str
-        Of what was taken back from pipes, so that it is not taken back twice.
-    """
-
-    rows: int = 0
+    rows: int = 0  # those learned less those taken back
+    # of what was taken back from pipes, so that it is not taken back twice
     hashes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Window:
-    """Progressive scores of rows that no line of a metrics file is about yet.
+    """Progressive scores of rows that no line of a metrics file is about yet."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that had ever been learned when the last line was written.
-    counts : tuple of (label, label, int)
-        True label, predicted label, and how often since then.
-    """
-
-    rows: int
+    rows: int  # rows that had ever been learned when the last line was written
+    # true label, predicted label, and how often since then
     counts: tuple[tuple[Any, Any, int], ...] = ()
 
 
@@ -411,15 +384,10 @@ def _may_be_coincidence(
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must meet, all of them.
+    """Conditions that a row must meet, all of them."""
 
-    Attributes
-    ----------
-    values : mapping of str to tuple of str
-        Values that each column must equal, all of them. Numbers are compared as numbers, integers
-        as integers of any size.
-    """
-
+    # values that each column must equal, all of them. Numbers are compared as numbers, integers as
+    # integers of any size
     values: Mapping[str, tuple[str, ...]]
 
     def kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:

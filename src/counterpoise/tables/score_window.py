@@ -166,22 +166,7 @@ def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int
 
 
 class MetricsFile:
-    """JSON lines, one for every so many rows.
-
-    Parameters
-    ----------
-    path : str
-        The file, which may exist: lines about rows that were not saved are cut off.
-    model : str
-        The model file, which each line names.
-    every : int
-        Rows between two lines, rounded up to whole chunks.
-    rows : int
-        Rows ever learned, those unlearned since included, so that the lines stay in order.
-    window : Window, optional
-        What the model file knows that the lines do not say yet. With it, lines come out as they
-        would have if nobody had disturbed the run.
-    """
+    """JSON lines, one for every so many rows."""
 
     def __init__(
         self, path: str, model: str, every: int, rows: int, window: Window | None = None

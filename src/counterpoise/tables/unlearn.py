@@ -31,58 +31,29 @@ Watch = Callable[[Source, int], None]
 
 @dataclass(eq=False)
 class RemovedRows:
-    """Rows that were read again, to be subtracted.
+    """Rows that were read again, to be subtracted."""
 
-    Attributes
-    ----------
-    moments : Moments, optional
-        Their moments; None of no row.
-    held : ndarray of shape (d,)
-        Number of these rows that have a value for each feature.
-    places : list of int
-        Their positions within the input, from 0.
-    given : list of label
-        Their labels in the input.
-    labels : list of label
-        Their new labels, if they are to be learned again.
-    again : list of tuple
-        Rows, new labels and weights, if they are to be learned again.
-    ids : list of str
-        Their ids, if there are any.
-    named : list of str
-        Ids of all rows that are meant, also of those that were not learned.
-    learned : list of str
-        Ids of all events that are meant and were learned with delayed labels.
-    elsewhere : dict of str to str
-        Ids that were learned from labeled inputs, with the names of these inputs.
-    mark : ReadPosition
-        Read position at the end.
-    problem : DataError, optional
-        Reason why the rows of a pipe cannot be subtracted.
-    """
-
-    moments: Moments | None
-    held: Counts
-    places: list[int] = field(default_factory=list)
-    given: list[Any] = field(default_factory=list)
+    moments: Moments | None  # their moments; None of no row
+    held: Counts  # number of these rows that have a value for each feature
+    places: list[int] = field(default_factory=list)  # their positions within the input, from 0
+    given: list[Any] = field(default_factory=list)  # their labels in the input
+    # their new labels, if they are to be learned again
     labels: list[Any] = field(default_factory=list)
+    # rows, new labels and weights, if they are to be learned again
     again: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)  # their ids, if there are any
+    # ids of all rows that are meant, also of those that were not learned
     named: list[str] = field(default_factory=list)
+    # ids of all events that are meant and were learned with delayed labels
     learned: list[str] = field(default_factory=list)
+    # ids that were learned from labeled inputs, with the names of these inputs
     elsewhere: dict[str, str] = field(default_factory=dict)
-    mark: ReadPosition = field(default_factory=ReadPosition)
-    problem: DataError | None = None
+    mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
+    problem: DataError | None = None  # reason why the rows of a pipe cannot be subtracted
 
 
 class StoreChange:
-    """Changes of the store of pending events that go with changes of the model.
-
-    Parameters
-    ----------
-    store : EventStore, optional
-        The store next to the model.
-    """
+    """Changes of the store of pending events that go with changes of the model."""
 
     def __init__(self, store: EventStore | None) -> None:
         self.store = store
