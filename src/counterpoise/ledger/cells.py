@@ -147,14 +147,14 @@ HEAD = np.dtype(
     ]
     + [("checksum", "<u8")]
 )  # fmt: skip
-Heads = NDArray[np.void]  # records of HEAD
+BucketIndex = NDArray[np.void]  # records of HEAD
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
     """Some cells: their heads and their data, in the same order."""
 
-    heads: Heads
+    heads: BucketIndex
     data: Sequence[bytes]
 
     @classmethod
@@ -187,13 +187,13 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Heads of all cells and of all totals, each by class, time and segment."""
+    """BucketIndex of all cells and of all totals, each by class, time and segment."""
 
-    cells: Heads
-    totals: Heads
+    cells: BucketIndex
+    totals: BucketIndex
 
     @classmethod
-    def of(cls, heads: Heads) -> Index:
+    def of(cls, heads: BucketIndex) -> Index:
         """Return the index of heads as they are stored, by time, segment and class."""
         order = np.argsort(heads["label"].astype(np.int16), kind="stable")  # radix sort
         is_total = heads["segment"][order] == ALL
@@ -229,19 +229,19 @@ class Index:
         return None
 
 
-def pick(heads: Heads, at: Any) -> Heads:
+def pick(heads: BucketIndex, at: Any) -> BucketIndex:
     """Return some heads; whole records are copied faster than their fields."""
-    found: Heads = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
+    found: BucketIndex = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
     return found
 
 
-def heads_of(rows: Sequence[Any]) -> Heads:
+def heads_of(rows: Sequence[Any]) -> BucketIndex:
     """Return the heads of rows as one array."""
     fields = len(HEAD.names or ())
     return np.array([tuple(row[:fields]) for row in rows], dtype=HEAD)
 
 
-def by_bucket(heads: Heads) -> dict[int, Heads]:
+def by_bucket(heads: BucketIndex) -> dict[int, BucketIndex]:
     """Return the heads of each bucket, in the order of the index."""
     heads = heads[np.argsort(heads["start"], kind="stable")]
     starts, first = np.unique(heads["start"], return_index=True)
@@ -460,7 +460,7 @@ def anchor_of(block: Block, d: int) -> Vector:
     return anchor
 
 
-def heaviest(heads: Heads) -> NDArray[np.intp]:
+def heaviest(heads: BucketIndex) -> NDArray[np.intp]:
     """Return the indices of the heaviest cell of each number of features."""
     order = np.lexsort((-heads["n"], heads["d"]))
     return order[np.unique(heads["d"][order], return_index=True)[1]]

@@ -279,7 +279,7 @@ class CellWriter:
 
     # Writing
 
-    def absorb(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
+    def add_cells(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
         """Add cells that were gathered elsewhere, with the features of this encoding."""
         written = []
         for place, cell in cells.items():
@@ -383,7 +383,7 @@ class CellWriter:
         label = _array(self._labels)[row.label : row.label + 1]
         return read_cell(row, label, len(self.encoding.features))
 
-    def settle(self) -> None:
+    def write_metadata(self) -> None:
         """Let the book have what was found."""
         self.book.encoding = self.encoding
         self.book.labels = list(self._labels)
@@ -514,7 +514,7 @@ def learn(
         while not over:
             with file.writing():
                 over, rows = _fill(filler, chunks, source, key, every, stop, watch, allow_overlap)
-                filler.settle()
+                filler.write_metadata()
                 if rows:
                     book.write(file)
             new[key] += rows

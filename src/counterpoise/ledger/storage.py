@@ -33,7 +33,7 @@ from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
 from counterpoise.atomic_write import locked, require_file
 from counterpoise.errors import BusyError, DataError, Suggestion
-from counterpoise.ledger.cells import ALL, HEAD, Block, Heads, Index, Key, Row, heads_of, pick
+from counterpoise.ledger.cells import ALL, HEAD, Block, BucketIndex, Index, Key, Row, heads_of, pick
 
 MAX_COUNT = (1 << 31) - 1  # rows of a table
 SUMS = 1 << 128  # hashes of heads are added modulo this
@@ -151,7 +151,7 @@ class File:
         self.new = True
 
     @contextmanager
-    def alone(self, wait: float) -> Iterator[None]:
+    def exclusive(self, wait: float) -> Iterator[None]:
         """Keep other writers away; wait for them so many seconds, and then say who it is."""
         end = time.monotonic() + wait
         while True:
@@ -331,7 +331,7 @@ class File:
         query = "SELECT start, data FROM heads WHERE start BETWEEN ? AND ?"
         return Index.of(self._joined(self._base().execute(query, (first, last)).fetchall()))
 
-    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> Heads:
+    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> BucketIndex:
         """Return the heads of several buckets as one array."""
         for start, data in rows:
             if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
@@ -342,7 +342,7 @@ class File:
             raise self.damaged("a cell is in another bucket")
         return heads
 
-    def blocks(self, table: str, heads: Heads) -> Iterator[Block]:
+    def blocks(self, table: str, heads: BucketIndex) -> Iterator[Block]:
         """Yield cells of one class, by time and segment, some at a time; each is verified."""
         keys = list(zip(heads["start"].tolist(), heads["segment"].tolist(), strict=True))
         if not keys:
@@ -375,7 +375,7 @@ class File:
                 yield self._verified(Block(heads[i : i + len(mine)], data))
                 i += len(mine)
 
-    def block(self, table: str, heads: Heads) -> Block:
+    def block(self, table: str, heads: BucketIndex) -> Block:
         """Return cells in the order of the index; each is verified."""
         parts = []
         for label in np.unique(heads["label"]).tolist():
@@ -462,7 +462,7 @@ class File:
         with self._told():
             self._base().execute("VACUUM")
 
-    def settle(self) -> None:
+    def checkpoint(self) -> None:
         """Move what was written from the log into the file, unless a query reads."""
         with self._told():
             base = self._base()

@@ -41,7 +41,7 @@ class Alerts(Protocol):
         """Columns of the input that it needs."""
         ...
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which of the rows that have predictions are to be told of, (n,)."""
         ...
 
@@ -54,7 +54,7 @@ class Threshold:
     def __init__(self, least: float) -> None:
         self.least = least
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         result: Flags = told.balanced >= self.least
         return result
@@ -86,7 +86,7 @@ class ExpectedCost:
             )
         return price
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         price = self.price(chunk, told.kept)
         return (
@@ -111,7 +111,7 @@ class TopShare:
         self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         return self.among(told.rank)
 
@@ -156,7 +156,7 @@ class DailyQuota:
         self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         (column,) = self.columns
         when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
@@ -184,7 +184,7 @@ class TopPerDay:
         self.per_day, self.columns, self.time_format = per_day, (column,), time_format
         self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
         (column,) = self.columns
         when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)

@@ -19,7 +19,7 @@ from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.errors import DataError, Suggestion, Words
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.model import TableModel, with_any_label
+from counterpoise.tables.model import TableModel, with_placeholder_label
 from counterpoise.tables.records import duplicate_id_error, ids_of
 from counterpoise.tables.scoring import CHUNK_ROWS
 
@@ -138,7 +138,7 @@ class Checker:
         encoding, guards, stored = self.encoding, self.guards, self.stored
         ids = self._new_ids(chunk)
         if self.id is not None and encoding.columns.label not in (chunk.offered or chunk.columns):
-            chunk = with_any_label(chunk, encoding.columns)
+            chunk = with_placeholder_label(chunk, encoding.columns)
         lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))

@@ -24,7 +24,7 @@ from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.tables.alerts import ExpectedCost
 from counterpoise.tables.estimator import require_label
-from counterpoise.tables.inspect import weighed
+from counterpoise.tables.inspect import standardized_coefficients
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import column_of, duplicate_id_error, ids_of
 from counterpoise.tables.score_window import ranking_scores
@@ -96,7 +96,7 @@ class Watcher(Protocol):
         ...
 
 
-def judged(
+def evaluate_model(
     stored: TableModel,
     sources: Iterable[Source],
     watch: Watcher,
@@ -148,7 +148,7 @@ def judged(
             "rows first"
         )
     metrics = measure(y, guess, f, stored.estimator.labels)
-    terms, weights, _ = weighed(stored)
+    terms, weights, _ = standardized_coefficients(stored)
     result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), weights, terms)
     price, alarm = None, 1.0
     if prices is not None:
@@ -368,7 +368,7 @@ def _flags(chunk: Chunk, name: str) -> Flags:
     return np.array([value in ("true", "1") for value in text], dtype=bool)
 
 
-MOST_BYTES = 4e9  # of a matrix in memory
+MAX_MATRIX_BYTES = 4e9  # of a matrix in memory
 
 
 def read(
@@ -395,7 +395,7 @@ def read(
     n, d = sum(len(y) for y in labels), len(encoding.features)
     if not n or not d:
         raise DataError("there are no rows, or no columns, to learn from")
-    if 8.0 * n * d > MOST_BYTES:
+    if 8.0 * n * d > MAX_MATRIX_BYTES:
         raise DataError(
             f"{n:,} rows of {d:,} features do not fit into memory; race on a part of them, for "
             "example the output of head"

@@ -45,7 +45,7 @@ TABLES = {
     "learned": ("id", "label", "input"),
     "steps": ("n", "digest", "change"),
 }
-BEGINNING: dict[str, Any] = {
+INITIAL_STATE: dict[str, Any] = {
     "version": VERSION,
     "id": None,
     "mark": None,
@@ -145,7 +145,7 @@ class EventStore:
                 f"{model} has no pending events",
                 Suggestion("name the column that joins events and labels", "id"),
             )
-        self._base = CheckedDatabase(path, TABLES, {**BEGINNING, "id": id})
+        self._base = CheckedDatabase(path, TABLES, {**INITIAL_STATE, "id": id})
         state = self._base.state
         try:
             if state.get("version") != VERSION:

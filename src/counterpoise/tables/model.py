@@ -284,7 +284,7 @@ class TableModel:
         if encoded.X.shape[0]:
             if is_fitted:
                 state = self.estimator.reference_state
-                self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
+                self.outlying.count(state, after.features, encoded.X, encoded.kept, chunk)
             found = self._learn_rows(chunk, encoded, known, needs_scores)
         self._count(chunk, key, encoded, after)
         return found
@@ -406,7 +406,7 @@ class TableModel:
                 Suggestion("leave it out"),
                 Suggestion("learn the file as labeled rows: leave {} out", "id"),
             )
-        probe = with_any_label(chunk, encoding.columns)
+        probe = with_placeholder_label(chunk, encoding.columns)
         lacking = encoding.lacking(probe)
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
@@ -589,7 +589,7 @@ def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk:
     return parts[0]._replace(X=X, y=y, weight=weight, kept=kept)
 
 
-def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
+def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
     """Return events as rows with some label, so that they can be checked without their own."""
     kept = {name: column for name, column in chunk.columns.items() if columns.wanted(name)}
     text = columns.classes[0] if columns.classes else "0"

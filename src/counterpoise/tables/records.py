@@ -452,7 +452,7 @@ def _is_large(value: str) -> bool:
         return False
 
 
-LONGEST = 1000  # characters of an id
+MAX_ID_LENGTH = 1000  # characters of an id
 
 
 def ids_of(chunk: Chunk, name: str) -> list[str]:
@@ -466,7 +466,7 @@ def ids_of(chunk: Chunk, name: str) -> list[str]:
         )
     values: list[str] = text.to_pylist()
     for row, value in enumerate(values):
-        if not value or len(value) > LONGEST:
+        if not value or len(value) > MAX_ID_LENGTH:
             what = f"an id of {len(value):,} characters" if value else "no id"
             raise chunk.error(
                 row, f"{what} in column {name!r}", Suggestion("fill it in or drop the row")

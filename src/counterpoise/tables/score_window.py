@@ -37,7 +37,7 @@ def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
     return one_vs_rest_log_odds(scores.link.slopes[0] * f)
 
 
-def of_class(ranks: Matrix, position: int) -> Vector:
+def class_ranks(ranks: Matrix, position: int) -> Vector:
     """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
     if ranks.shape[1] > 1:
         return ranks[:, position]
@@ -45,9 +45,9 @@ def of_class(ranks: Matrix, position: int) -> Vector:
     return result
 
 
-def late_ranks(recent: Matrix | None, position: int) -> Vector:
+def recent_ranks(recent: Matrix | None, position: int) -> Vector:
     """Return how high the rows stood that were learned last, (m,), for the class at a position."""
-    return of_class(np.empty((0, 1)) if recent is None else recent, position)
+    return class_ranks(np.empty((0, 1)) if recent is None else recent, position)
 
 
 MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores

@@ -151,7 +151,7 @@ def unlearn(
     change.of_file(taken)
     del learner.records[key]
     learner.unlearned += record.mark.rows
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
     return record.mark.rows - records.count(record.gone)
 
@@ -245,7 +245,7 @@ def unlearn_pipe(
     else:
         rows, hashes = learner.apart.rows - len(taken.places), learner.apart.hashes
         learner.apart = UnfiledRows(rows, (*hashes, digest))
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
     return len(taken.places)
 
@@ -397,7 +397,7 @@ def _exchange(learner: TableModel, model: RidgeModel, taken: RemovedRows, times:
         model.learn(X, labels, times * weight, calibrate=False)
     if taken.again and learner.held is not None:
         learner.held = learner.held + times * taken.held
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
 
 
@@ -425,7 +425,7 @@ def _subtract(learner: TableModel, model: RidgeModel, taken: RemovedRows, times:
         learner.held = learner.held - times * taken.held
 
 
-def _settle(learner: TableModel, known: list[Any]) -> None:
+def _drop_unused(learner: TableModel, known: list[Any]) -> None:
     """Leave out what no row has any more."""
     model = learner.model
     assert isinstance(model, RidgeModel)
@@ -462,7 +462,7 @@ def subtract_encoded(
             taken.moments = part if taken.moments is None else taken.moments.follow(part)
     _subtract(learner, model, taken, times)
     learner.window = None  # it may be about these rows
-    _settle(learner, known)
+    _drop_unused(learner, known)
 
 
 def _places(chunk: Chunk) -> Any:
