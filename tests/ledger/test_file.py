@@ -307,7 +307,7 @@ with Ledger.open("l", label="y", timestamp="at", wait=60) as ledger:
 
 def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp_path):
     with Ledger.open(tmp_path / "l", label="y", timestamp="at") as failing:
-        lock = failing._alone()
+        lock = failing._exclusive()
         lock.__enter__()
         second = forks.start(["-c", WAITING], cwd=tmp_path)
         assert second.stdout.readline() == b"waits\n"
@@ -321,7 +321,7 @@ def test_who_waits_for_a_ledger_that_is_not_begun_after_all_begins_it(forks, tmp
 def test_a_ledger_that_goes_while_another_opens_it_is_a_new_one(tmp_path, monkeypatch):
     beginning = {"label": "y", "timestamp": "at"}
     with Ledger.open(tmp_path / "l", **beginning) as failing:
-        lock, connect = failing._alone(), sqlite3.connect
+        lock, connect = failing._exclusive(), sqlite3.connect
         lock.__enter__()
 
         def late(*where, **options):

@@ -194,7 +194,7 @@ def _judged(
     from counterpoise.cli.messages import Progress
     from counterpoise.cli.predict import ABSENT
     from counterpoise.readers import formats
-    from counterpoise.tables.evaluate import judged
+    from counterpoise.tables.evaluate import evaluate_model
     from counterpoise.tables.model import TableModel
 
     stored = TableModel.load(model).require_learned()
@@ -203,7 +203,7 @@ def _judged(
         options.hint_calibration(stored.model)
     sources = [formats.source(path, **reading) for path in formats.expanded(files)]
     with Progress() as progress:
-        verdict = judged(stored, sources, progress, ignore_unknown, rule, explain)
+        verdict = evaluate_model(stored, sources, progress, ignore_unknown, rule, explain)
     for name in verdict.lacking:
         messages.info(ABSENT.format(name))
     if verdict.skipped:

@@ -36,10 +36,10 @@ def inspect(
     Example: counterpoise inspect fraud.safetensors
     """
     from counterpoise.tables.estimator import shown
-    from counterpoise.tables.inspect import described
+    from counterpoise.tables.inspect import describe_model
     from counterpoise.tables.model import TableModel
 
-    found = described(TableModel.load(model))
+    found = describe_model(TableModel.load(model))
     if as_json:
         show_json(found)
         return
@@ -328,15 +328,15 @@ def merge(
     from counterpoise.atomic_write import locked
     from counterpoise.cli.learn import counts_of, show_summary
     from counterpoise.errors import DataError
-    from counterpoise.tables.merge import merged, moved, require_own_stores
+    from counterpoise.tables.merge import merge_models, move_records, require_own_stores
     from counterpoise.tables.model import TableModel
 
     with locked(output):
         notes = require_own_stores(models, output)
-        whole = moved(TableModel.load(models[0]), models[0], output)
+        whole = move_records(TableModel.load(models[0]), models[0], output)
         for path in models[1:]:
-            other = moved(TableModel.load(path), path, output)
-            whole = merged(whole, other, (models[0], path), allow_overlap, positive)
+            other = move_records(TableModel.load(path), path, output)
+            whole = merge_models(whole, other, (models[0], path), allow_overlap, positive)
         counts = whole.class_counts
         if whole.positive is None and positive is not None:
             raise DataError(

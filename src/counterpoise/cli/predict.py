@@ -131,9 +131,9 @@ def predict(
     from counterpoise.readers import formats
     from counterpoise.tables import alerts
     from counterpoise.tables.model import TableModel
-    from counterpoise.tables.predict import Predictor, flag_top, sink
+    from counterpoise.tables.predict import Predictor, flag_top, open_writer
     from counterpoise.tables.predict import predict as predictions
-    from counterpoise.tables.score_window import late_ranks
+    from counterpoise.tables.score_window import recent_ranks
 
     paths = formats.expanded(files)
     carry = None if with_input else list(opt.names(id))
@@ -145,7 +145,7 @@ def predict(
             f"warning: {model} has learned one class only, so there are no alerts; learn rows of "
             "another class first"
         )
-    late, columns = late_ranks(stored.recent, known[0].index(chosen)), stored.encoding.columns
+    late, columns = recent_ranks(stored.recent, known[0].index(chosen)), stored.encoding.columns
     rule: alerts.Alerts | None = None
     if threshold is not None:
         rule = alerts.Threshold(threshold)
@@ -169,7 +169,7 @@ def predict(
     if output and os.path.isfile(output) and any(os.path.samefile(p, output) for p in there):
         raise opt.bad("--output", f"{output} is also an input")
     with (
-        sink(output, kind) as out,
+        open_writer(output, kind) as out,
         Progress(
             sys.stderr.isatty() and (output is not None or not sys.stdout.isatty())
         ) as progress,
@@ -185,7 +185,7 @@ def predict(
         for table in flag_top(tables(), rule) if isinstance(rule, alerts.TopPerDay) else tables():
             out.write(table)
         if not out.begun:
-            out.write(predictor.nothing())
+            out.write(predictor.empty_table())
     for name in predictor.strange:
         messages.info(f"warning: column {name!r} is unknown to the model and was not used")
     for name in predictor.lacking:

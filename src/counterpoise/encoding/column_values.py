@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,7 @@ def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | Non
     )
 
 
+@lru_cache(maxsize=1024)
 def drop_remedy(name: str) -> Suggestion:
     """Return the advice to leave a column out."""
     return Suggestion("leave the column out", "drop", [name])
@@ -242,10 +244,8 @@ PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as lon
 def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dict[str, str]:
     """Return the kinds of columns, with those that these rows decide."""
     kinds = dict(known)
-    for name, column in chunk.columns.items():
-        if name in kinds or not columns.feature(name):
-            continue
-        kind = None
+    for name in columns.features_among([name for name in chunk.columns if name not in kinds]):
+        column, kind = chunk.columns[name], None
         if column.null_count < len(column):
             kind = columns.told.get(name) or chunk.kinds.get(name)
             kind = kind or ("text" if name in chunk.categorical else None)
@@ -267,10 +267,8 @@ def numbers(
     """
     values: dict[str, Vector] = {}
     missing: dict[str, Flags] = {}
-    for name in ordered(chunk):
+    for name in columns.features_among(ordered(chunk)):
         column = chunk.columns[name]
-        if not columns.feature(name):
-            continue
         kind, absent = kinds.get(name), chunk.absent.get(name)
         require_same_type(columns, chunk, name, kind)
         if kind in ("number", "time", "date"):
@@ -352,11 +350,8 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
 
 def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
     """Return the columns of text of a chunk, in order."""
-    return [
-        name
-        for name in ordered(chunk)
-        if kinds.get(name) in ("text", "hash") and columns.feature(name)
-    ]
+    texts = [name for name in ordered(chunk) if kinds.get(name) in ("text", "hash")]
+    return columns.features_among(texts)
 
 
 def categories(

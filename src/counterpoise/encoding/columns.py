@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -94,6 +94,10 @@ class Columns:
     def feature(self, name: str) -> bool:
         """Whether a column is to become features."""
         return name not in self._apart and (not self.keep or name in self._kept)
+
+    def features_among(self, names: Iterable[str]) -> list[str]:
+        """Return those of some columns that become features, in order."""
+        return [name for name in names if self.feature(name)]
 
     def wanted(self, name: str) -> bool:
         """Whether a column is needed at all for learning."""

@@ -346,7 +346,7 @@ class ColumnEncoder:
     def strangers(self, chunk: Chunk) -> list[str]:
         """Return the columns that are neither known, nor to be left out."""
         names = chunk.offered or chunk.names
-        return [c for c in names if self.columns.feature(c) and not self.knows(c)]
+        return [c for c in self.columns.features_among(names) if not self.knows(c)]
 
     def predict(
         self,
@@ -447,7 +447,7 @@ class ColumnEncoder:
 
     def _least(self, chunk: Chunk) -> int:
         """Features that a chunk has at least: one for each column with a value in it."""
-        columns = [c for name, c in chunk.columns.items() if self.columns.feature(name)]
+        columns = [chunk.columns[name] for name in self.columns.features_among(chunk.columns)]
         named = sum(1 for column in columns if column.null_count < len(column))
         return named + (0 if chunk.entries is None else len(np.unique(chunk.entries.indices)))
 

@@ -343,7 +343,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise TypeError(f"can only merge with a TableClassifier, not {type(other)}")
         first, second = self._snapshot(), other._snapshot()
         mine = first.learner_.positive
-        both = merge.merged(
+        both = merge.merge_models(
             first.learner_,
             second.learner_,
             ("this model", "the other"),
@@ -572,7 +572,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         model = self._snapshot().learner_
         before = self.__dict__.get("_path")
         if before is not None:
-            model = merge.moved(model, before, os.fspath(path))
+            model = merge.move_records(model, before, os.fspath(path))
         model.save(os.fspath(path))
 
     @classmethod

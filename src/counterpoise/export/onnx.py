@@ -136,23 +136,7 @@ Block = tuple[str, list[int]]  # columns of a graph, and which features they are
 
 
 def graph(stored: TableModel) -> bytes:
-    """Build an ONNX graph that predicts as a model does.
-
-    Parameters
-    ----------
-    stored : TableModel
-        The model.
-
-    Returns
-    -------
-    bytes
-        The graph has one input a column, of shape (n, 1): doubles, NaN where missing, dates and
-        times in seconds since 1970 in UTC, as ONNX cannot read dates; or text, empty where missing.
-        Its outputs are ``prediction`` of shape (n,), ``score`` of shape (n, 1) for two classes or
-        (n, c), and ``proba_balanced`` and ``proba_stream`` of shape (n, c). Metadata, as JSON:
-        ``columns`` has the input of each column, ``classes`` the labels. A missing value that the
-        model has not learned to deal with makes the scores of its row NaN.
-    """
+    """Build an ONNX graph that predicts as a model does."""
     try:
         import onnx  # noqa: F401
     except ImportError as error:

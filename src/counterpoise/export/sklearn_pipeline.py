@@ -142,17 +142,7 @@ class Scorer(ClassifierMixin, BaseEstimator):
 
 
 def as_text(frame: Any) -> Any:
-    """Cells of a data frame as the command line reads them: truth values and whole numbers too.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        Columns of categories.
-
-    Returns
-    -------
-    DataFrame of str
-    """
+    """Cells of a data frame as the command line reads them: truth values and whole numbers too."""
 
     def text(value: Any) -> str:
         if isinstance(value, (bool, np.bool_)):
@@ -176,39 +166,14 @@ def encode_frame(frame: Any, encoder: PredictionEncoder) -> Matrix:
 
 
 def mapped(X: Matrix, fixed: FittedMap | None, order: list[int] | None) -> Matrix:
-    """Features of rows whose features came in another order, or the terms of their map.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, l)
-        The rows.
-    fixed : FittedMap, optional
-        The map.
-    order : list of int, optional
-        Which feature each column is; by default in turn.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-    """
+    """Features of rows whose features came in another order, or the terms of their map."""
     rows = np.empty(np.shape(X))
     rows[:, slice(None) if order is None else order] = X
     return rows if fixed is None else fixed.transform(rows)
 
 
 def fitted(stored: TableModel) -> Pipeline:
-    """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model.
-
-    Parameters
-    ----------
-    stored : TableModel
-        The model.
-
-    Returns
-    -------
-    Pipeline
-        With ``predict``, ``decision_function``, ``predict_proba`` and ``predict_stream_proba``.
-    """
+    """Build a fitted scikit-learn pipeline that takes data frames with the columns of the model."""
     try:
         import pandas as pd
     except ImportError as error:

@@ -159,14 +159,14 @@ HEAD = np.dtype(
     ]
     + [("checksum", "<u8")]
 )  # fmt: skip
-Heads = NDArray[np.void]  # records of HEAD
+BucketIndex = NDArray[np.void]  # records of HEAD
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
     """Some cells: their heads and their data, in the same order."""
 
-    heads: Heads
+    heads: BucketIndex
     data: Sequence[bytes]
 
     @classmethod
@@ -199,13 +199,13 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Heads of all cells and of all totals, each by class, time and segment."""
+    """BucketIndex of all cells and of all totals, each by class, time and segment."""
 
-    cells: Heads
-    totals: Heads
+    cells: BucketIndex
+    totals: BucketIndex
 
     @classmethod
-    def of(cls, heads: Heads) -> Index:
+    def of(cls, heads: BucketIndex) -> Index:
         """Return the index of heads as they are stored, by time, segment and class."""
         order = np.argsort(heads["label"].astype(np.int16), kind="stable")  # radix sort
         is_total = heads["segment"][order] == ALL
@@ -241,19 +241,19 @@ class Index:
         return None
 
 
-def pick(heads: Heads, at: Any) -> Heads:
+def pick(heads: BucketIndex, at: Any) -> BucketIndex:
     """Return some heads; whole records are copied faster than their fields."""
-    found: Heads = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
+    found: BucketIndex = heads.view(f"V{HEAD.itemsize}")[at].view(HEAD)
     return found
 
 
-def heads_of(rows: Sequence[Any]) -> Heads:
+def heads_of(rows: Sequence[Any]) -> BucketIndex:
     """Return the heads of rows as one array."""
     fields = len(HEAD.names or ())
     return np.array([tuple(row[:fields]) for row in rows], dtype=HEAD)
 
 
-def by_bucket(heads: Heads) -> dict[int, Heads]:
+def by_bucket(heads: BucketIndex) -> dict[int, BucketIndex]:
     """Return the heads of each bucket, in the order of the index."""
     heads = heads[np.argsort(heads["start"], kind="stable")]
     starts, first = np.unique(heads["start"], return_index=True)
@@ -296,35 +296,19 @@ FEW = 0.3  # of the cells: fewer are copied, instead of being given the weight 0
 
 @dataclass(eq=False)
 class ClassCells:
-    """The cells of one class, by time.
+    """The cells of one class, by time."""
 
-    Attributes
-    ----------
-    start, stop, segment, rows : ndarray of int of shape (m,)
-        Their buckets and segments, and how many rows they have.
-    n, min_row_weight : ndarray of shape (m,)
-        Weight, and the smallest weight of a row.
-    mean : ndarray of shape (m, d)
-        Means about the anchor.
-    tri : ndarray of shape (m, d(d+1)/2)
-        Triangles of the scatters.
-    nonconstant_weight, row_hashes, removed : ndarray of shape (m, 2, d), (m, 2, 1 + d), (m, 2, d)
-        As of Moments.
-    max_scatter : ndarray of shape (m, d)
-        As of Moments where rows were removed, else 0.
-    """
-
-    start: Counts
+    start: Counts  # their buckets and segments, and how many rows they have
     stop: Counts
     segment: Counts
     rows: Counts
-    n: Vector
+    n: Vector  # weight
     min_row_weight: Vector
-    mean: Matrix
-    tri: Matrix
-    nonconstant_weight: NDArray[np.float64]
+    mean: Matrix  # means about the anchor
+    tri: Matrix  # triangles of the scatters
+    nonconstant_weight: NDArray[np.float64]  # as of Moments
     row_hashes: NDArray[np.uint64]
-    max_scatter: Matrix
+    max_scatter: Matrix  # as of Moments where rows were removed, else 0
     removed: NDArray[np.float64]
 
     @classmethod
@@ -389,13 +373,7 @@ class ClassCells:
 
 
 class MomentSum:
-    """The sum of cells of one class, which come part by part.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    """
+    """The sum of cells of one class, which come part by part."""
 
     def __init__(self, d: int) -> None:
         self._own: list[Vector] = []
@@ -468,21 +446,11 @@ class MomentSum:
 
 @dataclass(eq=False)
 class Stack:
-    """Cells of all classes.
+    """Cells of all classes."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (c,)
-        The classes.
-    anchor : ndarray of shape (d,)
-        What means are about.
-    parts : list of Part
-        The cells of each class.
-    """
-
-    labels: Labels
-    anchor: Vector
-    parts: list[ClassCells]
+    labels: Labels  # the classes
+    anchor: Vector  # what means are about
+    parts: list[ClassCells]  # the cells of each class
 
     @classmethod
     def of(cls, block: Block, labels: Labels, d: int) -> Stack:
@@ -519,7 +487,7 @@ def anchor_of(block: Block, d: int) -> Vector:
     return anchor
 
 
-def heaviest(heads: Heads) -> NDArray[np.intp]:
+def heaviest(heads: BucketIndex) -> NDArray[np.intp]:
     """Return the indices of the heaviest cell of each number of features."""
     order = np.lexsort((-heads["n"], heads["d"]))
     return order[np.unique(heads["d"][order], return_index=True)[1]]

@@ -32,11 +32,10 @@ from counterpoise.moments.moments import Moments
 from counterpoise.readers import formats
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import BATCH, ColumnarSource
-from counterpoise.readers.prefetch import prefetch
 from counterpoise.solver.mapped_moments import require_light
 from counterpoise.tables import records
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.records import Record, Records, RowFilter
+from counterpoise.tables.records import Record, Records, RowFilter, read_ahead
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
@@ -280,7 +279,7 @@ class CellWriter:
 
     # Writing
 
-    def absorb(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
+    def add_cells(self, cells: Mapping[CellKey, PartialCell], source: str) -> None:
         """Add cells that were gathered elsewhere, with the features of this encoding."""
         written = []
         for place, cell in cells.items():
@@ -384,7 +383,7 @@ class CellWriter:
         label = _array(self._labels)[row.label : row.label + 1]
         return read_cell(row, label, len(self.encoding.features))
 
-    def settle(self) -> None:
+    def write_metadata(self) -> None:
         """Let the book have what was found."""
         self.book.encoding = self.encoding
         self.book.labels = list(self._labels)
@@ -507,20 +506,17 @@ def learn(
     """
     new: dict[str, int] = {}
     guards = Guards(file.path, allow_new_columns=allow_new_columns)
-    present = {key: source for source, key in inputs}
-    for source, key in inputs:
-        if stop():
-            break
+    for source, key, _ in book.records.new_inputs(
+        inputs, book.encoding, file.path, stop, allow_overlap
+    ):
         new[key] = 0
-        if not (allow_overlap or key.startswith("-")):
-            book.records.identify(source, key, book.encoding, file.path, present)
         filler = CellWriter(file, book, guards, book.records.has_other_rows(key))
-        chunks = prefetch(filler.chunks(source, book.records.position(key)), stop=stop)
+        chunks = read_ahead(filler.chunks(source, book.records.position(key)), source, stop)
         over = False
         while not over:
             with file.writing():
                 over, rows = _fill(filler, chunks, source, key, every, stop, watch, allow_overlap)
-                filler.settle()
+                filler.write_metadata()
                 if rows:
                     book.write(file)
             new[key] += rows

@@ -23,7 +23,7 @@ from counterpoise.estimators.balanced_ridge import BalancedRidgeClassifier
 from counterpoise.ledger import ingest, metadata, query, time_buckets
 from counterpoise.ledger.backtest import Backtest, backtested
 from counterpoise.ledger.bucket_series import Series, SolverOptions, series_of, series_of_sets
-from counterpoise.ledger.cells import Heads, Index, Stack, by_bucket, size_of
+from counterpoise.ledger.cells import BucketIndex, Index, Stack, by_bucket, size_of
 from counterpoise.ledger.compare import Comparison, compared
 from counterpoise.ledger.drift import Drift, drifted
 from counterpoise.ledger.ingest import CellKey, CellWriter, PartialCell, hash_of
@@ -291,14 +291,14 @@ class Ledger:
         """
         frames = not any(source.path == "-" or os.path.isfile(source.path) for source, _ in found)
         every = np.inf if frames else ingest.EVERY
-        with self._alone():
+        with self._exclusive():
             new, self.notes = ingest.learn(
                 self._file, self._book, found, every, stop, watch, allow_overlap, allow_new_columns
             )
         return new
 
     def gathering(self) -> Any:
-        """Keep other writers away while cells are gathered elsewhere, for :meth:`absorb`.
+        """Keep other writers away while cells are gathered elsewhere, for :meth:`add_cells`.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class Ledger:
         """
         return _Gathering(self)
 
-    def absorb(
+    def add_cells(
         self,
         cells: Mapping[CellKey, PartialCell],
         encoding: ColumnEncoder,
@@ -344,8 +344,8 @@ class Ledger:
         filler = CellWriter(self._file, self._book)
         filler.encoding = encoding
         with self._file.writing():
-            filler.absorb(cells, name)
-            filler.settle()
+            filler.add_cells(cells, name)
+            filler.write_metadata()
             self._book.records[name] = Record(ReadPosition(rows + dropped, 0, found), (), dropped)
             self._book.write(self._file)
         return rows
@@ -397,7 +397,7 @@ class Ledger:
         dict of str to int
             The number of rows of each input.
         """
-        with self._alone():
+        with self._exclusive():
             return ingest.unlearn(self._file, self._book, found, where, watch)
 
     def rollup(self, until: Any, every: str = "month") -> int:
@@ -417,7 +417,7 @@ class Ledger:
         """
         end = time_buckets.point(until, "until")
         ingest.require_within(self._book, every)
-        with self._alone():
+        with self._exclusive():
             return ingest.rollup(self._file, self._book, end, every)
 
     def drop(self, until: Any) -> int:
@@ -434,7 +434,7 @@ class Ledger:
             How many cells went.
         """
         end = time_buckets.point(until, "until")
-        with self._alone():
+        with self._exclusive():
             return ingest.drop(self._file, self._book, end)
 
     # Models
@@ -876,7 +876,7 @@ class Ledger:
 
     # Inside
 
-    def _alone(self) -> Any:
+    def _exclusive(self) -> Any:
         return _ExclusiveWriter(self)
 
     @contextmanager
@@ -1026,7 +1026,7 @@ class _ExclusiveWriter:
     def __enter__(self) -> None:
         ledger = self._ledger
         file = ledger._file
-        self._lock = file.alone(ledger._wait)
+        self._lock = file.exclusive(ledger._wait)
         self._lock.__enter__()
         try:
             ledger._refresh()
@@ -1046,7 +1046,7 @@ class _ExclusiveWriter:
                     ledger._state = None
                     ledger._refresh()
             elif not ledger._file.new:
-                ledger._file.settle()
+                ledger._file.checkpoint()
         finally:
             self._lock.__exit__(*error)
 
@@ -1088,7 +1088,7 @@ def _loaded(file: File, given: Mapping[str, Any]) -> tuple[str, LedgerMetadata, 
         return state, book, index
 
 
-def _stacked(file: File, table: str, heads: Heads, labels: Labels, d: int) -> Stack:
+def _stacked(file: File, table: str, heads: BucketIndex, labels: Labels, d: int) -> Stack:
     """Return cells in memory, whose numbers are finite."""
     stack = Stack.of(file.block(table, heads), labels, d)
     for part in stack.parts:

@@ -74,15 +74,9 @@ MAX_MOMENTS_BYTES = 4e9  # memory that the moments of all classes may take
 
 @dataclass(frozen=True)
 class LedgerColumns(Columns):
-    """Columns of a ledger: some are read that are no features, for they say which cell it is.
+    """Columns of a ledger: some are read that are no features, for they say which cell it is."""
 
-    Attributes
-    ----------
-    beside : tuple of str
-        The column of the time, and those of the segments.
-    """
-
-    beside: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # the column of the time, and those of the segments
 
     def wanted(self, name: str) -> bool:
         """Whether a column is needed at all for learning."""
@@ -95,56 +89,28 @@ class LedgerColumns(Columns):
 
 @dataclass(frozen=True)
 class Settings:
-    """How rows are put into cells.
+    """How rows are put into cells."""
 
-    Attributes
-    ----------
-    timestamp : str
-        Column of the time of each row.
-    every : str
-        Size of the buckets.
-    by : tuple of str
-        Columns of the segments.
-    max_values : int
-        How many values such a column may have.
-    """
-
-    timestamp: str
-    every: str = "day"
-    by: tuple[str, ...] = ()
-    max_values: int = MAX_VALUES
+    timestamp: str  # column of the time of each row
+    every: str = "day"  # size of the buckets
+    by: tuple[str, ...] = ()  # columns of the segments
+    max_values: int = MAX_VALUES  # how many values such a column may have
 
 
 @dataclass
 class LedgerMetadata:
-    """All of it; :meth:`write` writes what has changed since it was read.
+    """All of it; :meth:`write` writes what has changed since it was read."""
 
-    Attributes
-    ----------
-    settings : Settings
-        How rows are put into cells.
-    encoding : Encoding
-        How columns become features.
-    labels, segments : list
-        Classes, and values of the columns of segments, by number.
-    records : Records
-        What was learned from where.
-    coarse : list of (int, str)
-        Until when which coarser buckets are kept.
-    dropped : int, optional
-        Until when everything was dropped.
-    change : int
-        Counts what was written.
-    """
-
-    settings: Settings
-    encoding: ColumnEncoder
+    settings: Settings  # how rows are put into cells
+    encoding: ColumnEncoder  # how columns become features
+    # classes, and values of the columns of segments, by number
     labels: list[Any] = field(default_factory=list)
     segments: list[tuple[str | None, ...]] = field(default_factory=list)
-    records: Records = field(default_factory=Records)
+    records: Records = field(default_factory=Records)  # what was learned from where
+    # until when which coarser buckets are kept
     coarse: list[tuple[int, str]] = field(default_factory=list)
-    dropped: int | None = None
-    change: int = 0
+    dropped: int | None = None  # until when everything was dropped
+    change: int = 0  # counts what was written
     _written: tuple[int, int] = (0, 0)
 
     @classmethod

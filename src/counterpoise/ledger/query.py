@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise.arrays import Counts, Flags, Vector
 from counterpoise.errors import DataError, OptionValue, PrecisionError, Suggestion
 from counterpoise.ledger import time_buckets
-from counterpoise.ledger.cells import Heads, Index, MomentSum, anchor_of, heaviest, pick
+from counterpoise.ledger.cells import BucketIndex, Index, MomentSum, anchor_of, heaviest, pick
 from counterpoise.ledger.metadata import LedgerMetadata
 from counterpoise.ledger.storage import File
 from counterpoise.moments.downdate import UNTRACKED_HASH
@@ -22,25 +22,14 @@ OLDEST = 1000.0  # half-lives, after which a row weighs nothing
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows, and how much they weigh.
+    """Which rows, and how much they weigh."""
 
-    Attributes
-    ----------
-    since, until : int, optional
-        From when, and until just before when, in seconds.
-    where : tuple of (str, tuple of str or None, bool)
-        Columns, their values, and whether these are left out.
-    exclude : tuple of (int, int)
-        Times that are left out.
-    half_life : float, optional
-        Seconds in which a row fades to half its weight.
-    """
-
-    since: int | None = None
+    since: int | None = None  # from when, and until just before when, in seconds
     until: int | None = None
+    # columns, their values, and whether these are left out
     where: tuple[tuple[str, tuple[str | None, ...], bool], ...] = ()
-    exclude: tuple[tuple[int, int], ...] = ()
-    half_life: float | None = None
+    exclude: tuple[tuple[int, int], ...] = ()  # times that are left out
+    half_life: float | None = None  # seconds in which a row fades to half its weight
 
     def words(self) -> str:
         """In words."""
@@ -209,8 +198,8 @@ def moments(file: File, book: LedgerMetadata, index: Index, chosen: Selection) -
 
 
 def in_span(
-    heads: Heads, book: LedgerMetadata, chosen: Selection, segments: Flags | None = None
-) -> Heads:
+    heads: BucketIndex, book: LedgerMetadata, chosen: Selection, segments: Flags | None = None
+) -> BucketIndex:
     """Return the heads of such segments in the buckets of a selection, and perhaps of more."""
     flags = np.ones(len(heads), dtype=bool) if segments is None else segments[heads["segment"]]
     if chosen.since is not None:
@@ -266,7 +255,7 @@ def _weights(start: Counts, stop: Counts, chosen: Selection) -> Vector:
 
 
 def _summed(
-    file: File, book: LedgerMetadata, d: int, table: str, heads: Heads, weight: Vector
+    file: File, book: LedgerMetadata, d: int, table: str, heads: BucketIndex, weight: Vector
 ) -> Moments:
     """Return the sum of cells of d features, each with a weight; without weight none is read."""
     labels = book.label_array()

@@ -33,7 +33,7 @@ from xxhash import xxh3_128_hexdigest, xxh3_128_intdigest
 
 from counterpoise.atomic_write import locked, require_file
 from counterpoise.errors import BusyError, DataError, Suggestion
-from counterpoise.ledger.cells import ALL, HEAD, Block, Heads, Index, Key, Row, heads_of, pick
+from counterpoise.ledger.cells import ALL, HEAD, Block, BucketIndex, Index, Key, Row, heads_of, pick
 
 MAX_COUNT = (1 << 31) - 1  # rows of a table
 SUMS = 1 << 128  # hashes of heads are added modulo this
@@ -41,22 +41,12 @@ SUMS = 1 << 128  # hashes of heads are added modulo this
 
 @dataclass
 class Contents:
-    """Everything in a ledger except the cells: values as JSON has them.
+    """Everything in a ledger except the cells: values as JSON has them."""
 
-    Attributes
-    ----------
-    meta : dict of str to object
-        Settings, columns and counters.
-    labels, segments : list
-        Values by number.
-    inputs : dict of str to object
-        Records of what was learned.
-    """
-
-    meta: dict[str, Any] = field(default_factory=dict)
-    labels: list[Any] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)  # settings, columns and counters
+    labels: list[Any] = field(default_factory=list)  # values by number
     segments: list[Any] = field(default_factory=list)
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)  # records of what was learned
 
     @property
     def hash(self) -> str:
@@ -72,24 +62,12 @@ class Contents:
 
 @dataclass(frozen=True)
 class Digest:
-    """Digest of a whole ledger.
+    """Digest of a whole ledger."""
 
-    Attributes
-    ----------
-    buckets : int
-        Number of buckets.
-    heads : int
-        Sum of the hashes of their heads, modulo 2**128.
-    counts : tuple of int
-        Numbers of labels, segments and inputs.
-    contents : str
-        Hash of everything except the cells.
-    """
-
-    buckets: int = 0
-    heads: int = 0
-    counts: tuple[int, int, int] = (0, 0, 0)
-    contents: str = ""
+    buckets: int = 0  # number of buckets
+    heads: int = 0  # sum of the hashes of their heads, modulo 2**128
+    counts: tuple[int, int, int] = (0, 0, 0)  # numbers of labels, segments and inputs
+    contents: str = ""  # hash of everything except the cells
 
     @property
     def text(self) -> str:
@@ -173,7 +151,7 @@ class File:
         self.new = True
 
     @contextmanager
-    def alone(self, wait: float) -> Iterator[None]:
+    def exclusive(self, wait: float) -> Iterator[None]:
         """Keep other writers away; wait for them so many seconds, and then say who it is."""
         end = time.monotonic() + wait
         while True:
@@ -353,7 +331,7 @@ class File:
         query = "SELECT start, data FROM heads WHERE start BETWEEN ? AND ?"
         return Index.of(self._joined(self._base().execute(query, (first, last)).fetchall()))
 
-    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> Heads:
+    def _joined(self, rows: Sequence[tuple[Any, Any]]) -> BucketIndex:
         """Return the heads of several buckets as one array."""
         for start, data in rows:
             if type(start) is not int or type(data) is not bytes or len(data) % HEAD.itemsize:
@@ -364,7 +342,7 @@ class File:
             raise self.damaged("a cell is in another bucket")
         return heads
 
-    def blocks(self, table: str, heads: Heads) -> Iterator[Block]:
+    def blocks(self, table: str, heads: BucketIndex) -> Iterator[Block]:
         """Yield cells of one class, by time and segment, some at a time; each is verified."""
         keys = list(zip(heads["start"].tolist(), heads["segment"].tolist(), strict=True))
         if not keys:
@@ -397,7 +375,7 @@ class File:
                 yield self._verified(Block(heads[i : i + len(mine)], data))
                 i += len(mine)
 
-    def block(self, table: str, heads: Heads) -> Block:
+    def block(self, table: str, heads: BucketIndex) -> Block:
         """Return cells in the order of the index; each is verified."""
         parts = []
         for label in np.unique(heads["label"]).tolist():
@@ -484,7 +462,7 @@ class File:
         with self._told():
             self._base().execute("VACUUM")
 
-    def settle(self) -> None:
+    def checkpoint(self) -> None:
         """Move what was written from the log into the file, unless a query reads."""
         with self._told():
             base = self._base()

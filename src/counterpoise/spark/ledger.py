@@ -91,7 +91,7 @@ def ledger(
             plan = planned(df, book.encoding.columns)
             known = replace(book, encoding=encoded(plan, book.encoding))
             cells, dropped = _gathered(plan, known)
-            result.absorb(cells, known.encoding, dropped, name)
+            result.add_cells(cells, known.encoding, dropped, name)
     except BaseException:
         result.close()
         raise

@@ -24,22 +24,13 @@ DAY = 86400.0
 
 
 class AlertInput(NamedTuple):
-    """What predictions say of the class that alerts are about, of the rows that have any.
+    """What predictions say of the class that alerts are about, of the rows that have any."""
 
-    Attributes
-    ----------
-    balanced, stream : ndarray of shape (n,)
-        Its probability, under balanced classes and under the stream's own frequencies.
-    rank : ndarray of shape (n,)
-        By what rows are ranked.
-    kept : ndarray of shape (rows,)
-        Which rows of the chunk they are.
-    """
-
+    # its probability, under balanced classes and under the stream's own frequencies
     balanced: Vector
     stream: Vector
-    rank: Vector
-    kept: Flags
+    rank: Vector  # by what rows are ranked
+    kept: Flags  # which rows of the chunk they are
 
 
 class Alerts(Protocol):
@@ -50,7 +41,7 @@ class Alerts(Protocol):
         """Columns of the input that it needs."""
         ...
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which of the rows that have predictions are to be told of, (n,)."""
         ...
 
@@ -63,26 +54,14 @@ class Threshold:
     def __init__(self, least: float) -> None:
         self.least = least
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         result: Flags = told.balanced >= self.least
         return result
 
 
 class ExpectedCost:
-    """Alert where a miss would cost more than a false alarm, by the stream's probability.
-
-    Parameters
-    ----------
-    alarm : float
-        What a false alarm costs.
-    miss : float, optional
-        Cost of a miss; with a column, of a miss in a row that has no value there.
-    column : str, optional
-        Column of the cost of a miss of each row.
-    decimal : str, default="."
-        The decimal sign of that column.
-    """
+    """Alert where a miss would cost more than a false alarm, by the stream's probability."""
 
     def __init__(
         self, alarm: float, miss: float | None, column: str | None = None, decimal: str = "."
@@ -107,7 +86,7 @@ class ExpectedCost:
             )
         return price
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         price = self.price(chunk, told.kept)
         return (
@@ -117,13 +96,6 @@ class ExpectedCost:
 
 class TopShare:
     """Whether a value is among the highest share of recent ones; no value is judged by later ones.
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1.
-    late : ndarray of shape (m,)
-        Values that came before.
 
     Examples
     --------
@@ -139,7 +111,7 @@ class TopShare:
         self._late: deque[float] = deque([] if late is None else late[-MAX_RECENT_SCORES:].tolist())
         self._sorted: list[float] = sorted(self._late)
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         return self.among(told.rank)
 
@@ -163,17 +135,6 @@ class DailyQuota:
     Rows come at the rate of the last 10,000 of them: m rows in t days. A row is told of if it is
     among the share N t / m of the highest recent ones, and its day has had fewer than N alerts.
 
-    Parameters
-    ----------
-    most : int
-        Alerts a day.
-    column : str
-        Column of the times of rows.
-    late : ndarray of shape (m,)
-        Values that came before.
-    time_format : str, optional
-        How times are written, if not as in ISO 8601.
-
     Examples
     --------
     >>> from counterpoise.tables.alerts import DailyQuota
@@ -195,7 +156,7 @@ class DailyQuota:
         self._times: deque[float] = deque(maxlen=MAX_RECENT_SCORES)
         self._spent: dict[int, int] = {}
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Return which rows are to be told of."""
         (column,) = self.columns
         when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)
@@ -217,23 +178,13 @@ class DailyQuota:
 
 
 class TopPerDay:
-    """Alert about the N highest rows of each day, which are known after the last row.
-
-    Parameters
-    ----------
-    per_day : int
-        Alerts per day.
-    column : str
-        Column of the times of rows.
-    time_format : str, optional
-        Format of the times, if not ISO 8601.
-    """
+    """Alert about the N highest rows of each day, which are known after the last row."""
 
     def __init__(self, per_day: int, column: str, time_format: str | None = None) -> None:
         self.per_day, self.columns, self.time_format = per_day, (column,), time_format
         self._rows, self._highest = 0, dict[int, list[tuple[float, int]]]()
 
-    def judge(self, chunk: Chunk, told: AlertInput) -> Flags:
+    def decide(self, chunk: Chunk, told: AlertInput) -> Flags:
         """Rank the rows of a chunk within their days, and return no alerts yet, (n,)."""
         (column,) = self.columns
         when = read(chunk, column, "timestamp", told.kept, time_format=self.time_format)

@@ -19,34 +19,22 @@ from counterpoise.encoding.encoder import ColumnEncoder, EncodedChunk
 from counterpoise.errors import DataError, Suggestion, Words
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.tables.guards import Guards
-from counterpoise.tables.model import TableModel, with_any_label
+from counterpoise.tables.model import TableModel, with_placeholder_label
 from counterpoise.tables.records import duplicate_id_error, ids_of
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class RowError(DataError):
-    """A problem of one row.
-
-    Attributes
-    ----------
-    row : int
-        Its position within the chunk.
-    """
+    """A problem of one row."""
 
     row = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Checked(Chunk):
-    """Rows of a chunk that have no problem yet.
+    """Rows of a chunk that have no problem yet."""
 
-    Attributes
-    ----------
-    places : tuple of int
-        Their positions within the chunk, from 0.
-    """
-
-    places: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()  # their positions within the chunk, from 0
 
     def only(self, rows: Flags) -> Checked:
         """The rows that are meant."""
@@ -64,21 +52,7 @@ class Checked(Chunk):
 
 
 class Checker:
-    """Looks for problems in files, one after the other, as if each were learned.
-
-    Parameters
-    ----------
-    encoding : Encoding
-        What is known of the columns.
-    guards : Guards
-        What is allowed.
-    stored : TableModel, optional
-        The model that is to learn the files; None for a new one.
-    most : int
-        Maximum number of problems of a file.
-    id : str, optional
-        Column of ids, which must be complete and unique. Labels may come later then.
-    """
+    """Looks for problems in files, one after the other, as if each were learned."""
 
     def __init__(
         self,
@@ -164,7 +138,7 @@ class Checker:
         encoding, guards, stored = self.encoding, self.guards, self.stored
         ids = self._new_ids(chunk)
         if self.id is not None and encoding.columns.label not in (chunk.offered or chunk.columns):
-            chunk = with_any_label(chunk, encoding.columns)
+            chunk = with_placeholder_label(chunk, encoding.columns)
         lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))

@@ -29,22 +29,7 @@ FORBIDDEN = (3, 8, 14, 23)
 
 
 class CheckedDatabase:
-    """Tables whose rows are verified.
-
-    Parameters
-    ----------
-    path : str
-        The database. Its parent folder must exist.
-    tables : mapping of str to sequence of str
-        Columns of each table. The first one is the key; a column ``data`` contains bytes.
-    state : mapping
-        First value of :attr:`state`, as JSON can represent it, of a database that does not exist.
-
-    Attributes
-    ----------
-    state : dict
-        Values of the whole database, written with every transaction.
-    """
+    """Tables whose rows are verified."""
 
     def __init__(
         self, path: str, tables: Mapping[str, Sequence[str]], state: Mapping[str, Any]

@@ -23,13 +23,7 @@ from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 class PendingRows:
-    """Events of a store whose labels have come: a source of rows.
-
-    Parameters
-    ----------
-    store : EventStore
-        The store.
-    """
+    """Events of a store whose labels have come: a source of rows."""
 
     def __init__(self, store: EventStore) -> None:
         self.store = store
@@ -95,17 +89,7 @@ class _Wrapped:
 
 
 class LabeledRows(_Wrapped):
-    """Labeled rows next to a store: each id is learned once, here or there.
-
-    Parameters
-    ----------
-    source : Source
-        The input. Rows are not changed if it does not have the column of the ids.
-    store : EventStore
-        The store.
-    key : str
-        Name of the input in the records.
-    """
+    """Labeled rows next to a store: each id is learned once, here or there."""
 
     def __init__(self, source: Source, store: EventStore, key: str) -> None:
         super().__init__(source, store)
@@ -132,17 +116,7 @@ class LabeledRows(_Wrapped):
 
 
 class LearnedEvents(_Wrapped):
-    """Events of a file that were learned, with their present labels, to be unlearned.
-
-    Parameters
-    ----------
-    source : Source
-        The file of events.
-    store : EventStore
-        The store.
-    record : Record
-        Rows of the file that the store has read.
-    """
+    """Events of a file that were learned, with their present labels, to be unlearned."""
 
     def __init__(self, source: Source, store: EventStore, record: Record) -> None:
         super().__init__(source, store)
@@ -183,21 +157,11 @@ class LearnedEvents(_Wrapped):
 
 @dataclass(frozen=True)
 class NewLabels:
-    """New labels of rows: one label for all, or one for each id.
+    """New labels of rows: one label for all, or one for each id."""
 
-    Attributes
-    ----------
-    label : label, optional
-        The label of all rows.
-    by_id : mapping of str to label, optional
-        Labels by id instead; other rows stay as they are.
-    id : str, optional
-        Column of the ids.
-    """
-
-    label: Any = None
-    by_id: Mapping[str, Any] | None = None
-    id: str | None = None
+    label: Any = None  # the label of all rows
+    by_id: Mapping[str, Any] | None = None  # labels by id instead; other rows stay as they are
+    id: str | None = None  # column of the ids
 
     def of(self, chunk: Chunk) -> tuple[Flags, list[Any]]:
         """Return which rows get a label, (rows,), and the labels."""

@@ -24,7 +24,7 @@ from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
 from counterpoise.tables.alerts import ExpectedCost
 from counterpoise.tables.estimator import require_label
-from counterpoise.tables.inspect import weighed
+from counterpoise.tables.inspect import standardized_coefficients
 from counterpoise.tables.model import TableModel
 from counterpoise.tables.records import column_of, duplicate_id_error, ids_of
 from counterpoise.tables.score_window import ranking_scores
@@ -35,39 +35,19 @@ PREFIX = "proba_stream_"  # of the column of each class in logged predictions
 
 @dataclass(frozen=True, eq=False)
 class EvaluationResult:
-    """Rows that were predicted, and their labels.
+    """Rows that were predicted, and their labels."""
 
-    Attributes
-    ----------
-    result : Result
-        Predictions, scores and metrics, without times.
-    y : ndarray of shape (n,)
-        True labels.
-    p : ndarray of shape (n, 1) or (n, c), optional
-        Probability of the second of two classes, or of each, under the stream's frequencies.
-    price : float or ndarray of shape (n,), optional
-        What a miss costs.
-    alarm : float
-        What a false alarm costs.
-    alerts : ndarray of shape (n,), optional
-        Alerts as they were served.
-    skipped : int
-        Rows left out because values are missing.
-    lacking : list of str
-        Columns that tables did not have, which were 0 as in some of the learned rows.
-    reasons : Reasons, optional
-        Of the first rows, by column.
-    """
-
-    result: Result
-    y: Labels
+    result: Result  # predictions, scores and metrics, without times
+    y: Labels  # true labels
+    # probability of the second of two classes, or of each, under the stream's frequencies
     p: Matrix | None
-    price: Any = None
-    alarm: float = 1.0
-    alerts: Flags | None = None
-    skipped: int = 0
+    price: Any = None  # what a miss costs
+    alarm: float = 1.0  # what a false alarm costs
+    alerts: Flags | None = None  # alerts as they were served
+    skipped: int = 0  # rows left out because values are missing
+    # columns that tables did not have, which were 0 as in some of the learned rows
     lacking: tuple[str, ...] = ()
-    reasons: Explanation | None = None
+    reasons: Explanation | None = None  # of the first rows, by column
 
     def risk(self, position: int) -> Vector | None:
         """Return the stream's probability of the class at a position, (n,), if it was told."""
@@ -97,25 +77,14 @@ class EvaluationResult:
 
 @dataclass(frozen=True, eq=False)
 class CostSummary:
-    """What decisions have cost.
+    """What decisions have cost."""
 
-    Attributes
-    ----------
-    curve : CostCurve
-        What each threshold would have cost.
-    cost : float
-        What the decisions have cost.
-    misses, alarms, alerts : int
-        Rows of the class without an alert, false alerts, and all alerts.
-    at : float, optional
-        The threshold on the probability that the prices come down to, if all rows have one.
-    """
-
-    curve: CostCurve
-    cost: float
-    misses: int
+    curve: CostCurve  # what each threshold would have cost
+    cost: float  # what the decisions have cost
+    misses: int  # rows of the class without an alert, false alerts, and all alerts
     alarms: int
     alerts: int
+    # the threshold on the probability that the prices come down to, if all rows have one
     at: float | None
 
 
@@ -127,7 +96,7 @@ class Watcher(Protocol):
         ...
 
 
-def judged(
+def evaluate_model(
     stored: TableModel,
     sources: Iterable[Source],
     watch: Watcher,
@@ -179,7 +148,7 @@ def judged(
             "rows first"
         )
     metrics = measure(y, guess, f, stored.estimator.labels)
-    terms, weights, _ = weighed(stored)
+    terms, weights, _ = standardized_coefficients(stored)
     result = Result("the model", guess, ravel_binary(f), 0, metrics, float("nan"), weights, terms)
     price, alarm = None, 1.0
     if prices is not None:
@@ -215,24 +184,12 @@ ROWS = 8192
 
 
 class LoggedEvaluation(NamedTuple):
-    """A verdict on predictions that were served.
+    """A verdict on predictions that were served."""
 
-    Attributes
-    ----------
-    verdict : Verdict
-        Those with a label.
-    waiting : int
-        Predictions whose label has not come.
-    strange : int
-        Labels of rows that were never predicted.
-    classes : list of str
-        The labels that the predictions know.
-    """
-
-    verdict: EvaluationResult
-    waiting: int
-    strange: int
-    classes: list[str]
+    verdict: EvaluationResult  # those with a label
+    waiting: int  # predictions whose label has not come
+    strange: int  # labels of rows that were never predicted
+    classes: list[str]  # the labels that the predictions know
 
 
 def labels_of(
@@ -411,7 +368,7 @@ def _flags(chunk: Chunk, name: str) -> Flags:
     return np.array([value in ("true", "1") for value in text], dtype=bool)
 
 
-MOST_BYTES = 4e9  # of a matrix in memory
+MAX_MATRIX_BYTES = 4e9  # of a matrix in memory
 
 
 def read(
@@ -438,7 +395,7 @@ def read(
     n, d = sum(len(y) for y in labels), len(encoding.features)
     if not n or not d:
         raise DataError("there are no rows, or no columns, to learn from")
-    if 8.0 * n * d > MOST_BYTES:
+    if 8.0 * n * d > MAX_MATRIX_BYTES:
         raise DataError(
             f"{n:,} rows of {d:,} features do not fit into memory; race on a part of them, for "
             "example the output of head"

@@ -45,7 +45,7 @@ TABLES = {
     "learned": ("id", "label", "input"),
     "steps": ("n", "digest", "change"),
 }
-BEGINNING: dict[str, Any] = {
+INITIAL_STATE: dict[str, Any] = {
     "version": VERSION,
     "id": None,
     "mark": None,
@@ -60,27 +60,16 @@ BEGINNING: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class JoinedChunk(Chunk):
-    """Events with their labels.
+    """Events with their labels."""
 
-    Attributes
-    ----------
-    ids : tuple of str
-        Id of each row.
-    positions : tuple of int
-        Position of each row in its input, counted from 0 at ``first``.
-    origins : tuple of str
-        Input and row of each event, where the positions are those of labels.
-    learned : tuple of bool
-        Whether the model has learned the row with its label by the store, where some were not.
-    inputs : tuple of str
-        Labeled input from which a row was learned instead, or empty.
-    """
-
-    ids: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()  # id of each row
+    # position of each row in its input, counted from 0 at ``first``
     positions: tuple[int, ...] = ()
+    # input and row of each event, where the positions are those of labels
     origins: tuple[str, ...] = ()
+    # whether the model has learned the row with its label by the store, where some were not
     learned: tuple[bool, ...] = ()
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()  # labeled input from which a row was learned instead, or empty
 
     def only(self, rows: Flags) -> JoinedChunk:
         """Return the rows that are meant, with the same mark."""
@@ -115,36 +104,14 @@ def has_store(model: str) -> bool:
 
 
 class Learned(NamedTuple):
-    """Label of a learned event.
+    """Label of a learned event."""
 
-    Attributes
-    ----------
-    label : str
-        The present label as text; empty if the record of the input has it.
-    input : str
-        Name of the labeled input; empty if the event and its label came separately.
-    """
-
-    label: str
-    input: str
+    label: str  # the present label as text; empty if the record of the input has it
+    input: str  # name of the labeled input; empty if the event and its label came separately
 
 
 class EventStore:
     r"""Pending events by id, labels that wait for their events, and learned ids.
-
-    Parameters
-    ----------
-    path : str
-        The store. It is created if ``id`` is given and it does not exist.
-    id : str, optional
-        Column of the ids; None if the store exists.
-
-    Attributes
-    ----------
-    id : str
-        Column of the ids.
-    label : str, optional
-        Column of the labels, once the caller has set it.
 
     Examples
     --------
@@ -178,7 +145,7 @@ class EventStore:
                 f"{model} has no pending events",
                 Suggestion("name the column that joins events and labels", "id"),
             )
-        self._base = CheckedDatabase(path, TABLES, {**BEGINNING, "id": id})
+        self._base = CheckedDatabase(path, TABLES, {**INITIAL_STATE, "id": id})
         state = self._base.state
         try:
             if state.get("version") != VERSION:

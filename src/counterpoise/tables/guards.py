@@ -22,33 +22,19 @@ MIN_ROWS_TO_FREEZE_CLASSES = 1000  # rows after which a new label is more likely
 
 @dataclass
 class Guards:
-    """What the user allows, and what the user should be told.
+    """What the user allows, and what the user should be told."""
 
-    Attributes
-    ----------
-    path : str
-        The model file.
-    positive : str, optional
-        The class that alerts are about, as it is written.
-    allow_new_classes : bool
-        Whether a model that is no longer young may learn a label that it does not know.
-    allow_new_columns : bool
-        Whether tables may have columns that were not learned, or lack some that were.
-    allow_future : bool
-        Whether rows may have times after now, where they decay by the clock.
-    notes : dict of Message
-        What the user should be told at the end, by subject.
-    blank : dict of str to int
-        Cells without a value, by column.
-    """
-
-    path: str
-    positive: str | None = None
+    path: str  # the model file
+    positive: str | None = None  # the class that alerts are about, as it is written
+    # whether a model that is no longer young may learn a label that it does not know
     allow_new_classes: bool = False
+    # whether tables may have columns that were not learned, or lack some that were
     allow_new_columns: bool = False
+    # whether rows may have times after now, where they decay by the clock
     allow_future: bool = False
+    # what the user should be told at the end, by subject
     notes: dict[Any, Message] = field(default_factory=dict)
-    blank: dict[str, int] = field(default_factory=dict)
+    blank: dict[str, int] = field(default_factory=dict)  # cells without a value, by column
 
     # Labels
 
@@ -210,9 +196,9 @@ def _first(encoded: EncodedChunk, labels: list[Any]) -> int:
     return int(np.flatnonzero(encoded.kept)[np.isin(encoded.y, labels).argmax()])
 
 
-DEVIATIONS = 100  # from the mean, beyond which a value is told of
-FOLD = 64  # rows taken side by side
-LEAST = 100  # rows that must have been learned before
+MAX_DEVIATIONS = 100  # from the mean, beyond which a value is told of
+ROWS_SIDE_BY_SIDE = 64  # rows taken side by side
+MIN_LEARNED_ROWS = 100  # rows that must have been learned before
 
 
 class OutlierCounter:
@@ -221,7 +207,7 @@ class OutlierCounter:
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
 
-    def look(
+    def count(
         self, learned: State, features: Sequence[Feature], X: Rows, kept: Flags, chunk: Chunk
     ) -> None:
         """Look at rows X (n, d) of a chunk, which ``kept`` marks, by what was learned before."""
@@ -260,7 +246,7 @@ class OutlierCounter:
         """Return one warning for each column."""
         return [
             f"warning: column {name!r}: {count:,} value{'s are' if count > 1 else ' is'} more than "
-            f"{DEVIATIONS} standard deviations from all that was learned, the first {where}"
+            f"{MAX_DEVIATIONS} standard deviations from all that was learned, the first {where}"
             for name, (count, where) in self._found.items()
         ]
 
@@ -268,11 +254,14 @@ class OutlierCounter:
 def _extremes(X: Matrix) -> tuple[Vector, Vector]:
     """Minimum and maximum of each column; rows side by side make NumPy several times faster."""
     n, d = X.shape
-    whole = n - n % FOLD
-    long = X[:whole].reshape(-1, FOLD * d)
+    whole = n - n % ROWS_SIDE_BY_SIDE
+    long = X[:whole].reshape(-1, ROWS_SIDE_BY_SIDE * d)
     parts = [X[whole:]]
     if whole:
-        parts += [long.min(axis=0).reshape(FOLD, d), long.max(axis=0).reshape(FOLD, d)]
+        parts += [
+            long.min(axis=0).reshape(ROWS_SIDE_BY_SIDE, d),
+            long.max(axis=0).reshape(ROWS_SIDE_BY_SIDE, d),
+        ]
     few = np.concatenate(parts)
     return few.min(axis=0), few.max(axis=0)
 
@@ -282,7 +271,7 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
 
     Infinite where nothing can be said; None if that is everywhere.
     """
-    if learned.moments.n.sum() < LEAST:
+    if learned.moments.n.sum() < MIN_LEARNED_ROWS:
         return None
     if learned.fixed is not None or learned.warmup is not None:
         if learned.fixed is None or learned.warmup is not None:
@@ -301,10 +290,10 @@ def expected_range(learned: State) -> tuple[Vector, Vector] | None:
             among = np.where(full, mean, n * mean / there)
             square = (scatter + n * mean**2) / there - among**2
             deviation = np.sqrt(np.where(full, scatter / n, np.maximum(square, 0.0)))
-        mean, never = among, there < LEAST
+        mean, never = among, there < MIN_LEARNED_ROWS
     with np.errstate(all="ignore"):
         # A feature that never varied, but for rounding, has no deviation.
-        far = np.where(deviation > 1e-9 * np.abs(mean), DEVIATIONS * deviation, np.inf)
+        far = np.where(deviation > 1e-9 * np.abs(mean), MAX_DEVIATIONS * deviation, np.inf)
     far = np.where(never | ~np.isfinite(far), np.inf, far)
     mean = np.where(np.isfinite(mean), mean, 0.0)
     return mean - far, mean + far

@@ -1,4 +1,4 @@
-"""What is in a model file, described."""
+"""What is in a model file, describe_model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from counterpoise.solver.scores import condition
 from counterpoise.tables.estimator import Model, as_auto, as_ridge
 from counterpoise.tables.model import TableModel
 
-FOUND = ("note", "means", "means_of", "errors", "intervals")
-LARGE = 1000  # features of which standard errors take a second
+SUMMARY_KEYS = ("note", "means", "means_of", "errors", "intervals")
+MAX_FEATURES_WITH_ERRORS = 1000  # features of which standard errors take a second
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -45,7 +45,7 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def weighed(stored: TableModel) -> tuple[list[str], Matrix | None, str | None]:
+def standardized_coefficients(stored: TableModel) -> tuple[list[str], Matrix | None, str | None]:
     """Return names, weights (problems, d) for features of standard deviation 1, and the fixed map.
 
     No two names are the same; the weights are zero if nothing was learned, and None if scores are
@@ -114,7 +114,7 @@ def _clipped(model: Model) -> dict[str, float]:
 
 def _found(model: RidgeModel, names: list[str]) -> dict[str, Any]:
     """Means and class means by name; errors and intervals of the weights, or why there are none."""
-    found = summarize(model.state, model.options, names, LARGE)
+    found = summarize(model.state, model.options, names, MAX_FEATURES_WITH_ERRORS)
     means = zip(
         names, found.mean.tolist(), found.scale.tolist(), found.class_means.T.tolist(), strict=True
     )
@@ -132,10 +132,10 @@ def _found(model: RidgeModel, names: list[str]) -> dict[str, Any]:
     return result
 
 
-def described(stored: TableModel) -> dict[str, Any]:
+def describe_model(stored: TableModel) -> dict[str, Any]:
     """Return what is in a model file, as JSON can hold it."""
     encoding, fitted = stored.encoding, stored.is_fitted
-    names, weights, mapped = weighed(stored)
+    names, weights, mapped = standardized_coefficients(stored)
     judged, shares = None, {}
     model = stored.estimator.best if fitted else stored.estimator
     classes = model.labels.tolist()
@@ -184,5 +184,5 @@ def described(stored: TableModel) -> dict[str, Any]:
             for key, record in stored.records.items()
         },
         **shown,
-        **(_found(stored.estimator.best, names) if fitted else dict.fromkeys(FOUND)),
+        **(_found(stored.estimator.best, names) if fitted else dict.fromkeys(SUMMARY_KEYS)),
     }

@@ -32,7 +32,7 @@ from counterpoise.tables.records import (
 from counterpoise.tables.score_window import merge_windows
 
 
-def merged(
+def merge_models(
     one: TableModel,
     two: TableModel,
     names: tuple[str, str],
@@ -123,7 +123,7 @@ def _positive(
     return both[0] if both else None
 
 
-def moved(stored: TableModel, old: str, new: str) -> TableModel:
+def move_records(stored: TableModel, old: str, new: str) -> TableModel:
     """Return a model as another file would keep it: paths are relative to its folder."""
     folder = os.path.dirname(os.path.realpath(old))
 

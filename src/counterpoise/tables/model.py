@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -27,10 +26,8 @@ from counterpoise.engine.progressive_calibration import SORTED
 from counterpoise.engine.row_hashes import row_order
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.modelfile.container import Contents
-from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.dataframes import FrameSource
-from counterpoise.readers.prefetch import prefetch
 from counterpoise.solver.imputation import MeanImputation
 from counterpoise.tables import model_io
 from counterpoise.tables.estimator import (
@@ -54,73 +51,42 @@ from counterpoise.tables.records import (
     UnfiledRows,
     Window,
     concatenate_positions,
+    read_ahead,
 )
 from counterpoise.tables.score_window import ScoredRows, learn_and_score, push_scores
 from counterpoise.tables.scoring import CHUNK_ROWS, PredictionEncoder, TableScorer
 
 NAME = "the model"
-SIGNAL_GRACE_SECONDS = 0.1  # by which a signal may come after the end of the pipe that it broke
 SomeChunk = TypeVar("SomeChunk", bound=Chunk)
 
 
 @dataclass(eq=False)
 class TableModel:
-    """Model with columns: an estimator, the encoder of its columns, and records of its inputs.
+    """Model with columns: an estimator, the encoder of its columns, and records of its inputs."""
 
-    Attributes
-    ----------
-    model : RidgeModel, AutoModel or None
-        The engine of encoded rows. None while nothing was learned.
-    encoding : ColumnEncoder
-        How columns become features.
-    records : Records
-        Read position of each input, by path relative to the folder of the model file.
-    chunk_rows : int
-        Rows learned in one step.
-    positive : label, optional
-        The positive class, once it is known.
-    settled : int
-        Rows that were read when a run last ended; a run that was interrupted has not ended.
-    recent : ndarray of shape (m, problems), optional
-        Ranking scores of the rows that were learned last.
-    window : Window, optional
-        Progressive scores that no line of a metrics file contains yet.
-    held : ndarray of shape (d,), optional
-        Learned rows that have a value for each feature; None if they were not counted.
-    unlearned : int
-        Rows that were read and unlearned since.
-    apart : UnfiledRows
-        Rows that were learned or unlearned separately from the inputs.
-    path : str
-        The model file.
-    guards : Guards, optional
-        What the user allows.
-    given : dict
-        Options of a model that was not created yet; keys of dicts by label are text.
-    prototype : RidgeModel or AutoModel, optional
-        An engine whose parameters a new model has instead.
-    outlying : OutlierCounter
-        Values far from all values that were learned before them.
-    formerly : dict of str to str
-        Other paths under which inputs of this run were learned.
-    """
-
-    model: Model | None
-    encoding: ColumnEncoder
+    model: Model | None  # the engine of encoded rows. None while nothing was learned
+    encoding: ColumnEncoder  # how columns become features
+    # read position of each input, by path relative to the folder of the model file
     records: Records = field(default_factory=Records)
-    chunk_rows: int = CHUNK_ROWS
-    positive: Any = None
+    chunk_rows: int = CHUNK_ROWS  # rows learned in one step
+    positive: Any = None  # the positive class, once it is known
+    # rows that were read when a run last ended; a run that was interrupted has not ended
     settled: int = 0
-    recent: Matrix | None = None
-    window: Window | None = None
+    recent: Matrix | None = None  # ranking scores of the rows that were learned last
+    window: Window | None = None  # progressive scores that no line of a metrics file contains yet
+    # learned rows that have a value for each feature; None if they were not counted
     held: Counts | None = None
-    unlearned: int = 0
+    unlearned: int = 0  # rows that were read and unlearned since
+    # rows that were learned or unlearned separately from the inputs
     apart: UnfiledRows = field(default_factory=UnfiledRows)
-    path: str = NAME
-    guards: Guards = field(default_factory=lambda: Guards(NAME))
+    path: str = NAME  # the model file
+    guards: Guards = field(default_factory=lambda: Guards(NAME))  # what the user allows
+    # options of a model that was not created yet; keys of dicts by label are text
     given: dict[str, Any] = field(default_factory=dict)
-    prototype: Model | None = None
+    prototype: Model | None = None  # an engine whose parameters a new model has instead
+    # values far from all values that were learned before them
     outlying: OutlierCounter = field(default_factory=OutlierCounter)
+    # other paths under which inputs of this run were learned
     formerly: dict[str, str] = field(default_factory=dict)
     _is_amended: bool = False
     _has_earlier: bool = False
@@ -282,38 +248,14 @@ class TableModel:
         """Return the name of an input in the records: its path relative to the model's folder."""
         return self.records.key(path, self.path, stdin_name)
 
-    def identify(
-        self, source: Source, key: str, present: Mapping[str, Source] | None = None
-    ) -> bool:
-        """Find the record of an input by its content, and give it the path that it has now.
+    def identify(self, source: Source, key: str) -> bool:
+        """Return whether an input was learned, completely or in part, under this or another name.
 
-        ``key`` is that path, as :meth:`key` returns it; ``present`` are the inputs of the same
-        command by path, which keep their records. Return whether the input was learned, completely
-        or in part.
+        Its record gets the name ``key`` that it has now, as :meth:`key` returns it.
         """
-        other = self.records.identify(source, key, self.encoding, self.path, present)
-        if other is not None and other != key:
-            self.formerly[key] = other
-        return other is not None
+        return self.records.identify(source, key, self.encoding, self.path) is not None
 
-    def new_chunks(self, source: Source, key: str, stop: Callable[[], bool]) -> Iterator[Chunk]:
-        """Read the new rows of an input.
-
-        ``stop`` returns whether to end, at the end of each chunk and while no data arrives. No
-        chunk follows after it was true, not even the rest of a pipe that has ended.
-        """
-        chunks = self._chunks(source, key, self.records.position(key))
-        patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
-        try:
-            for chunk in prefetch(chunks, stop=stop):
-                if chunk.last and _stops_soon(stop, patience):
-                    return
-                yield chunk
-        except ValueError:
-            if not _stops_soon(stop, patience):
-                raise
-
-    def _chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
+    def chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
         """Return the chunks of an input after a read position, and prepare to learn them."""
         columns = self.encoding.columns
         self._kinds = columns.read({**columns.told, **self.encoding.kinds})
@@ -342,7 +284,7 @@ class TableModel:
         if encoded.X.shape[0]:
             if is_fitted:
                 state = self.estimator.reference_state
-                self.outlying.look(state, after.features, encoded.X, encoded.kept, chunk)
+                self.outlying.count(state, after.features, encoded.X, encoded.kept, chunk)
             found = self._learn_rows(chunk, encoded, known, needs_scores)
         self._count(chunk, key, encoded, after)
         return found
@@ -464,7 +406,7 @@ class TableModel:
                 Suggestion("leave it out"),
                 Suggestion("learn the file as labeled rows: leave {} out", "id"),
             )
-        probe = with_any_label(chunk, encoding.columns)
+        probe = with_placeholder_label(chunk, encoding.columns)
         lacking = encoding.lacking(probe)
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
@@ -490,7 +432,7 @@ class TableModel:
     def learn_frame(self, source: FrameSource, weight: Vector | None = None) -> int:
         """Learn the rows of a frame, with weights (n,) next to it, and return their number."""
         at = 0
-        for chunk in self._chunks(source, FRAMES, ReadPosition()):
+        for chunk in self.chunks(source, FRAMES, ReadPosition()):
             part = None if weight is None else weight[at : at + chunk.rows]
             self.learn(self._following(chunk), FRAMES, allow_overlap=True, weight=part)
             at += chunk.rows
@@ -529,7 +471,7 @@ class TableModel:
     def _fit_shuffled(self, source: FrameSource, weight: Vector | None) -> int:
         """Learn the rows of a frame in the order of their hashes, after all were checked."""
         known: list[Any] = []
-        for chunk in self._chunks(source, FRAMES, ReadPosition()):
+        for chunk in self.chunks(source, FRAMES, ReadPosition()):
             chunk = self._following(chunk)
             encoded, after = self.encode_new(chunk, FRAMES, known, allow_overlap=True)
             known = sorted({*known, *encoded.y.tolist()})
@@ -647,7 +589,7 @@ def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk:
     return parts[0]._replace(X=X, y=y, weight=weight, kept=kept)
 
 
-def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
+def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
     """Return events as rows with some label, so that they can be checked without their own."""
     kept = {name: column for name, column in chunk.columns.items() if columns.wanted(name)}
     text = columns.classes[0] if columns.classes else "0"
@@ -658,20 +600,6 @@ def with_any_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
         offered=(*chunk.offered, columns.label) if chunk.table else (),
         absent={name: flags for name, flags in chunk.absent.items() if name in kept},
     )
-
-
-def _stops_soon(stop: Callable[[], bool], patience: float) -> bool:
-    """Return whether to end, if necessary after a moment.
-
-    Ctrl-C goes to a whole pipeline. The process that writes into it may end in the middle of a row,
-    and the end of the pipe may be noticed here before the signal.
-    """
-    until = time.monotonic() + patience
-    while not stop():
-        if time.monotonic() >= until:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def rarest_class(counts: Mapping[Any, float]) -> Any:
@@ -699,15 +627,15 @@ def learn_inputs(
     """
     new: dict[str, int] = {}
     unsaved = 0
-    inputs = list(inputs)
-    present = {key: source for source, key in inputs}
-    for source, key in inputs:
-        if stop():
-            break
+    records = model.records
+    for source, key, former in records.new_inputs(
+        inputs, model.encoding, model.path, stop, allow_overlap
+    ):
         new[key] = 0
-        if not (allow_overlap or key.startswith("-")):
-            model.identify(source, key, present)
-        for chunk in model.new_chunks(source, key, stop):
+        if former is not None:
+            model.formerly[key] = former
+        chunks = model.chunks(source, key, records.position(key))
+        for chunk in read_ahead(chunks, source, stop):
             scored = model.learn(chunk, key, allow_overlap, needs_scores=needs_scores)
             after_chunk(source, chunk, scored)
             new[key] += chunk.rows

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from counterpoise.tables.model import TableModel
 
 MISSING = ("mean", "indicate", "drop", "error")
-BUCKETS = 2**32  # of a hashed column: more values the hash does not have
+MAX_BUCKETS = 2**32  # of a hashed column: more values the hash does not have
 
 
 def save(path: str, table: TableModel) -> None:
@@ -137,7 +137,8 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
         values[name] = tuple(map(_text, values[name]))
     buckets = values["hashed"].values()
     check_file(
-        all(type(n) is int and 0 < n <= BUCKETS for n in buckets), "an invalid number of buckets"
+        all(type(n) is int and 0 < n <= MAX_BUCKETS for n in buckets),
+        "an invalid number of buckets",
     )
     check_file(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
     check_file(

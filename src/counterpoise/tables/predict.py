@@ -26,12 +26,12 @@ from counterpoise.readers.chunk import Chunk, Source
 from counterpoise.tables.alerts import AlertInput, Alerts, TopPerDay
 from counterpoise.tables.guards import OutlierCounter
 from counterpoise.tables.model import TableModel
-from counterpoise.tables.score_window import of_class, ranking_scores
+from counterpoise.tables.score_window import class_ranks, ranking_scores
 from counterpoise.tables.scoring import CHUNK_ROWS
 
 
 @contextmanager
-def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
+def open_writer(path: str | None, format: str) -> Iterator[TableWriter]:  # noqa: A002
     """Open where tables go: standard output (None), or a file that appears when it is whole.
 
     The format is "csv", "tsv", "jsonl" or "parquet".
@@ -39,7 +39,7 @@ def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
     with (
         nullcontext(sys.stdout.buffer) if path is None else atomic_write(path, "the output") as file
     ):
-        result = Sink(file, format, live=path is None)
+        result = TableWriter(file, format, live=path is None)
         try:
             yield result
         except BaseException:
@@ -48,18 +48,8 @@ def sink(path: str | None, format: str) -> Iterator[Sink]:  # noqa: A002
         result.finish(whole=True)
 
 
-class Sink:
-    """Writes tables of predictions into an open file.
-
-    Parameters
-    ----------
-    file : binary file
-        Where to.
-    format : str
-        "csv", "tsv", "jsonl" or "parquet".
-    live : bool
-        Whether somebody waits for each row.
-    """
+class TableWriter:
+    """Writes tables of predictions into an open file."""
 
     def __init__(self, file: Any, format: str, live: bool) -> None:  # noqa: A002
         self.format = format
@@ -149,12 +139,12 @@ def _json_lines(table: pa.Table) -> bytes:
     return "".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()).encode()
 
 
-def names_of(k: int) -> list[str]:
+def explanation_names(k: int) -> list[str]:
     """Names of the output columns of k reasons."""
     return [name for i in range(1, k + 1) for name in (f"reason_{i}", f"share_{i}")]
 
 
-def columns_of(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
+def explanation_columns(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
     """Return the k largest contributions of each row and their shares, arrays of shape (n,).
 
     A share is the contribution over the sum of the absolute values of all contributions. It is
@@ -173,43 +163,7 @@ def columns_of(reasons: Explanation, k: int, sign: float = 1.0) -> list[Any]:
 
 
 class Predictor:
-    """Turns chunks of rows into tables of predictions.
-
-    Parameters
-    ----------
-    stored : TableModel
-        The model.
-    positive : label
-        The positive class: alerts are about it, and of two classes its score is larger for rows
-        that are more likely of it.
-    alerts : Alerts, optional
-        The rule by which there are alerts.
-    carry : list of str, optional
-        Columns of the input that come first; None for all of them.
-    ignore_unknown : bool, default=False
-        Leave out columns that the model does not know, and rows that have none of its own.
-    explain : int, default=0
-        How many reasons to give for each row.
-
-    Attributes
-    ----------
-    rows : int
-        Rows predicted.
-    skipped : int
-        Rows without a prediction because values are missing.
-    unknown : dict of str to int
-        Cells whose category was never learned, by column.
-    strange : dict
-        Columns that the model does not know, and that were left out.
-    bare : int
-        Rows without a prediction because they have none of the columns of the model.
-    lacking : dict
-        Columns that tables did not have, and that were 0 as in some of the learned rows.
-    blank : dict of str to int
-        Cells without a value, by column that was never blank while the model learned.
-    outlying : Outlying
-        Values far from everything that was learned.
-    """
+    """Turns chunks of rows into tables of predictions."""
 
     def __init__(
         self,
@@ -236,7 +190,7 @@ class Predictor:
         alert = [] if alerts is None else ["alert"]
         self._explain = explain
         told = [*self._score_names(), *self._probability_names(), *alert]
-        self._outputs = ["prediction", *told, *names_of(explain)]
+        self._outputs = ["prediction", *told, *explanation_names(explain)]
 
     def wanted(self, name: str) -> bool:
         """Return whether a column of the input is needed."""
@@ -261,7 +215,7 @@ class Predictor:
         columns = self._carried(chunk)
         if kept.any():
             features = self.scorer.encoding.features
-            self.outlying.look(self.learned.reference_state, features, encoded.X, kept, chunk)
+            self.outlying.count(self.learned.reference_state, features, encoded.X, kept, chunk)
             ranks, labels = ranking_scores(f, scores), scores.classes.best(f)
             balanced, stream = (scores.probabilities(f, stream) for stream in (False, True))
         else:
@@ -273,20 +227,20 @@ class Predictor:
         found = [labels, *(sign * f).T, *balanced.T, *stream.T]
         if self.alerts is not None:
             k = self._positive
-            told = AlertInput(balanced[:, k], stream[:, k], of_class(ranks, k), kept)
+            told = AlertInput(balanced[:, k], stream[:, k], class_ranks(ranks, k), kept)
             has_two = int(scores.classes.seen.sum()) > 1
             no_alerts = np.zeros(len(f), dtype=bool)
-            found.append(self.alerts.judge(chunk, told) if has_two else no_alerts)
+            found.append(self.alerts.decide(chunk, told) if has_two else no_alerts)
         if self._explain and kept.any():
             why = self.scorer.explain(encoded.X)
-            found += columns_of(why, self._explain, sign)
+            found += explanation_columns(why, self._explain, sign)
         elif self._explain:
             found += [pa.array([], kind) for kind in (pa.string(), pa.float64())] * self._explain
         for name, values in zip(self._outputs, found, strict=True):
-            columns[name] = _spread(values, kept)
+            columns[name] = _insert_nulls(values, kept)
         return pa.table(columns)
 
-    def nothing(self) -> pa.Table:
+    def empty_table(self) -> pa.Table:
         """Return a table without rows, for inputs without rows."""
         empty = {name: pa.array([], pa.string()) for name in self.carry or ()}
         text = [name for name in self._outputs if name.startswith("reason_")]
@@ -319,7 +273,7 @@ class Predictor:
         return [f"{kind}_{label}" for kind in kinds for label in self._classes]
 
 
-def _spread(values: Any, kept: Any) -> pa.Array:
+def _insert_nulls(values: Any, kept: Any) -> pa.Array:
     """Values of the rows that were kept, null elsewhere."""
     if kept.all():
         return pa.array(values)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,9 @@ from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.datetimes import VALUES
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
+from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
+from counterpoise.readers.prefetch import prefetch
 
 Ranges = tuple[tuple[int, int], ...]  # from the first, counted from 0, to before the last
 
@@ -89,29 +92,16 @@ MAX_RECENT_SCORES = 10_000  # of the last rows
 
 @dataclass(frozen=True)
 class Record:
-    """What was learned from one input.
+    """What was learned from one input."""
 
-    Attributes
-    ----------
-    mark : ReadPosition
-        How far it was read.
-    starts : tuple of str
-        Hashes of its first rows, by which it is known if it comes back under another name.
-    dropped : int
-        Rows that were left out because values are missing.
-    times : int
-        How often its rows count: models that have both learned it may have been merged.
-    gone : tuple of (int, int)
-        Ranges of rows, counted from 0, that were taken back since.
-    relabeled : tuple of (label, ranges)
-        Rows that now count with another label than the input has, by their present label.
-    """
-
-    mark: ReadPosition = field(default_factory=ReadPosition)
+    mark: ReadPosition = field(default_factory=ReadPosition)  # how far it was read
+    # hashes of its first rows, by which it is known if it comes back under another name
     starts: tuple[str, ...] = ()
-    dropped: int = 0
+    dropped: int = 0  # rows that were left out because values are missing
+    # how often its rows count: models that have both learned it may have been merged
     times: int = 1
-    gone: Ranges = ()
+    gone: Ranges = ()  # ranges of rows, counted from 0, that were taken back since
+    # rows that now count with another label than the input has, by their present label
     relabeled: tuple[tuple[Any, Ranges], ...] = ()
 
     def begins_like(self, starts: tuple[str, ...]) -> bool:
@@ -122,33 +112,19 @@ class Record:
 
 @dataclass(frozen=True)
 class UnfiledRows:
-    """Rows that were learned or taken back apart from the inputs.
+    """Rows that were learned or taken back apart from the inputs."""
 
-    Attributes
-    ----------
-    rows : int
-        Those learned less those taken back.
-    hashes : tuple of str
-        Of what was taken back from pipes, so that it is not taken back twice.
-    """
-
-    rows: int = 0
+    rows: int = 0  # those learned less those taken back
+    # of what was taken back from pipes, so that it is not taken back twice
     hashes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Window:
-    """Progressive scores of rows that no line of a metrics file is about yet.
+    """Progressive scores of rows that no line of a metrics file is about yet."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that had ever been learned when the last line was written.
-    counts : tuple of (label, label, int)
-        True label, predicted label, and how often since then.
-    """
-
-    rows: int
+    rows: int  # rows that had ever been learned when the last line was written
+    # true label, predicted label, and how often since then
     counts: tuple[tuple[Any, Any, int], ...] = ()
 
 
@@ -199,6 +175,7 @@ def _is_below(text: str, most: int) -> bool:
     return digits and str(int(text)) == text and int(text) < most
 
 
+SIGNAL_GRACE_SECONDS = 0.1  # by which a signal may come after the end of the pipe it broke
 MIN_MATCHING_ROWS = 16  # rows that are equal in two files not by coincidence
 
 
@@ -278,6 +255,29 @@ class Records(dict[str, Record]):
             self.update(renamed)
         return other
 
+    def new_inputs(
+        self,
+        inputs: Iterable[tuple[Source, str]],
+        encoding: ColumnEncoder,
+        owner: str,
+        stop: Callable[[], bool],
+        allow_overlap: bool,
+    ) -> Iterator[tuple[Source, str, str | None]]:
+        """Yield inputs with their names and, if they had one, their other names until now.
+
+        Unless they may overlap, they are identified by their content before. After ``stop`` has
+        returned true no input follows.
+        """
+        inputs = list(inputs)
+        present = {key: source for source, key in inputs}
+        for source, key in inputs:
+            if stop():
+                return
+            former = None
+            if not (allow_overlap or key.startswith("-")):
+                former = self.identify(source, key, encoding, owner, present)
+            yield source, key, None if former == key else former
+
     def _find(
         self,
         source: Source,
@@ -310,6 +310,39 @@ class Records(dict[str, Record]):
                 continue
             return other
         return mine
+
+
+def read_ahead(
+    chunks: Iterator[Chunk], source: Source, stop: Callable[[], bool]
+) -> Iterator[Chunk]:
+    """Yield the chunks of an input, which another thread reads.
+
+    ``stop`` returns whether to end, at the end of each chunk and while no data arrives. No chunk
+    follows after it was true, not even the rest of a pipe that has ended.
+    """
+    patience = 0.0 if is_regular_file(source.path) else SIGNAL_GRACE_SECONDS
+    try:
+        for chunk in prefetch(chunks, stop=stop):
+            if chunk.last and _stops_soon(stop, patience):
+                return
+            yield chunk
+    except ValueError:
+        if not _stops_soon(stop, patience):
+            raise
+
+
+def _stops_soon(stop: Callable[[], bool], patience: float) -> bool:
+    """Return whether to end, if necessary after a moment.
+
+    Ctrl-C goes to a whole pipeline. The process that writes into it may end in the middle of a row,
+    and the end of the pipe may be noticed here before the signal.
+    """
+    until = time.monotonic() + patience
+    while not stop():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def is_prefix(
@@ -351,15 +384,10 @@ def _may_be_coincidence(
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must meet, all of them.
+    """Conditions that a row must meet, all of them."""
 
-    Attributes
-    ----------
-    values : mapping of str to tuple of str
-        Values that each column must equal, all of them. Numbers are compared as numbers, integers
-        as integers of any size.
-    """
-
+    # values that each column must equal, all of them. Numbers are compared as numbers, integers as
+    # integers of any size
     values: Mapping[str, tuple[str, ...]]
 
     def kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -424,7 +452,7 @@ def _is_large(value: str) -> bool:
         return False
 
 
-LONGEST = 1000  # characters of an id
+MAX_ID_LENGTH = 1000  # characters of an id
 
 
 def ids_of(chunk: Chunk, name: str) -> list[str]:
@@ -438,7 +466,7 @@ def ids_of(chunk: Chunk, name: str) -> list[str]:
         )
     values: list[str] = text.to_pylist()
     for row, value in enumerate(values):
-        if not value or len(value) > LONGEST:
+        if not value or len(value) > MAX_ID_LENGTH:
             what = f"an id of {len(value):,} characters" if value else "no id"
             raise chunk.error(
                 row, f"{what} in column {name!r}", Suggestion("fill it in or drop the row")

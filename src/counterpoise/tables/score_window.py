@@ -37,7 +37,7 @@ def ranking_scores(f: Matrix, scores: Scores) -> Matrix:
     return one_vs_rest_log_odds(scores.link.slopes[0] * f)
 
 
-def of_class(ranks: Matrix, position: int) -> Vector:
+def class_ranks(ranks: Matrix, position: int) -> Vector:
     """Return how high rows stand, (n,), for the class at a position; see :func:`standing`."""
     if ranks.shape[1] > 1:
         return ranks[:, position]
@@ -45,9 +45,9 @@ def of_class(ranks: Matrix, position: int) -> Vector:
     return result
 
 
-def late_ranks(recent: Matrix | None, position: int) -> Vector:
+def recent_ranks(recent: Matrix | None, position: int) -> Vector:
     """Return how high the rows stood that were learned last, (m,), for the class at a position."""
-    return of_class(np.empty((0, 1)) if recent is None else recent, position)
+    return class_ranks(np.empty((0, 1)) if recent is None else recent, position)
 
 
 MAX_WINDOW_VALUES = 40_000  # with many classes there are fewer scores
@@ -166,22 +166,7 @@ def merge_windows(one: Matrix | None, two: Matrix | None, shares: tuple[int, int
 
 
 class MetricsFile:
-    """JSON lines, one for every so many rows.
-
-    Parameters
-    ----------
-    path : str
-        The file, which may exist: lines about rows that were not saved are cut off.
-    model : str
-        The model file, which each line names.
-    every : int
-        Rows between two lines, rounded up to whole chunks.
-    rows : int
-        Rows ever learned, those unlearned since included, so that the lines stay in order.
-    window : Window, optional
-        What the model file knows that the lines do not say yet. With it, lines come out as they
-        would have if nobody had disturbed the run.
-    """
+    """JSON lines, one for every so many rows."""
 
     def __init__(
         self, path: str, model: str, every: int, rows: int, window: Window | None = None

@@ -20,21 +20,11 @@ CHUNK_ROWS = 8192
 
 @dataclass(frozen=True, eq=False)
 class PredictionEncoder:
-    """Encoder of rows that are to be predicted, as a model has learned them at one moment.
+    """Encoder of rows that are to be predicted, as a model has learned them at one moment."""
 
-    Attributes
-    ----------
-    encoding : ColumnEncoder
-        How columns become features.
-    optional : frozenset of str
-        Columns that some of the learned rows did not have.
-    mean : ndarray of shape (d,)
-        Mean of each feature, in place of numbers that were never missing before.
-    """
-
-    encoding: ColumnEncoder
-    optional: frozenset[str]
-    mean: Vector
+    encoding: ColumnEncoder  # how columns become features
+    optional: frozenset[str]  # columns that some of the learned rows did not have
+    mean: Vector  # mean of each feature, in place of numbers that were never missing before
 
     def with_missing(self, before: str, after: str) -> Self:
         """Return an encoder with another rule for missing values, if it has the first one."""
@@ -80,18 +70,10 @@ class ScoredChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableScorer(PredictionEncoder):
-    """Encoder and scores of a model at one moment.
+    """Encoder and scores of a model at one moment."""
 
-    Attributes
-    ----------
-    model : RidgeModel or AutoModel
-        The model behind the scores.
-    scores : Scores
-        Scores as a function of encoded rows, and their probabilities.
-    """
-
-    model: Engine
-    scores: Scores
+    model: Engine  # the model behind the scores
+    scores: Scores  # scores as a function of encoded rows, and their probabilities
 
     def score(
         self, chunk: Chunk, apart: Iterable[str] | None = (), has_labels: bool = False

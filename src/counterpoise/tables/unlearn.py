@@ -31,58 +31,29 @@ Watch = Callable[[Source, int], None]
 
 @dataclass(eq=False)
 class RemovedRows:
-    """Rows that were read again, to be subtracted.
+    """Rows that were read again, to be subtracted."""
 
-    Attributes
-    ----------
-    moments : Moments, optional
-        Their moments; None of no row.
-    held : ndarray of shape (d,)
-        Number of these rows that have a value for each feature.
-    places : list of int
-        Their positions within the input, from 0.
-    given : list of label
-        Their labels in the input.
-    labels : list of label
-        Their new labels, if they are to be learned again.
-    again : list of tuple
-        Rows, new labels and weights, if they are to be learned again.
-    ids : list of str
-        Their ids, if there are any.
-    named : list of str
-        Ids of all rows that are meant, also of those that were not learned.
-    learned : list of str
-        Ids of all events that are meant and were learned with delayed labels.
-    elsewhere : dict of str to str
-        Ids that were learned from labeled inputs, with the names of these inputs.
-    mark : ReadPosition
-        Read position at the end.
-    problem : DataError, optional
-        Reason why the rows of a pipe cannot be subtracted.
-    """
-
-    moments: Moments | None
-    held: Counts
-    places: list[int] = field(default_factory=list)
-    given: list[Any] = field(default_factory=list)
+    moments: Moments | None  # their moments; None of no row
+    held: Counts  # number of these rows that have a value for each feature
+    places: list[int] = field(default_factory=list)  # their positions within the input, from 0
+    given: list[Any] = field(default_factory=list)  # their labels in the input
+    # their new labels, if they are to be learned again
     labels: list[Any] = field(default_factory=list)
+    # rows, new labels and weights, if they are to be learned again
     again: list[tuple[Any, Any, Any]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)  # their ids, if there are any
+    # ids of all rows that are meant, also of those that were not learned
     named: list[str] = field(default_factory=list)
+    # ids of all events that are meant and were learned with delayed labels
     learned: list[str] = field(default_factory=list)
+    # ids that were learned from labeled inputs, with the names of these inputs
     elsewhere: dict[str, str] = field(default_factory=dict)
-    mark: ReadPosition = field(default_factory=ReadPosition)
-    problem: DataError | None = None
+    mark: ReadPosition = field(default_factory=ReadPosition)  # read position at the end
+    problem: DataError | None = None  # reason why the rows of a pipe cannot be subtracted
 
 
 class StoreChange:
-    """Changes of the store of pending events that go with changes of the model.
-
-    Parameters
-    ----------
-    store : EventStore, optional
-        The store next to the model.
-    """
+    """Changes of the store of pending events that go with changes of the model."""
 
     def __init__(self, store: EventStore | None) -> None:
         self.store = store
@@ -180,7 +151,7 @@ def unlearn(
     change.of_file(taken)
     del learner.records[key]
     learner.unlearned += record.mark.rows
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
     return record.mark.rows - records.count(record.gone)
 
@@ -274,7 +245,7 @@ def unlearn_pipe(
     else:
         rows, hashes = learner.apart.rows - len(taken.places), learner.apart.hashes
         learner.apart = UnfiledRows(rows, (*hashes, digest))
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
     return len(taken.places)
 
@@ -426,7 +397,7 @@ def _exchange(learner: TableModel, model: RidgeModel, taken: RemovedRows, times:
         model.learn(X, labels, times * weight, calibrate=False)
     if taken.again and learner.held is not None:
         learner.held = learner.held + times * taken.held
-    _settle(learner, known)
+    _drop_unused(learner, known)
     learner.finish()
 
 
@@ -454,7 +425,7 @@ def _subtract(learner: TableModel, model: RidgeModel, taken: RemovedRows, times:
         learner.held = learner.held - times * taken.held
 
 
-def _settle(learner: TableModel, known: list[Any]) -> None:
+def _drop_unused(learner: TableModel, known: list[Any]) -> None:
     """Leave out what no row has any more."""
     model = learner.model
     assert isinstance(model, RidgeModel)
@@ -491,7 +462,7 @@ def subtract_encoded(
             taken.moments = part if taken.moments is None else taken.moments.follow(part)
     _subtract(learner, model, taken, times)
     learner.window = None  # it may be about these rows
-    _settle(learner, known)
+    _drop_unused(learner, known)
 
 
 def _places(chunk: Chunk) -> Any:
