@@ -7,8 +7,8 @@
 - ``UnknownRowsError``: rows that cannot be unlearned, because they were never learned
 - ``PrecisionWarning``: unlearning that cost digits
 
-All errors are a ``ValueError``. A message names a setting as Python does, ``drop=["amount"]``. The
-command line and Spark format it in their own way.
+All errors are a ``ValueError``. A message names a setting as Python does, for example
+``columns={"amount": "drop"}``. The command line formats it as options.
 """
 
 from __future__ import annotations
@@ -120,10 +120,11 @@ class Suggestion:
     Examples
     --------
     >>> from counterpoise.errors import DataError, Suggestion
-    >>> raise DataError("no value in column 'age'", Suggestion("leave it out", "drop", ["age"]))
+    >>> remedy = Suggestion("use {}", "columns", {"age": "drop"})
+    >>> raise DataError("no value in column 'age'", remedy)
     Traceback (most recent call last):
         ...
-    counterpoise.errors.DataError: no value in column 'age'; leave it out with drop=["age"]
+    counterpoise.errors.DataError: no value in column 'age'; use columns={"age": "drop"}
     """
 
     words: str
@@ -163,8 +164,9 @@ class Message:
     Examples
     --------
     >>> from counterpoise.errors import Message, Suggestion
-    >>> print(Message("no value in column 'a'", Suggestion("leave the column out", "drop", ["a"])))
-    no value in column 'a'; leave the column out with drop=["a"]
+    >>> remedy = Suggestion("leave it out", "columns", {"a": "drop"})
+    >>> print(Message("no value in column 'a'", remedy))
+    no value in column 'a'; leave it out with columns={"a": "drop"}
     """
 
     def __init__(self, problem: Words, *remedies: Suggestion) -> None:
@@ -354,7 +356,7 @@ def format_as_arguments(*settings: OptionValue) -> str:
     Returns
     -------
     str
-        For example ``drop=["amount"]``, or the name alone where there is no value.
+        For example ``columns={"amount": "drop"}``, or the name alone where there is no value.
     """
     shown = []
     for option, value in settings:

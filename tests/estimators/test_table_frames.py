@@ -47,7 +47,7 @@ def payments(n=600, seed=0):
 
 
 def made(**params):
-    return TableClassifier(hashed={"shop": 8}, **params)
+    return TableClassifier(columns={"shop": "hash:8"}, **params)
 
 
 def contents(model, tmp_path):
@@ -304,7 +304,7 @@ def test_inspect_shows_what_a_summary_does(run):
 def test_the_tools_of_scikit_learn():
     frame = payments()
     labels = frame.pop("fraud")
-    model = TableClassifier(BalancedRidgeClassifier(), drop=["shop"])
+    model = TableClassifier(BalancedRidgeClassifier(), columns={"shop": "drop"})
     grid = {"estimator__ridge": [0.01, 1.0], "missing": ["mean", "indicate"]}
     search = GridSearchCV(model, grid, scoring="balanced_accuracy", cv=3).fit(frame, labels)
     assert search.best_score_ > 0.8
@@ -377,11 +377,11 @@ def test_a_column_with_a_million_values_is_named_at_once(tmp_path):
     model = TableClassifier().fit(frame[:900], "fraud")
     before = contents(model, tmp_path)
     with pytest.raises(
-        ValueError, match=r"'user' has more than 1,000 categories.*hashed={\"user\""
+        ValueError, match=r"'user' has more than 1,000 categories.*columns={\"user\": \"hash:256"
     ):
         model.partial_fit(frame, "fraud")
     assert_same(before, contents(model, tmp_path), but=())
-    hashed = TableClassifier(hashed={"user": 16}).fit(frame[:50_000], "fraud")
+    hashed = TableClassifier(columns={"user": "hash:16"}).fit(frame[:50_000], "fraud")
     assert len(hashed.get_feature_names_out()) == 16
 
 

@@ -58,7 +58,7 @@ def test_times_as_labels_are_refused_unless_they_are_named_as_text(kind):
     frame = FRAME.assign(y=pd.Series(TRUE.astype(int)).astype(kind))
     with pytest.raises(ValueError, match=r"the frame, row 1: label in column 'y' is .* \(type"):
         TableClassifier().fit(frame, "y")
-    model = TableClassifier(categorical=["y"]).fit(frame, "y")
+    model = TableClassifier(columns={"y": "category"}).fit(frame, "y")
     assert model.classes_.dtype.kind == "U"
 
 

@@ -91,7 +91,7 @@ def test_text_may_have_any_fraction_of_a_second(fraction):
 @pytest.mark.parametrize("unit", UNITS)
 def test_rows_decay_by_a_clock_in_any_unit(unit):
     frame = dated([2023, 2024])
-    model = TableClassifier(BalancedRidgeClassifier(half_life="300d"), clock="at")
+    model = TableClassifier(BalancedRidgeClassifier(half_life="300d"), columns={"at": "timestamp"})
     expected = model.fit(frame, "y").estimator_.coef_
     frame["at"] = pd.to_datetime(frame["at"]).astype(f"datetime64[{unit}]")
     np.testing.assert_array_equal(model.fit(frame, "y").estimator_.coef_, expected)

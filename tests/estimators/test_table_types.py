@@ -299,9 +299,9 @@ def test_a_feature_equals_the_plain_column_of_its_values_or_is_refused(name):
 def test_times_are_seconds_in_every_type_or_are_refused(name):
     make, column, content = COLUMNS[name]
     if content not in TIMES:
-        assert_refused(make, column, REFUSED["time"], time=["x"])
+        assert_refused(make, column, REFUSED["time"], columns={"x": "epoch"})
         return
-    found, names = scores(make, column, time=["x"])
+    found, names = scores(make, column, columns={"x": "epoch"})
     expected, plain = plain_scores(content, is_time=True)
     assert names == plain
     np.testing.assert_array_equal(found, expected)

@@ -368,7 +368,7 @@ def test_missing_numbers_are_filled_as_a_model_file_does_it(tmp_path, table, run
 @pytest.mark.slow
 def test_time_is_no_feature_and_a_weight_counts(tmp_path, table):
     weighted = table.append_column("w", pa.array(np.tile([1.0, 2.0], len(table))[: len(table)]))
-    with Ledger.open(tmp_path / "l", weight="w", drop=["country"], **KEYS) as ledger:
+    with Ledger.open(tmp_path / "l", columns={"w": "weight", "country": "drop"}, **KEYS) as ledger:
         ledger.learn(weighted)
         assert ledger.features == ["amount", "age", "night"]
         assert ledger.model().class_count_.sum() == weighted["w"].to_numpy().sum()

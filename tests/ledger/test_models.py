@@ -95,7 +95,9 @@ def test_what_is_left_is_added_up_where_a_difference_would_lose_its_digits(tmp_p
     fresh = BalancedRidgeClassifier().fit(
         X[town > 0], y[town > 0], 2.0 ** (-(19 - day[town > 0].astype(float)) / 5)
     )
-    with Ledger.open(tmp_path / "l", label="y", timestamp="at", by="town", drop="town") as ledger:
+    with Ledger.open(
+        tmp_path / "l", label="y", timestamp="at", by="town", columns={"town": "drop"}
+    ) as ledger:
         ledger.learn(pa.table(columns))
         model = ledger.model(where={"town": {"not": "0"}}, half_life=5)
         assert np.allclose(model.coef_, fresh.coef_, rtol=1e-10)

@@ -227,9 +227,9 @@ def test_more_columns_than_can_be_learned_are_refused_by_the_header(tmp_path):
     names = [f"c{j}" for j in range(100_000)]
     rows = [",".join("12"[i] for _ in names) + f",{i}\n" for i in range(2)]
     (tmp_path / "t.csv").write_text(",".join(names) + ",y\n" + "".join(rows))
-    with pytest.raises(DataError, match=r"100,001 columns to read, .* with keep, .* with drop"):
+    with pytest.raises(DataError, match=r"100,001 columns to read, .* with only, .*: .drop"):
         learned(tmp_path, "t.csv")
-    learner = learned(tmp_path, "t.csv", columns={"keep": ("c7", "c99999")})
+    learner = learned(tmp_path, "t.csv", columns={"only": ("c7", "c99999")})
     assert [f.name for f in learner.encoding.features] == ["c7", "c99999"]
     (tmp_path / "u.csv").write_text("," * 1_000_000)
     with pytest.raises(DataError, match="more than 1,000,000 columns; is the delimiter right"):
@@ -257,7 +257,7 @@ def test_memory_is_reckoned_before_it_is_spent(tmp_path, kind):
     (tmp_path / name).write_text(rows)
     message = (
         "at least 51 features by this row, but memory_limit has room for 50; "
-        ".*with keep.*with drop.*with hashed"
+        ".*with only.*: .drop.*: .hash:256"
     )
     with pytest.raises(DataError, match=message):
         learned(tmp_path, name, label, options=options)
@@ -272,10 +272,10 @@ def test_labels_and_categories_have_at_most_1000_characters(tmp_path):
     rows[2] = f"{'é' * 1001},yes"
     (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
     with pytest.raises(
-        DataError, match=r"row 2: a category of column 't' has 1,001 .* hashed=..t.: 256"
+        DataError, match=r"row 2: a category of column 't' has 1,001 .* columns=..t.: .hash:256"
     ):
         learned(tmp_path, "t.csv")
-    learned(tmp_path, "t.csv", columns={"hashed": {"t": 4}})
+    learned(tmp_path, "t.csv", columns={"roles": {"t": "hash:4"}})
     rows[2] = f"{'é' * 1000},{'n' * 1000}"
     (tmp_path / "u.csv").write_text("\n".join([*rows, ""]))
     (tmp_path / "m").unlink()

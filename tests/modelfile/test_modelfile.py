@@ -174,7 +174,8 @@ def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned")
     rows = "".join(f"{i % 7},{'ab'[i % 2]}{i % 3},{i % 5 == 0:d}\n" for i in range(200))
     (folder / "t.csv").write_text("a,b,y\n" + rows)
-    learner = TableModel.open(str(folder / "m"), {"label": "y", "hashed": {"b": 3}}, {})
+    columns = {"label": "y", "roles": {"b": "hash:3"}}
+    learner = TableModel.open(str(folder / "m"), columns, {})
     learn_inputs(
         learner, [(source(str(folder / "t.csv")), "t.csv")], 50, lambda: False, lambda *_: None
     )
@@ -385,7 +386,7 @@ def often(header, tensors):
 
 def in_buckets(most, bucket):
     def change(header, tensors):
-        header["stream"]["encoding"]["columns"]["hashed"]["b"] = most
+        header["stream"]["encoding"]["columns"]["roles"]["b"] = f"hash:{most}"
         found = json.loads(tensors["features"].tobytes())
         found[-1] = ["b", "bucket", str(bucket)]
         text = json.dumps(found, separators=(",", ":"))
@@ -406,7 +407,7 @@ def extra(name, array):
 HOSTILE = {
     "no class": (wide(20_000), "0 classes of 20,000 features, which take 3.2 GB"),
     "no class and no limit": (boundless, "memory_limit=2e\\+09 bytes"),
-    "buckets": (in_buckets(10**18, 10**17), "an invalid number of buckets"),
+    "buckets": (in_buckets(10**18, 10**17), "role of column .b. must be"),
     "often": (often, "learned impossibly often"),
     "long label": (long_label, "labels that are too long"),
     "another list": (extra("x", np.frombuffer(b"[]", np.uint8)), "belong to nothing"),
@@ -599,12 +600,12 @@ def test_many_features_and_unlearned_models_can_be_loaded(tmp_path):
 
 
 CRAFTED = {
-    "drop": lambda h: h["stream"]["encoding"]["columns"].update(drop="abc"),
+    "drop": lambda h: h["stream"]["encoding"]["columns"].update(only="abc"),
     "label": lambda h: h["stream"]["encoding"]["columns"].update(label=""),
     "chunk": lambda h: h["stream"].update(chunk_rows=10**30),
     "kinds": lambda h: h["stream"]["encoding"].update(kinds={}),
-    "contradiction": lambda h: h["stream"]["encoding"]["kinds"].update(a="text"),
-    "buckets": lambda h: h["stream"]["encoding"]["columns"]["hashed"].update(b=1),
+    "contradiction": lambda h: h["stream"]["encoding"]["kinds"].update(a="category"),
+    "buckets": lambda h: h["stream"]["encoding"]["columns"]["roles"].update(b="hash:1"),
     "labels": lambda h: h["stream"]["encoding"].update(labels="text"),
     "own label": lambda h: h["stream"]["encoding"]["columns"].update(label="a"),
     "classes": lambda h: h["stream"]["encoding"]["columns"].update(classes=[0, 1]),

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from counterpoise.encoding.columns import Columns
-from counterpoise.encoding.datetimes import VALUES
+from counterpoise.encoding.datetimes import CYCLE_NAMES
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError
 from counterpoise.readers import ReadPosition, source
@@ -47,7 +47,7 @@ def values(found, name):
 def encoded(path, label="y", rows=4, **columns):
     """All rows of an input, encoded as they are learned, and the encoding."""
     encoding, parts, labels = ColumnEncoder(Columns(label, **columns)), [], []
-    for chunk in source(str(path)).chunks(rows, ReadPosition(), {}, encoding.columns.wanted):
+    for chunk in source(str(path)).chunks(rows, ReadPosition(), {}, encoding.columns.is_needed):
         found, encoding = encoding.learn(chunk)
         parts.append(found.X if isinstance(found.X, np.ndarray) else found.X.toarray())
         labels += found.y.tolist()
@@ -229,7 +229,7 @@ def test_a_column_may_be_empty_for_two_megabytes(tmp_path):
     rows = 2_200_000 // 12
     text = "a,b,c,y\n" + "1,,,0\n" * rows + "2,7.5,red,1\n"
     X, _, encoding = encoded(written(tmp_path / "t.csv", text), rows=8192, missing="indicate")
-    assert encoding.kinds == {"a": "number", "b": "number", "c": "text"}
+    assert encoding.kinds == {"a": "number", "b": "number", "c": "category"}
     last = dict(zip(names(encoding), X[-1], strict=True))
     assert last == {"a": 2, "b is missing": 0, "c is missing": 0, "b": 7.5, "c=red": 1}
     assert X[:-1, names(encoding).index("b is missing")].all()
@@ -286,20 +286,22 @@ def test_columns_are_what_somebody_says(tmp_path):
     text = "id,code,when,town,a,y\n7,1,2024-01-01,A,1,0\n8,2,2024-01-02 00:00:10,B,2,1\n"
     path = written(tmp_path / "t.csv", text)
     encoding = encoded(path)[2]
-    assert encoding.kinds["when"] == "date"
-    assert [f.value for f in encoding.features if f.kind == "cycle"] == list(VALUES)
+    assert encoding.kinds["when"] == "datetime"
+    assert [f.value for f in encoding.features if f.kind == "cycle"] == list(CYCLE_NAMES)
     X, _, encoding = encoded(
-        path, drop=("id",), categorical=("code",), time=("when",), hashed={"town": 4}
+        path, roles={"id": "drop", "code": "category", "when": "epoch", "town": "hash:4"}
     )
     found = dict(zip(names(encoding), X.T.tolist(), strict=True))
     assert found["code=1"] == [1, 0]
     assert found["a"] == [1, 2]
     assert found["when"] == [1704067200.0, 1704153610.0]
     assert sum(name.startswith("town#") for name in found) in (1, 2)
-    X, _, encoding = encoded(path, keep=("a",))
+    X, _, encoding = encoded(path, only=("a",))
     assert names(encoding) == ["a"]
-    with pytest.raises(DataError, match="has no column 'idd', named by drop; it has 'id', 'code'"):
-        encoded(path, drop=("idd",))
+    with pytest.raises(
+        DataError, match=r"has no column 'idd', named by .*drop.*; it has 'id', 'code'"
+    ):
+        encoded(path, roles={"idd": "drop"})
 
 
 def test_time_as_parquet_has_it(tmp_path):
@@ -310,8 +312,12 @@ def test_time_as_parquet_has_it(tmp_path):
     table = pa.table({"when": when, "day": day, "took": took, "y": [True, False]})
     pa.parquet.write_table(table, path)
     kinds = encoded(path)[2].kinds
-    assert kinds == {"when": "date", "day": "date", "took": "time"}  # a span has no place in a day
-    X, y, _ = encoded(path, time=("when", "day", "took"))
+    assert kinds == {
+        "when": "datetime",
+        "day": "datetime",
+        "took": "epoch",
+    }  # a span has no place in a day
+    X, y, _ = encoded(path, roles=dict.fromkeys(("when", "day", "took"), "epoch"))
     assert X.tolist() == [[0, 0, 1e-6], [86400, 86400, 2.5]]
     assert y == ["true", "false"]
 
@@ -320,10 +326,11 @@ def test_too_many_categories_name_the_way_out(tmp_path):
     rows = "".join(f"k{i},{i % 2}\n" for i in range(1001))
     path = written(tmp_path / "t.csv", "name,y\n" + rows)
     with pytest.raises(
-        DataError, match=r"more than 1,000 categories.*hashed=..name.: 256.*drop=..name"
+        DataError,
+        match=r"more than 1,000 categories.*columns=..name.: .hash:256.*columns=..name.: .drop",
     ):
         encoded(path, rows=100)
-    X, _, encoding = encoded(path, rows=100, hashed={"name": 16})
+    X, _, encoding = encoded(path, rows=100, roles={"name": "hash:16"})
     assert len(encoding.features) == 16
     assert (X.sum(axis=1) == 1).all()
 
@@ -332,14 +339,14 @@ def test_hashing_is_that_of_the_seed(tmp_path):
     rows = "".join(f"k{i},{i % 2}\n" for i in range(50))
     path = written(tmp_path / "t.csv", "name,y\n" + rows)
     one, two, other = (
-        encoded(path, hashed={"name": 8}, seed=seed)[0] @ np.arange(8) for seed in (1, 1, 2)
+        encoded(path, roles={"name": "hash:8"}, seed=seed)[0] @ np.arange(8) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, two)
     assert (one != other).any()
 
 
 BAD = {
-    "cell": ("t.csv", "a,y\n1,0\n2,1\nx7,1\n", r"t.csv, row 3: column 'a' holds 'x7'.*drop=..a"),
+    "cell": ("t.csv", "a,y\n1,0\n2,1\nx7,1\n", r"t.csv, row 3: column 'a' holds 'x7'.*a.: .drop"),
     "infinite": ("t.csv", "a,y\n1,0\ninf,1\n", r"row 2: column 'a' is inf"),
     "huge": ("t.csv", "a,y\n1,0\n1e200,1\n", r"row 2: column 'a' is 1e\+200"),
     "few fields": ("t.csv", "a,y\n1,0\n2\n3,1\n", r"row 2: 1 fields, expected 2: '2'"),
@@ -355,7 +362,7 @@ BAD = {
     "json": ("t.jsonl", '{"a":1,"y":0}\n{"a":\n', "row 2: not a JSON object"),
     "json list": ("t.jsonl", '{"a":1,"y":0}\n[1]\n', "row 2: expected a JSON object"),
     "json twice": ("t.jsonl", '{"a":1,"a":2,"y":0}\n', "row 1: .*field 'a' occurs twice"),
-    "json nested": ("t.jsonl", '{"a":{"b":1},"y":0}\n', r"row 1, column 'a': nested.*drop=..a"),
+    "json nested": ("t.jsonl", '{"a":{"b":1},"y":0}\n', r"row 1, column 'a': nested.*a.: .drop"),
     "json deep": ("t.jsonl", '{"a":' + "[" * 10_000 + "\n", "row 1: nested deeper than 64"),
     "json text": ("t.jsonl", '{"a":1,"y":0}\n{"a":"u","y":1}\n', None),
     "json latin": ("t.jsonl", b'{"a":"\xe9","y":0}\n', "row 1: not a JSON object"),

@@ -8,10 +8,10 @@ from counterpoise.cli.messages import format_as_options
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion, format_as_arguments
 
 SPELLED = [
-    (OptionValue("drop", ["amount"]), "--drop amount", 'drop=["amount"]'),
-    (OptionValue("drop", ["a b", "c"]), "--drop 'a b,c'", 'drop=["a b", "c"]'),
-    (OptionValue("drop", ["it's"]), """--drop 'it'"'"'s'""", 'drop=["it\'s"]'),
-    (OptionValue("hashed", {"é t": 256}), "--hash 'é t=256'", 'hashed={"é t": 256}'),
+    (OptionValue("columns", {"amount": "drop"}), "--drop amount", 'columns={"amount": "drop"}'),
+    (OptionValue("only", ["a b", "c"]), "--keep 'a b,c'", 'only=["a b", "c"]'),
+    (OptionValue("only", ["it's"]), """--keep 'it'"'"'s'""", 'only=["it\'s"]'),
+    (OptionValue("columns", {"é": "hash:9"}), "--hash 'é=9'", 'columns={"é": "hash:9"}'),
     (OptionValue("missing", "drop"), "--missing drop", 'missing="drop"'),
     (OptionValue("decimal", ","), "--decimal ','", 'decimal=","'),
     (OptionValue("time_format", "%d.%m.%Y"), "--time-format '%d.%m.%Y'", 'time_format="%d.%m.%Y"'),
@@ -19,7 +19,7 @@ SPELLED = [
     (OptionValue("allow_new_classes", True), "--allow-new-classes", "allow_new_classes=True"),
     (OptionValue("ridge", 0.5), "--ridge 0.5", "ridge=0.5"),
     (OptionValue("carry"), "--id", "carry"),
-    (OptionValue("label"), "--label COLUMN", "label"),
+    (OptionValue("label"), "--label", "label"),
 ]
 
 
@@ -33,7 +33,9 @@ def test_a_message_is_a_problem_and_remedies():
         ("t.csv: ", OptionValue("class_factors"), " names {} and {x}"),
         Suggestion("correct it"),
         Suggestion("name them all with {} if they come later", "classes"),
-        Suggestion("read them", "time", ["at"], also=(OptionValue("time_format", "%d.%m"),)),
+        Suggestion(
+            "read them", "columns", {"at": "epoch"}, also=(OptionValue("time_format", "%d.%m"),)
+        ),
     )
     assert message.spelled(format_as_options) == (
         "t.csv: --class-factor names {} and {x}; correct it, name them all with --classes if "
@@ -42,26 +44,15 @@ def test_a_message_is_a_problem_and_remedies():
     assert str(message.after("warning: ")) == (
         "warning: t.csv: class_factors names {} and {x}; correct it, name them all with classes "
         "if they "
-        'come later, or read them with time=["at"], time_format="%d.%m"'
+        'come later, or read them with columns={"at": "epoch"}, time_format="%d.%m"'
     )
 
 
 def test_an_error_goes_to_other_processes():
-    error = DataError(("no ", OptionValue("weight")), Suggestion("leave it out", "drop", ["a"]))
+    error = DataError(
+        ("no ", OptionValue("weight")), Suggestion("leave it out", "columns", {"a": "drop"})
+    )
     again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error) == 'no weight; leave it out with drop=["a"]'
+    assert str(again) == str(error) == 'no weight; leave it out with columns={"a": "drop"}'
     assert again.message.spelled(format_as_options) == "no --weight; leave it out with --drop a"
     assert str(DataError("only words")) == "only words"
-
-
-def test_spark_has_names_of_its_own():
-    frames = pytest.importorskip("counterpoise.spark.dataframes")
-    settings = (
-        OptionValue("keep", ["a"]),
-        OptionValue("feature_map", "rm2"),
-        OptionValue("missing", "drop"),
-    )
-    assert (
-        frames.format_as_spark_arguments(*settings)
-        == 'features=["a"], feature_map="rm2", missing="drop"'
-    )

@@ -152,7 +152,7 @@ def test_options_are_those_of_the_classifier(cancer):
 
 def test_text_and_truth_become_categories(payments):
     table, frame = payments
-    model = fit(frame, "fraud", ["amount", "country", "foreign"])
+    model = fit(frame, "fraud", only=["amount", "country", "foreign"])
     wanted = one_hot(table, ["country", "foreign"])
     assert model.feature_names_in_.tolist() == list(wanted.columns)
     alone = BalancedRidgeClassifier().fit(wanted.to_numpy(), table["fraud"])
@@ -177,7 +177,7 @@ def test_given_categories_need_no_search_and_allow_no_other(payments):
 
 def test_weights_count_rows(payments):
     table, frame = payments
-    model = fit(frame.drop("country", "foreign"), "fraud", weight="weight")
+    model = fit(frame.drop("country", "foreign"), "fraud", {"weight": "weight"})
     alone = BalancedRidgeClassifier().fit(
         table[["amount"]].to_numpy(), table["fraud"], sample_weight=table["weight"]
     )
@@ -271,7 +271,13 @@ def test_a_stream_goes_on_with_what_a_shell_learned_with_gaps(spark, run, tmp_pa
 @pytest.mark.parametrize("name", [None, "rff:20", "poly2"])
 def test_gaps_are_filled_by_the_mean_of_the_whole_frame(spark, name, tmp_path):
     table = gappy()
-    model = fit(frame_of(spark, table), "fraud", missing="mean", date=["at"], feature_map=name)
+    model = fit(
+        frame_of(spark, table),
+        "fraud",
+        missing="mean",
+        columns={"at": "datetime"},
+        feature_map=name,
+    )
     one = TableClassifier(BalancedRidgeClassifier()).fit(table, "fraud")
     path = str(tmp_path / "m.st")
     save(model, path)
@@ -305,22 +311,30 @@ def uneven_vectors(frame):
 
 BAD = [
     (lambda f: f, {"label": "z"}, "no column 'z', given as label; it has 'x0'"),
-    (lambda f: f, {"features": ["x0", "q"]}, "no column 'q', given as features"),
-    (lambda f: f.withColumn("x1", lit("Rome")), {"numeric": ["x1"]}, "'Rome', which is not a num"),
+    (lambda f: f, {"only": ["x0", "q"]}, "no column 'q', given as only"),
+    (
+        lambda f: f.withColumn("x1", lit("Rome")),
+        {"columns": {"x1": "number"}},
+        "'Rome', which is not a num",
+    ),
     (lambda f: f.withColumn("y", lit(None).cast("int")), {}, "no label in column 'y'"),
     (lambda f: f.withColumn("y", lit(0.5)), {}, "label 0.5 in column 'y' is not an integer"),
     (lambda f: f.withColumn("x1", lit(1e300)), {}, r"column 'x1' is 1e\+300, beyond"),
-    (lambda f: f.withColumn("x1", functions.current_date()), {}, r'dates; .* time=\["x1"\]'),
+    (
+        lambda f: f.withColumn("x1", functions.current_date()),
+        {},
+        r"dates; .* columns=..x1.: .epoch",
+    ),
     (lambda f: f.withColumn("m", functions.create_map("x0", "x1")), {}, "type map<double,double>"),
     (lambda f: f.limit(0), {}, "no row to learn from"),
     (lambda f: f.select("y"), {}, "no column is left"),
     (lambda f: f, {"missing": "maybe"}, "missing must be 'error', 'drop', 'ind"),
-    (uneven_vectors, {"features": ["v"]}, "entries, where others have"),
+    (uneven_vectors, {"only": ["v"]}, "entries, where others have"),
     (uneven_vectors, {"label": "v"}, "'v' holds vectors, and cannot be a label"),
-    (lambda f: f, {"features": []}, "features is empty"),
-    (lambda f: f, {"hashed": {"x0": 0}}, "hashed must give a number of buckets"),
-    (lambda f: many_categories(f).withColumn("y", col("c")), {"features": ["x0"]}, "1,000 diff"),
-    (many_categories, {"features": ["x0", "c"]}, r"more than 1,000 categories.*hashed="),
+    (lambda f: f, {"only": []}, "only is empty"),
+    (lambda f: f, {"columns": {"x0": "hash:0"}}, "role of column .x0. must be"),
+    (lambda f: many_categories(f).withColumn("y", col("c")), {"only": ["x0"]}, "1,000 diff"),
+    (many_categories, {"only": ["x0", "c"]}, r"more than 1,000 categories.*columns="),
 ]
 
 
@@ -344,7 +358,7 @@ def test_predictions_are_those_of_the_model(cancer):
     assert np.allclose(rows["f"], alone.decision_function(matrix), atol=1e-9)
     with pytest.raises(DataError, match="lacks column 'x3'"):
         predict(cancer.drop("x3"), model)
-    with pytest.raises(DataError, match="'x3' was learned as numbers, but holds text"):
+    with pytest.raises(DataError, match="'x3' was learned as numbers, but its type is string"):
         predict(cancer.withColumn("x3", functions.lit("a")), model)
     with pytest.raises(DataError, match="not fitted on a frame"):
         predict(cancer, alone)
@@ -428,7 +442,7 @@ def test_columns_instead_of_vectors_in_a_pipeline(payments):
     _, frame = payments
     stage = BalancedRidge(inputCols=["amount", "country"], labelCol="fraud", predictionCol="said")
     fitted = stage.fit(frame)
-    assert same(fitted.model.coef_, fit(frame, "fraud", ["amount", "country"]).coef_)
+    assert same(fitted.model.coef_, fit(frame, "fraud", only=["amount", "country"]).coef_)
     assert "said" in fitted.transform(frame).columns
 
 
@@ -582,7 +596,7 @@ def test_what_was_learned_stays_what_it_was(spark, tmp_path, run):
     options = ["--hash", "word=8", "--seed", "5", "--missing", "error"]
     run("learn", "rows.csv", "--label", "y", "--model", path, *options)
     words = spark.createDataFrame(table).select(*(col(c).cast("string") for c in table.columns))
-    sink = ModelSink(path, "y", hashed={"word": 8})
+    sink = ModelSink(path, "y", columns={"word": "hash:8"})
     sink(words, 0)  # text, as of a CSV that Spark has read
     stored = TableModel.load(path)
     assert stored.encoding.kinds["x"] == "number"
@@ -600,9 +614,9 @@ def test_batches_are_calibrated_as_rows_are_whatever_batches_and_partitions(spar
     table = table.assign(y=y, w=np.where(np.arange(600) % 50 == 49, 0.0, 1.0))
     kept = table[table["w"] > 0]
     weighted = BalancedRidgeClassifier(calibrate=True).partial_fit(kept[["a", "b"]], kept["y"])
-    for options, whole in (({"drop": ["w"]}, rows), ({"weight": "w"}, weighted)):
-        path = str(tmp_path / f"{sorted(options)[0]}.safetensors")
-        sink = ModelSink(path, "y", calibrate=True, **options)
+    for role, whole in (("drop", rows), ("weight", weighted)):
+        path = str(tmp_path / f"{role}.safetensors")
+        sink = ModelSink(path, "y", {"w": role}, calibrate=True)
         for number, cut in enumerate((slice(0, 250), slice(250, 260), slice(260, 600))):
             # Spark cuts a local frame into consecutive parts
             batch = spark.createDataFrame(table[cut]).coalesce(2)
@@ -655,7 +669,7 @@ def test_vectors_of_a_stream_keep_their_size(spark, tmp_path):
     two = spark.createDataFrame([([1.0, 2.0], 0), ([3.0, 1.0], 1)], "v array<double>, y int")
     three = spark.createDataFrame([([1.0, 2.0, 3.0], 0)], "v array<double>, y int")
     none = spark.createDataFrame([(None, 0)], "v array<double>, y int")
-    sink = ModelSink(path, "y", ["v"], missing="drop")
+    sink = ModelSink(path, "y", only=["v"], missing="drop")
     sink(two, 0)
     with pytest.raises(DataError, match="has 3 entries, where others have 2"):
         sink(three, 1)
@@ -676,7 +690,7 @@ def test_null_vectors_are_missing(spark):
 
 def test_a_partition_that_weighs_nothing_is_nothing(spark):
     rows = spark.range(0, 40, 1, 2).selectExpr("id * 0.1D x", "id % 2 y", "double(id >= 20) w")
-    model = fit(rows, "y", ["x"], weight="w")
+    model = fit(rows, "y", {"w": "weight"}, ["x"])
     assert model.class_count_.tolist() == [10.0, 10.0]
 
 
@@ -695,7 +709,7 @@ def test_long_offsets_of_arrow(spark, payments):
 def test_costs_by_number_survive_a_pipeline(cancer):
     stage = BalancedRidge(inputCols=NAMES, labelCol="y", options={"class_factors": {1: 5.0}})
     fitted = stage.fit(cancer)
-    assert same(fitted.model.coef_, fit(cancer, "y", NAMES, class_factors={1: 5.0}).coef_)
+    assert same(fitted.model.coef_, fit(cancer, "y", only=NAMES, class_factors={1: 5.0}).coef_)
     scored = fitted.transform(cancer)
     by_many = MulticlassClassificationEvaluator(labelCol="y", metricName="accuracy")
     assert by_many.evaluate(scored) > 0.9
@@ -708,7 +722,7 @@ def test_names_are_not_taken_twice(cancer):
         predict(cancer.withColumn("Score", lit(1)), model)
     both = cancer.withColumn("x[0]", lit(1.0)).withColumn("x", array("x0", "x1"))
     with pytest.raises(DataError, match="have the same name"):
-        fit(both, "y", ["x[0]", "x"])
+        fit(both, "y", only=["x[0]", "x"])
     with pytest.raises(DataError, match="have the same name; rename one"):
         fit(cancer.select("x0", col("x1").alias("X0"), "y"), "y")
 
@@ -721,12 +735,12 @@ def test_missing_categories_and_weights(spark):
     assert model.feature_names_in_.tolist() == ["c=a", "c=b", "c is missing"]
     lacking = frame.withColumn("w", when(col("c") == "b", None).otherwise(col("w")))
     with pytest.raises(DataError, match="a missing weight cannot be filled in"):
-        fit(lacking, "y", weight="w", missing="indicate")
+        fit(lacking, "y", {"w": "weight"}, missing="indicate")
 
 
 def test_text_learned_as_numbers_is_predicted_as_numbers(spark, tmp_path):
     frame = spark.createDataFrame([("1", "0"), ("2.5", "1"), ("3", "1")], "x string, y string")
-    model = fit(frame, "y", numeric=["x", "y"])
+    model = fit(frame, "y", columns={"x": "number", "y": "number"})
     assert model.classes_.tolist() == [0, 1]
     assert predict(frame, model).where("prediction is null").count() == 0
     save(model, tmp_path / "model.safetensors")
@@ -889,17 +903,24 @@ def test_a_ledger_is_the_one_of_a_single_machine(spark, tmp_path):
 
 def test_rows_fade_by_a_column_of_times(spark, cancer):
     times = cancer.withColumn("at", functions.expr("timestamp_seconds(1.7e9 + 1e4 * x0)"))
-    model = fit(times, "y", NAMES, clock="at", half_life="2d")
+    model = fit(times, "y", only=NAMES, columns={"at": "timestamp"}, half_life="2d")
     t = 1.7e9 + 1e4 * X[:, 0]
     wanted = BalancedRidgeClassifier().fit(X, Y, 2.0 ** ((t - t.max()) / (2 * 86_400)))
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="needs the time of each row; name its column"):
-        fit(cancer, "y", NAMES, half_life="2d")
+        fit(cancer, "y", only=NAMES, half_life="2d")
 
 
 def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
     times = cancer.withColumn("at", functions.expr("timestamp_seconds(1.7e9 + 1e4 * x0)"))
-    sink = ModelSink(str(tmp_path / "m"), "y", NAMES, clock="at", half_life="2d", missing="error")
+    sink = ModelSink(
+        str(tmp_path / "m"),
+        "y",
+        only=NAMES,
+        columns={"at": "timestamp"},
+        half_life="2d",
+        missing="error",
+    )
     for number, part in enumerate(("x0 > 14", "x0 <= 14")):  # old rows come later
         sink(times.where(part), number)
     t = 1.7e9 + 1e4 * X[:, 0]
@@ -907,4 +928,4 @@ def test_a_sink_fades_by_a_column_of_times(spark, cancer, tmp_path):
     model = wrap_engine(TableModel.load(str(tmp_path / "m")).model)
     assert np.allclose(model.coef_, wanted.coef_, rtol=1e-8, atol=1e-10)
     with pytest.raises(DataError, match="needs the time of each row"):
-        ModelSink(str(tmp_path / "n"), "y", NAMES, half_life="2d")
+        ModelSink(str(tmp_path / "n"), "y", only=NAMES, half_life="2d")

@@ -122,7 +122,7 @@ def test_options_of_events_create_the_model(run, tmp_path):
     assert_learned(run, frame, *options)
     stored = TableModel.load("m")
     assert wrap_engine(stored.model).ridge == 5.0
-    assert stored.encoding.columns.hashed == {"shop": 4}
+    assert stored.encoding.columns.buckets == {"shop": 4}
     assert stored.encoding.columns.missing == "error"
     assert stored.encoding.columns.drop == ("customer", "id")
 

@@ -68,12 +68,12 @@ def test_frames_and_events_fade_alike(tmp_path, table):
 
     X, y, t = arrays(table)
     inside = BalancedRidgeClassifier(half_life="50h")
-    frame = TableClassifier(inside, label="fraud", clock="at").fit(table)
+    frame = TableClassifier(inside, label="fraud", columns={"at": "timestamp"}).fit(table)
     wanted = BalancedRidgeClassifier().fit(X, y, 2.0 ** ((t - t.max()) / (50 * HOUR)))
     assert_close(frame.estimator_, wanted)
     frame.save(tmp_path / "m")
     frame = TableClassifier.load(tmp_path / "m")
-    assert frame.clock == "at"
+    assert frame.columns == {"at": "timestamp"}
     assert frame.partial_fit(table.slice(0, 0)).estimator_.half_life == "50h"
     events, many = Events(half_life="50h"), Events(half_life="50h")
     order = np.random.default_rng(0).permutation(len(y))
@@ -150,4 +150,4 @@ def test_a_row_without_a_time_is_named_and_nothing_learned(run, tmp_path, table,
 
 def test_what_fades_by_the_clock_does_not_choose(table):
     with pytest.raises(ValueError, match="half_life"):
-        TableClassifier(AutoClassifier(), label="fraud", clock="at").fit(table)
+        TableClassifier(AutoClassifier(), label="fraud", columns={"at": "timestamp"}).fit(table)

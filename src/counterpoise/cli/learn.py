@@ -145,10 +145,11 @@ def settings(
 
     before = TableModel.load(model).encoding.columns if os.path.exists(model) else None
     known = () if before is None else before.drop
-    keeps = "keep" in columns or (before is not None and before.keep)
-    if not keeps and not (store.id in known and "drop" not in columns):
-        drop = {*columns.get("drop", known), store.id}
-        columns = {**columns, "drop": tuple(sorted(drop))}
+    roles = columns.get("roles", {})
+    has_drop, has_only = "drop" in roles.values(), "only" in columns or (before and before.only)
+    if not has_only and (has_drop or store.id not in known):
+        kept = {} if has_drop else dict.fromkeys(known, "drop")
+        columns = {**columns, "roles": dict(sorted({**kept, **roles, store.id: "drop"}.items()))}
     if before is not None:
         return {"columns": columns, "options": options, "more": more}
     return merge_settings(store, columns, options, more)

@@ -454,6 +454,7 @@ def learn(
     paths = formats.expanded(files)
     columns = formats.with_label(columns, paths, format)
     named = opt.names(by) or None
+    roles = columns.pop("roles", None)
     with (
         collect_stop_signals() as stopped,
         Ledger.open(
@@ -461,6 +462,7 @@ def learn(
             timestamp=timestamp,
             every=every,
             by=named,
+            columns=roles,
             max_values=max_values,
             wait=wait,
             **columns,

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from counterpoise.encoding.columns import by_option
 from counterpoise.errors import Message, OptionValue, finite, printable
 
 quiet = False  # value of --quiet
@@ -27,15 +28,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings 
 
 OPTIONS = {
     "carry": "id",
-    "clock": "timestamp",
-    "date": "datetime",
-    "time": "epoch",
+    "category": "categorical",
     "class_factors": "class_factor",
     "fit_intercept": "intercept",
-    "hashed": "hash",
+    "number": "numeric",
+    "only": "keep",
     "penalize_intercept": "intercept",
 }  # what settings are called here
-VALUES = {"label": "COLUMN", "stdin_name": "NAME"}  # what stands for a value, in --help too
+VALUES = {"stdin_name": "NAME"}  # what stands for a value, in --help too
 
 
 def format_as_options(*settings: OptionValue) -> str:
@@ -55,12 +55,12 @@ def format_as_options(*settings: OptionValue) -> str:
     --------
     >>> from counterpoise.cli.messages import format_as_options
     >>> from counterpoise.errors import OptionValue
-    >>> hashed = OptionValue("hashed", {"city name": 256})
+    >>> hashed = OptionValue("columns", {"city name": "hash:256"})
     >>> print(format_as_options(hashed, OptionValue("allow_overlap", True)))
     --hash 'city name=256' --allow-overlap
     """
     shown = []
-    for name, value in settings:
+    for name, value in (one for setting in settings for one in _by_option(setting)):
         shown.append(f"--{OPTIONS.get(name, name).replace('_', '-')}")
         if value is None:
             shown += [VALUES[name]] if name in VALUES else []
@@ -71,6 +71,14 @@ def format_as_options(*settings: OptionValue) -> str:
         elif value is not True:
             shown.append(_quoted(str(value)))
     return " ".join(shown)
+
+
+def _by_option(setting: OptionValue) -> list[OptionValue]:
+    """Return the settings of roles of columns as one option for each role."""
+    if setting.option != "columns":
+        return [setting]
+    roles = by_option({"roles": setting.value or {}})
+    return [OptionValue(role, value) for role, value in roles.items()]
 
 
 def _quoted(text: str) -> str:

@@ -209,8 +209,10 @@ def check(
     stored, known = None, tuple[str, ...]()
     if model is not None and os.path.exists(model):
         known = TableModel.load(model).encoding.columns.drop
-    if id is not None and (id not in known or "drop" in columns):
-        columns["drop"] = tuple(sorted({*columns.get("drop", known), id}))
+    roles = columns.get("roles", {})
+    if id is not None and (id not in known or "drop" in roles.values()):
+        kept = {} if "drop" in roles.values() else dict.fromkeys(known, "drop")
+        columns["roles"] = {**kept, **roles, id: "drop"}
     if model is not None and os.path.exists(model):
         stored = TableModel.open(model, columns, {})
         encoding = stored.encoding

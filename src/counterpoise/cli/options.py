@@ -9,6 +9,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from counterpoise.cli import messages
+from counterpoise.encoding.columns import MAX_BUCKETS, MISSING_RULES
+from counterpoise.errors import OptionValue
 
 FORMATS = "csv, tsv, jsonl, libsvm, parquet or arrow"
 
@@ -253,7 +255,9 @@ def reading(format: str | None, delimiter: str | None, no_header: bool) -> dict[
     return {"format": format, "delimiter": delimiter, "header": not no_header}
 
 
-def by_name(option: str, values: Iterable[str], convert: Any, what: str) -> dict[str, Any]:
+def by_name(
+    option: str, values: Iterable[str], convert: Any, what: str, key: str = "LABEL"
+) -> dict[str, Any]:
     """NAME=VALUE pairs as a dict.
 
     Parameters
@@ -279,7 +283,7 @@ def by_name(option: str, values: Iterable[str], convert: Any, what: str) -> dict
         except ValueError:
             sign = ""
         if not sign or not name:
-            raise bad(option, f"{pair!r} is not NAME={what}")
+            raise bad(option, f"{pair!r} is not {key}={what}")
     return result
 
 
@@ -328,30 +332,35 @@ def columns(
     -------
     dict
     """
-    result: dict[str, Any] = {}
-    if label is not None:
-        result["label"] = label
-    if weight is not None:
-        result["weight"] = weight
-    if clock is not None:
-        result["clock"] = clock
-    lists = {
-        "drop": drop, "keep": keep, "numeric": numeric, "categorical": categorical, "time": time,
-        "date": date,
+    result: dict[str, Any] = {} if label is None else {"label": label}
+    roles: dict[str, str] = {}
+    given = {
+        "drop": names(drop), "number": names(numeric), "category": names(categorical),
+        "datetime": names(date), "epoch": names(time),
+        "weight": () if weight is None else (weight,),
+        "timestamp": () if clock is None else (clock,),
     }  # fmt: skip
-    result |= {name: tuple(sorted(set(names(value)))) for name, value in lists.items() if value}
-    if hashed:
-        result["hashed"] = by_name("--hash", hashed, int, "N")
-        if any(n < 1 for n in result["hashed"].values()):
-            raise bad("--hash", "the number of buckets must be 1 or more")
-        if any(n > 2**32 for n in result["hashed"].values()):
-            raise bad("--hash", "the number of buckets must be at most 2**32")
+    pairs = [(name, role) for role, some in given.items() for name in dict.fromkeys(some)]
+    buckets = by_name("--hash", hashed or (), int, "N", "COLUMN")
+    pairs += [(name, f"hash:{count}") for name, count in buckets.items()]
+    for name, role in pairs:
+        if roles.setdefault(name, role) != role:
+            options = messages.format_as_options(
+                OptionValue("columns", {name: roles[name]}), OptionValue("columns", {name: role})
+            )
+            raise bad(f"--{options.split()[0][2:]}", f"column {name!r} has two roles: {options}")
+    if any(not 1 <= count <= MAX_BUCKETS for count in buckets.values()):
+        raise bad("--hash", "the number of buckets must be from 1 to 2**32")
+    if roles:
+        result["roles"] = dict(sorted(roles.items()))
+    if keep:
+        result["only"] = tuple(sorted(set(names(keep))))
     if seed is not None:
         if not 0 <= seed < 2**32:
             raise bad("--seed", "must be a whole number below 2**32")
         result["seed"] = seed
     if missing is not None:
-        if missing not in ("mean", "indicate", "drop", "error"):
+        if missing not in MISSING_RULES:
             raise bad("--missing", f"{missing!r} is not mean, indicate, drop or error")
         result["missing"] = missing
     if classes:
@@ -368,15 +377,6 @@ def columns(
         if not time and not date and clock is None:
             raise bad("--time-format", "name the columns of dates too, with --datetime or --epoch")
         result["time_format"] = time_format
-    told = [name for some in (numeric, categorical, time, date) for name in names(some)]
-    told += result.get("hashed", {})
-    twice = [name for name in told if told.count(name) > 1]
-    if twice:
-        raise bad(
-            "--numeric",
-            f"column {twice[0]!r} is named by two of --numeric, --categorical, --datetime, --epoch "
-            "and --hash",
-        )
     if drop and keep:
         raise bad("--keep", "cannot be combined with --drop")
     return result

@@ -156,10 +156,11 @@ def predict(
     elif alert_rate is not None:
         rule = alerts.TopShare(alert_rate, late)
     elif alerts_per_day is not None or top_per_day is not None:
-        time = timestamp or (columns.time[0] if len(columns.time) == 1 else None)
+        times = [columns.timestamp] if columns.timestamp else columns.with_role("epoch")
+        time = timestamp or (times[0] if len(times) == 1 else None)
         if time is None:
             raise opt.bad(f"--{asked[0]}", "name the column of times with --timestamp")
-        written = columns.time_format if time in columns.time else None
+        written = columns.time_format if time in times else None
         if alerts_per_day is not None:
             rule = alerts.DailyQuota(alerts_per_day, time, late, written)
         elif top_per_day is not None:

@@ -95,10 +95,10 @@ def disguise(name: str, values: Iterable[str], plain: bool) -> FormattedNumbers:
             words.append(text)
     other = [text for kind in ("date", "comma", "dressed") for text in found[kind]]
     count = len(other) + (len(found["number"]) if plain else 0)
-    numeric = OptionValue("numeric", [name])
+    numeric = OptionValue("columns", {name: "number"})
     if found["date"]:
         shape = OptionValue("time_format", _format(found["date"]))
-        remedy = Suggestion("read them", "date", [name], also=(shape,))
+        remedy = Suggestion("read them", "columns", {name: "datetime"}, also=(shape,))
     elif found["comma"]:
         dressed = any(not SIMPLE.fullmatch(text) for text in found["comma"])
         remedy = Suggestion("read them", "decimal", ",", also=(numeric,) if dressed else ())
@@ -149,20 +149,20 @@ def _format(dates: list[str]) -> str:
 
 
 def kind_of(chunk: Chunk, name: str, decimal: str = ".") -> str | None:
-    """Return what a column holds by the cells of one chunk: "number", "text", "time" or None."""
+    """Return what the cells of one chunk are: "number", "category", "epoch" for times, or None."""
     column = chunk.columns[name]
     if column.null_count == len(column):
         return None
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
         return "number"
     if pa.types.is_temporal(column.type):
-        return "time"
+        return "epoch"
     if pa.types.is_boolean(column.type):
-        return "text"
+        return "category"
     if chunk.cells and _casts(partial(_number, decimal=decimal), column):
         return "number"
     # Dates would be as many categories as there are days.
-    return "time" if _casts(_moment, column) else "text"
+    return "epoch" if _casts(_moment, column) else "category"
 
 
 def numbers(
@@ -205,7 +205,7 @@ def whole(chunk: Chunk, name: str) -> tuple[NDArray[np.int64], Flags]:
             int(bad[0]),
             f"label {x[bad[0]]:g} in column {name!r} {problem}; a label must be text, an integer "
             "or a boolean",
-            Suggestion("take labels as they are written", "categorical", [name]),
+            Suggestion("take labels as they are written", "columns", {name: "category"}),
         )
     return values, gone
 

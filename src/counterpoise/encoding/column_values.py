@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from counterpoise.arrays import Flags, Labels, Vector
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.kinds import KINDS, is_text
 from counterpoise.errors import DataError, Message, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk
 from counterpoise.readers.delimited import other_delimiter
@@ -39,10 +39,13 @@ def require_columns(
     if not first:  # the first file had them
         named = {name: option for name, option in named.items() if option != "drop"}
     if lenient:
-        named = {c: o for c, o in named.items() if o in ("label", "weight", "clock")}
+        needed = ("label", "weight", "timestamp")
+        named = {c: o for c, o in named.items() if o in needed}
     for name, option in (named | known).items():
         if name not in offered:
-            what = ("named by ", OptionValue(option)) if option else ("which was learned before",)
+            what = (
+                ("named by ", _setting(name, option)) if option else ("which was learned before",)
+            )
             has = f"; it has {format_names(chunk.offered)}"
             said = (f"{chunk.source} has no column {name!r}, ", *what, has)
             raise DataError(said, *other_delimiter(chunk.offered))
@@ -102,7 +105,7 @@ def require_few(
         if feature.kind == "category" and feature.column in values:
             values[feature.column].append(feature.value)
     for name, found in values.items():
-        if name not in columns.categorical:
+        if columns.roles.get(name) != "category":
             look = cell_parsing.disguise(name, found, chunk.cells)
             text = f"column {name!r} holds values such as {look.example!r}"
             if look.found > MAX_NUMBERLIKE_CATEGORIES:
@@ -111,11 +114,11 @@ def require_few(
                     f"{text}: {look.found} categories by the end of this chunk look like "
                     f"numbers or dates, and at most {MAX_NUMBERLIKE_CATEGORIES} may",
                     look.remedy,
-                    Suggestion("take them as categories", "categorical", [name]),
+                    Suggestion("take them as categories", "columns", {name: "category"}),
                     drop_remedy(name),
                 )
             if look.found and look.most:
-                agree = Suggestion("confirm that", "categorical", [name])
+                agree = Suggestion("confirm that", "columns", {name: "category"})
                 beside = f" beside {look.word!r}" if look.word else ""
                 notes[name] = Message(f"{text}{beside}, taken as categories", look.remedy, agree)
         if len(found) > MAX_CATEGORIES:
@@ -139,9 +142,9 @@ def require_room(chunk: Chunk, count: int, room: float) -> None:
                 OptionValue("memory_limit"),
                 f" has room for {int(room):,}",
             ),
-            Suggestion("name the columns that matter", "keep"),
-            Suggestion("leave others out", "drop"),
-            Suggestion("spread categories over buckets", "hashed"),
+            Suggestion("name the columns that matter", "only"),
+            Suggestion("leave others out", "columns", {"COLUMN": "drop"}),
+            Suggestion("spread categories over buckets", "columns", {"COLUMN": "hash:256"}),
             Suggestion("raise {}", "memory_limit"),
         )
 
@@ -156,7 +159,7 @@ def require_label_type(chunk: Chunk, name: str) -> None:
             f"label in column {name!r} is {str(column[row])!r} (type {column.type}); a label "
             "must be text, an integer or a boolean",
             Suggestion("is it the right column?"),
-            Suggestion("take labels as they are written", "categorical", [name]),
+            Suggestion("take labels as they are written", "columns", {name: "category"}),
         )
 
 
@@ -200,35 +203,36 @@ def require_same_type(columns: Columns, chunk: Chunk, name: str, kind: str | Non
     column = chunk.columns[name]
     if kind is None or chunk.cells or not chunk.table or column.null_count == len(column):
         return
-    number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    time, truth = pa.types.is_temporal(column.type), pa.types.is_boolean(column.type)
-    number &= name not in chunk.categorical
-    if name in columns.told or not (
-        (kind == "text" and (number or time))
-        or (kind == "number" and (truth or time))
-        or (kind == "date" and (number or truth))
-    ):
+    is_number_type = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    is_category = is_number_type and name in chunk.categorical
+    if name in columns.explicit_types or is_category or KINDS[kind].accepts(column.type):
         return
-    before = {"text": "text", "number": "numbers", "date": "dates"}[kind]
     row = int(column.is_valid().to_numpy(zero_copy_only=False).argmax())
     raise chunk.error(
         row,
-        f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held {before} "
-        "before",
+        f"column {name!r} holds {column[row].as_py()!r} (type {column.type}), but held "
+        f"{KINDS[kind].plural} before",
         Suggestion("convert it to what it was"),
         drop_remedy(name),
     )
 
 
+def _setting(name: str, option: str) -> OptionValue:
+    """Return the setting that names a column."""
+    if option in ("label", "only"):
+        return OptionValue(option)
+    return OptionValue("columns", {name: option})
+
+
 @lru_cache(maxsize=1024)
 def drop_remedy(name: str) -> Suggestion:
     """Return the advice to leave a column out."""
-    return Suggestion("leave the column out", "drop", [name])
+    return Suggestion("leave the column out", "columns", {name: "drop"})
 
 
 def hash_remedy(name: str) -> Suggestion:
     """Return the advice to hash the categories of a column."""
-    return Suggestion("spread them over buckets", "hashed", {name: 256})
+    return Suggestion("spread them over buckets", "columns", {name: "hash:256"})
 
 
 def format_names(columns: tuple[str, ...]) -> str:
@@ -237,7 +241,6 @@ def format_names(columns: tuple[str, ...]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-BOOLEAN_TEXT = ("true", "false")
 PADDED = 1 << 30  # bytes of the labels of a chunk, which NumPy makes all as long as the longest
 
 
@@ -247,12 +250,11 @@ def infer_types(columns: Columns, chunk: Chunk, known: Mapping[str, str]) -> dic
     for name in columns.features_among([name for name in chunk.columns if name not in kinds]):
         column, kind = chunk.columns[name], None
         if column.null_count < len(column):
-            kind = columns.told.get(name) or chunk.kinds.get(name)
-            kind = kind or ("text" if name in chunk.categorical else None)
+            kind = columns.explicit_types.get(name) or chunk.kinds.get(name)
+            kind = kind or ("category" if name in chunk.categorical else None)
             kind = kind or cell_parsing.kind_of(chunk, name, columns.decimal)
-        if kind == "time" and name not in columns.time:
-            # A span of time has no place in a day.
-            kind = "time" if pa.types.is_duration(column.type) else "date"
+        if kind == "epoch" and columns.roles.get(name) != "epoch":
+            kind = "epoch" if pa.types.is_duration(column.type) else "datetime"
         if kind is not None:
             kinds[name] = kind
     return kinds
@@ -271,9 +273,9 @@ def numbers(
         column = chunk.columns[name]
         kind, absent = kinds.get(name), chunk.absent.get(name)
         require_same_type(columns, chunk, name, kind)
-        if kind in ("number", "time", "date"):
+        if kind is not None and KINDS[kind].is_number:
             drop = (drop_remedy(name),) if known is None else ()
-            x = _read(columns, chunk, name, kind, (*cell_parsing.CORRECT, *drop))
+            x = KINDS[kind].values(columns, chunk, name, (*cell_parsing.CORRECT, *drop))
             with np.errstate(over="ignore"):
                 moderate = x @ x <= MAX_ABS_VALUE
             if not moderate:  # also if any is NaN
@@ -287,16 +289,6 @@ def numbers(
     return values, missing
 
 
-def _read(
-    columns: Columns, chunk: Chunk, name: str, kind: str, remedies: Sequence[Suggestion]
-) -> Vector:
-    """Return the cells of a column as numbers, written as the user says."""
-    if kind in ("time", "date"):
-        return cell_parsing.seconds(chunk, name, remedies, columns.time_format)
-    dressed = name in columns.numeric
-    return cell_parsing.numbers(chunk, name, remedies, columns.decimal, dressed)
-
-
 def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | None, Labels, Flags]:
     """Return the kind of the labels, the labels, and where they are missing, (rows,)."""
     name = columns.label
@@ -304,9 +296,9 @@ def labels(columns: Columns, chunk: Chunk, known: str | None) -> tuple[str | Non
         return known, np.zeros(chunk.rows, dtype=int), np.ones(chunk.rows, dtype=bool)
     kind = known
     if kind is None:
-        found = columns.told.get(name) or cell_parsing.kind_of(chunk, name)
+        found = columns.explicit_types.get(name) or cell_parsing.kind_of(chunk, name)
         kind = None if found is None else "int" if found == "number" else "text"
-    if kind == "text" and name not in columns.told:
+    if kind == "text" and name not in columns.explicit_types:
         kind = "bool" if pa.types.is_boolean(chunk.columns[name].type) else kind
         require_label_type(chunk, name)
     if kind != "int":
@@ -334,7 +326,7 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
         return None
     if name not in chunk.columns:
         raise DataError(
-            (f"{chunk.source} has no column {name!r}, named by ", OptionValue("weight"))
+            (f"{chunk.source} has no column {name!r}, named by ", _setting(name, "weight"))
         )
     weight = cell_parsing.numbers(chunk, name, decimal=columns.decimal)
     missing[name] = np.isnan(weight)
@@ -350,7 +342,7 @@ def weights(columns: Columns, chunk: Chunk, missing: dict[str, Flags]) -> Vector
 
 def text_columns(columns: Columns, chunk: Chunk, kinds: Mapping[str, str]) -> list[str]:
     """Return the columns of text of a chunk, in order."""
-    texts = [name for name in ordered(chunk) if kinds.get(name) in ("text", "hash")]
+    texts = [name for name in ordered(chunk) if is_text(kinds.get(name))]
     return columns.features_among(texts)
 
 
@@ -367,65 +359,7 @@ def categories(
     coded = text.dictionary_encode()
     values = coded.dictionary.to_pylist()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    if kind == "text":
-        return normalize_booleans(name, values, known), codes
-    buckets = murmurhash3([value.encode() for value in values], columns.seed)
-    numbers = (buckets.astype(np.int64) % columns.hashed[name]).tolist()
-    return [Feature(name, "bucket", str(number)) for number in numbers], codes
-
-
-def murmurhash3(values: Sequence[bytes], seed: int) -> NDArray[np.uint32]:
-    """Return MurmurHash3 (32 bits) of each value, as scikit-learn's ``murmurhash3_32`` does.
-
-    Examples
-    --------
-    >>> from counterpoise.encoding.column_values import murmurhash3
-    >>> murmurhash3([b"berlin", b"paris"], 0).tolist()
-    [3820896027, 180132627]
-    """
-    lengths = np.array([len(value) for value in values], dtype=np.uint32)
-    result = np.full(len(values), seed, dtype=np.uint32)
-    whole, left = np.divmod(lengths, 4)
-    for count in np.unique(whole).tolist():  # values of as many whole words together
-        rows = np.flatnonzero(whole == count)
-        size = 4 * (count + 1)
-        data = b"".join(values[i].ljust(size, b"\0") for i in rows.tolist())
-        words = np.frombuffer(data, dtype="<u4").reshape(len(rows), count + 1)
-        words = _rotate(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        h = result[rows]
-        for k in range(count):
-            h = _rotate(h ^ words[:, k], 13) * np.uint32(5) + np.uint32(0xE6546B64)
-        result[rows] = np.where(left[rows] > 0, h ^ words[:, count], h)
-    h = result ^ lengths
-    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return h ^ (h >> np.uint32(16))
-
-
-def _rotate(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Rotate words to the left."""
-    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
-
-
-def normalize_booleans(
-    name: str, values: Sequence[str], known: Collection[Feature]
-) -> list[Feature]:
-    """Return categories of a column, in which ``True``, ``TRUE`` and ``true`` are the same.
-
-    The first spelling that was seen stays. A file of text and a frame of truth values then mean
-    the same by them.
-    """
-    features = [Feature(name, "category", value) for value in values]
-    told = [value for value in values if value.lower() in BOOLEAN_TEXT]
-    if not told:
-        return features
-    mine = (f.value for f in known if f.kind == "category" and f.column == name)
-    first = next((value for value in (*mine, *told) if value.lower() in BOOLEAN_TEXT), told[0])
-    spell = str.upper if first.isupper() else str.title if first[0].isupper() else str.lower
-    return [
-        one if one in known or one.value not in told else one._replace(value=spell(one.value))
-        for one in features
-    ]
+    return KINDS[kind].features(columns, name, values, known), codes
 
 
 def numbered(columns: Columns, chunk: Chunk, kept: Flags) -> tuple[list[Feature], Any, Any] | None:

@@ -1,11 +1,30 @@
-"""Columns and features: what somebody wants of the columns, and what a feature is made of."""
+"""Roles of columns: one mapping from column to role, parsed once, and the features made of them.
+
+A role is ``drop``, ``weight`` or ``timestamp``, or a kind of feature. A new kind of feature needs a
+line in :data:`COLUMN_KINDS` here and a class in ``encoding/kinds.py``; see CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from counterpoise.errors import DataError
+
+COLUMN_KINDS = (
+    "number",
+    "category",
+    "datetime",
+    "epoch",
+    "hash",
+)  # of features; hash has a number, :N
+SINGLE_ROLES = ("weight", "timestamp")  # at most one column has such a role
+ROLES = ("drop", *SINGLE_ROLES, *COLUMN_KINDS)
+MISSING_RULES = ("mean", "indicate", "drop", "error")
+MAX_BUCKETS = 2**32  # MurmurHash3 has no more values
+ROLE_TEXT = "drop, weight, timestamp, number, category, datetime, epoch or hash:N"
 
 
 class Feature(NamedTuple):
@@ -14,7 +33,7 @@ class Feature(NamedTuple):
     Attributes
     ----------
     column : str
-        The column that it comes from.
+        The column that it is made of.
     kind : str
         "number", "category", "bucket" (of a hashed column), "cycle" (of a date) or "missing".
     value : str
@@ -27,107 +46,172 @@ class Feature(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """Name of the feature."""
         return feature_name(*self)
+
+
+def parse_roles(columns: Any) -> dict[str, str]:
+    """Return a mapping from column to role, sorted by column; raise if a role does not exist.
+
+    Examples
+    --------
+    >>> from counterpoise.encoding.columns import parse_roles
+    >>> parse_roles({"id": "drop", "city": "hash:256"})
+    {'city': 'hash:256', 'id': 'drop'}
+    """
+    if not isinstance(columns, Mapping):
+        raise DataError(f'columns must be a mapping such as {{"id": "drop"}}; got {columns!r}')
+    result: dict[str, str] = {}
+    for name, role in sorted(columns.items(), key=lambda pair: str(pair[0])):
+        kind, colon, count = role.partition(":") if isinstance(role, str) else ("", "", "")
+        is_count = count.isascii() and count.isdigit() and 0 < int(count) <= MAX_BUCKETS
+        is_valid = kind in ROLES and (is_count if kind == "hash" else not colon)
+        if not isinstance(name, str) or not is_valid:
+            raise DataError(f"role of column {name!r} must be {ROLE_TEXT}; got {role!r}")
+        result[name] = f"hash:{int(count)}" if kind == "hash" else role
+    for role in SINGLE_ROLES:
+        names = [name for name, one in result.items() if one == role]
+        if len(names) > 1:
+            raise DataError(f"columns {names[0]!r} and {names[1]!r} have the role {role}; use one")
+    return result
+
+
+def by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of columns with their roles grouped: a value for each option of a shell.
+
+    Examples
+    --------
+    >>> from counterpoise.encoding.columns import by_option
+    >>> by_option({"label": "y", "roles": {"id": "drop", "w": "weight", "city": "hash:256"}})
+    {'label': 'y', 'drop': ('id',), 'weight': 'w', 'hash': {'city': 256}}
+    """
+    result = {name: value for name, value in settings.items() if name != "roles"}
+    roles = settings.get("roles", {})
+    for kind in dict.fromkeys(role.partition(":")[0] for role in roles.values()):
+        mine = {name: role for name, role in roles.items() if role.partition(":")[0] == kind}
+        if kind in SINGLE_ROLES:
+            result[kind] = next(iter(mine))
+        elif kind == "hash":
+            result[kind] = {name: int(role.partition(":")[2]) for name, role in mine.items()}
+        else:
+            result[kind] = tuple(sorted(mine))
+    return result
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What somebody wants of the columns.
+    """Settings of the columns of a table.
 
     Attributes
     ----------
     label : str
         Column of the labels.
-    weight : str, optional
-        Column of the weights of rows.
-    drop, keep : tuple of str
-        Columns to leave out, or the only ones to keep.
-    numeric, categorical, time, date : tuple of str
-        Columns that are numbers, categories, times (learned as seconds), dates (learned as seconds
-        and where they are in the day, the week and the year) whatever they look like.
-    hashed : mapping of str to int
-        Columns of text to be spread over so many buckets.
+    roles : mapping of str to str
+        Roles of columns by name; a column without a role is a feature of the kind that it contains.
+    only : tuple of str
+        The only columns that are features; empty for all.
     seed : int
-        For the hashes.
+        Seed of the hashes.
     missing : str
         "mean", "indicate", "drop" or "error".
     classes : tuple of str
-        The only labels that there may be, as they are written; none for any.
+        The only labels that are allowed, as text; empty for any.
     decimal : str
-        The decimal sign of numbers that are written as text: "." or ",".
+        The decimal sign of numbers in text: "." or ",".
     time_format : str, optional
-        How dates are written that are not ISO 8601, as ``strptime`` has it.
-    clock : str, optional
-        Column of the time of each row, by which rows fade. It is no feature.
+        The format of dates in text for ``strptime``, if it is not ISO 8601.
     """
 
     label: str
-    weight: str | None = None
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    numeric: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    time: tuple[str, ...] = ()
-    hashed: Mapping[str, int] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
     seed: int = 0
     missing: str = "mean"
     classes: tuple[str, ...] = ()
     decimal: str = "."
     time_format: str | None = None
-    date: tuple[str, ...] = ()
-    clock: str | None = None
 
     @property
-    def indicated(self) -> bool:
-        """Whether a row that lacks a value is kept, with a feature that says so."""
+    def uses_indicators(self) -> bool:
+        """Whether a row with a missing value is kept, with a feature that says so."""
         return self.missing in ("mean", "indicate")
 
     @cached_property
-    def _apart(self) -> frozenset[str]:
-        return frozenset(filter(None, (self.label, self.weight, self.clock, *self.drop)))
+    def weight(self) -> str | None:
+        """Column of the weights of rows."""
+        return next(iter(self.with_role("weight")), None)
 
     @cached_property
-    def _kept(self) -> frozenset[str]:
-        return frozenset(self.keep)
+    def timestamp(self) -> str | None:
+        """Column of the time of each row, by which rows decay; not a feature."""
+        return next(iter(self.with_role("timestamp")), None)
+
+    @cached_property
+    def drop(self) -> tuple[str, ...]:
+        """Columns that are not used."""
+        return self.with_role("drop")
+
+    @cached_property
+    def buckets(self) -> dict[str, int]:
+        """Number of buckets of each hashed column."""
+        kinds = {name: role.partition(":") for name, role in self.roles.items()}
+        return {name: int(count) for name, (kind, _, count) in kinds.items() if kind == "hash"}
+
+    @cached_property
+    def explicit_types(self) -> dict[str, str]:
+        """Kinds of features that roles specify, by column."""
+        kinds = {name: role.partition(":")[0] for name, role in self.roles.items()}
+        return {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
+
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """Return the columns that have a role."""
+        return tuple(name for name, one in self.roles.items() if one == role)
+
+    def dropping(self, names: Iterable[str]) -> Columns:
+        """Return the same settings, with more columns that are not used."""
+        roles = {**self.roles, **dict.fromkeys(names, "drop")}
+        return replace(self, roles=dict(sorted(roles.items())))
+
+    @cached_property
+    def _not_features(self) -> frozenset[str]:
+        return frozenset(filter(None, (self.label, self.weight, self.timestamp, *self.drop)))
+
+    @cached_property
+    def _only(self) -> frozenset[str]:
+        return frozenset(self.only)
 
     def feature(self, name: str) -> bool:
-        """Whether a column is to become features."""
-        return name not in self._apart and (not self.keep or name in self._kept)
+        """Return whether a column becomes features."""
+        return name not in self._not_features and (not self.only or name in self._only)
 
     def features_among(self, names: Iterable[str]) -> list[str]:
         """Return those of some columns that become features, in order."""
         return [name for name in names if self.feature(name)]
 
-    def wanted(self, name: str) -> bool:
-        """Whether a column is needed at all for learning."""
-        return name in (self.label, self.weight, self.clock) or self.feature(name)
-
-    @cached_property
-    def told(self) -> dict[str, str]:
-        """Kinds of columns that were told, by name."""
-        kinds = dict.fromkeys(self.numeric, "number")
-        kinds |= dict.fromkeys(self.categorical, "text")
-        kinds |= dict.fromkeys(self.time, "time") | dict.fromkeys(self.date, "date")
-        return kinds | dict.fromkeys(self.hashed, "hash")
+    def is_needed(self, name: str) -> bool:
+        """Return whether a column is read for learning."""
+        return name in (self.label, self.weight, self.timestamp) or self.feature(name)
 
     def read(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """Kinds of columns for a reader, which knows numbers with a decimal point only."""
-        kinds = kinds if self.clock is None else {**kinds, self.clock: "time"}
+        """Return the kinds of columns for a reader, which parses numbers with a point only."""
+        kinds = kinds if self.timestamp is None else {**kinds, self.timestamp: "epoch"}
         return {c: kind for c, kind in kinds.items() if kind != "number" or self.decimal == "."}
 
     @property
     def named(self) -> dict[str, str]:
-        """Columns that somebody named, and by which setting."""
-        result = {self.label: "label"} | ({self.weight: "weight"} if self.weight else {})
-        result |= {self.clock: "clock"} if self.clock else {}
-        for option in ("drop", "keep", "numeric", "categorical", "time", "date", "hashed"):
-            result |= dict.fromkeys(getattr(self, option), option)
-        return result
+        """Columns that settings name, with the option that names each."""
+        result = {name: role.partition(":")[0] for name, role in self.roles.items()}
+        return result | dict.fromkeys(self.only, "only") | {self.label: "label"}
+
+    def by_option(self) -> dict[str, Any]:
+        """Return the settings by option, also those that have their default."""
+        default = dict.fromkeys(SINGLE_ROLES) | dict.fromkeys(ROLES[:1] + COLUMN_KINDS[:-1], ())
+        own = {one.name: getattr(self, one.name) for one in fields(Columns)}
+        return {**default, "hash": {}, **by_option(own)}
 
 
 def feature_name(column: str, kind: str, value: str) -> str:
-    """Return what to call a feature that was made of a column."""
+    """Return the name of a feature that was made of a column."""
     if kind == "number":
         return column
     if kind == "missing":

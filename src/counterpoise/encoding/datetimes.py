@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags, Vector
 from counterpoise.encoding import cell_parsing
-from counterpoise.encoding.columns import Feature
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk
 from counterpoise.validation import MAX_TIMESTAMP
@@ -18,12 +17,7 @@ DAY = 86_400.0
 MONDAY = 4 * DAY  # the first one after the beginning of 1970
 # The length of each cycle in seconds, and where it begins.
 CYCLES = {"day": (DAY, 0.0), "week": (7 * DAY, MONDAY), "year": (365.2425 * DAY, 0.0)}
-VALUES = tuple(f"{cycle} {wave}" for cycle in CYCLES for wave in ("sin", "cos"))
-
-
-def features(column: str) -> list[Feature]:
-    """The features of a column of dates, but for the seconds."""
-    return [Feature(column, "cycle", value) for value in VALUES]
+CYCLE_NAMES = tuple(f"{cycle} {wave}" for cycle in CYCLES for wave in ("sin", "cos"))
 
 
 def waves(seconds: Vector) -> dict[str, Vector]:

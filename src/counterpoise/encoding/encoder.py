@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from counterpoise.arrays import Counts, Flags, Labels, Matrix, Rows, Vector
 from counterpoise.encoding import column_values
 from counterpoise.encoding.columns import Columns, Feature
-from counterpoise.encoding.datetimes import times, waves
+from counterpoise.encoding.datetimes import times
+from counterpoise.encoding.kinds import KINDS
 from counterpoise.errors import DataError, Message, Suggestion
 from counterpoise.readers.chunk import Chunk
 
@@ -212,7 +213,7 @@ class ColumnEncoder:
     columns : Columns
         What somebody wants of them.
     kinds : dict of str to str
-        "number", "text", "time", "date" or "hash", of columns in which a value was seen.
+        "number", "category", "epoch", "datetime" or "hash", of columns in which a value was seen.
     features : tuple of Feature
         In the order of their appearance.
     labels : str, optional
@@ -268,7 +269,7 @@ class ColumnEncoder:
         numeric, missing = column_values.numbers(self.columns, chunk, kinds, None)
         label = self.columns.label
         label_kind, y, missing[label] = column_values.labels(self.columns, chunk, self.labels)
-        if missing[label].any() and self.columns.indicated:
+        if missing[label].any() and self.columns.uses_indicators:
             raise chunk.error(
                 int(missing[label].argmax()),
                 f"no label in column {label!r}, and a missing label cannot be filled in",
@@ -277,7 +278,7 @@ class ColumnEncoder:
             )
         weight = column_values.weights(self.columns, chunk, missing)
         name = self.columns.weight
-        if name is not None and missing[name].any() and self.columns.indicated:
+        if name is not None and missing[name].any() and self.columns.uses_indicators:
             raise chunk.error(
                 int(missing[name].argmax()),
                 f"no weight in column {name!r}, and a missing weight cannot be filled in",
@@ -297,7 +298,7 @@ class ColumnEncoder:
             dictionaries[name] = found = column_values.categories(
                 self.columns, chunk, name, kinds[name], kept, self._index
             )
-            if kinds[name] == "text":
+            if kinds[name] == "category":
                 values = [feature.value for feature in found[0]]
                 remedies = (column_values.hash_remedy(name), column_values.drop_remedy(name))
                 column_values.require_short(
@@ -306,7 +307,7 @@ class ColumnEncoder:
             fresh |= dict.fromkeys(found[0])
             column_values.require_room(chunk, len(fresh), room)
         blank = {c: int(where.sum()) for c, where in missing.items() if where.any()}
-        if self.columns.indicated:
+        if self.columns.uses_indicators:
             fresh |= dict.fromkeys(
                 Feature(c, "missing") for c, where in missing.items() if where.any()
             )
@@ -324,8 +325,8 @@ class ColumnEncoder:
         X, _ = rows_of(parts, grown._index)
         held = rows_per_feature(parts, grown._index)
         weight = None if weight is None else weight[kept]
-        clock, shape = self.columns.clock, self.columns.time_format
-        t = None if clock is None else times(chunk, clock, kept, shape)
+        column, shape = self.columns.timestamp, self.columns.time_format
+        t = None if column is None else times(chunk, column, kept, shape)
         rows = EncodedChunk(X, y[kept], weight, kept, {}, notes=notes, held=held, blank=blank, t=t)
         return rows, grown
 
@@ -337,13 +338,13 @@ class ColumnEncoder:
         bases = {name: base for name, base in self.bases.items() if name in columns}
         return replace(self, kinds=kinds, features=features, bases=bases)
 
-    def lacking(self, chunk: Chunk) -> list[str]:
+    def missing_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that were learned, and that a table does not have."""
         known = dict.fromkeys(f.column for f in self.features) if chunk.table else {}
         offered = frozenset(chunk.offered or chunk.columns)
         return [name for name in known if name not in offered]
 
-    def strangers(self, chunk: Chunk) -> list[str]:
+    def unknown_columns(self, chunk: Chunk) -> list[str]:
         """Return the columns that are neither known, nor to be left out."""
         names = chunk.offered or chunk.names
         return [c for c in self.columns.features_among(names) if not self.knows(c)]
@@ -363,7 +364,7 @@ class ColumnEncoder:
         as they were in these rows. ``usual`` is the mean of each feature, (d,), which takes the
         place of numbers that were never missing before. The result has no labels and weights.
         """
-        lacking = self.lacking(chunk)
+        lacking = self.missing_columns(chunk)
         needed = [name for name in lacking if name not in optional]
         if lacking and not needed and len(lacking) == len({f.column for f in self.features}):
             needed = lacking
@@ -372,7 +373,7 @@ class ColumnEncoder:
                 f"{chunk.source} lacks column {needed[0]!r}, which the model has learned; it has "
                 f"{column_values.format_names(chunk.offered)}"
             )
-        strange = [name for name in self.strangers(chunk) if name not in (apart or ())]
+        strange = [name for name in self.unknown_columns(chunk) if name not in (apart or ())]
         if strange and apart is not None:
             known = dict.fromkeys(f.column for f in self.features)
             raise DataError(
@@ -408,12 +409,12 @@ class ColumnEncoder:
         blank = {
             name: int(gone.sum())
             for name, gone in missing.items()
-            if self.columns.indicated and gone.any() and name in self.kinds
+            if self.columns.uses_indicators and gone.any() and name in self.kinds
             if Feature(name, "missing") not in self._index
         }
         return found._replace(lacking=tuple(lacking), blank=blank)
 
-    def judge(
+    def encode_with_labels(
         self,
         chunk: Chunk,
         apart: Collection[str] | None = (),
@@ -482,9 +483,7 @@ class ColumnEncoder:
         """
         cycles: dict[Feature, Vector] = {}
         for name, x in numeric.items():
-            parts = {Feature(name, "number"): x}
-            if kinds[name] == "date":
-                parts |= {Feature(name, "cycle", value): wave for value, wave in waves(x).items()}
+            parts = {Feature(name, "number"): x, **KINDS[kinds[name]].cycles(name, x)}
             gone = missing.get(name)
             for feature, values in parts.items():
                 if gone is not None:
@@ -513,7 +512,7 @@ class ColumnEncoder:
         without = {name: flags for name, flags in chunk.absent.items() if name in numeric}
         for name, gone in missing.items():
             without[name] = gone | without[name] if name in without else gone
-        indicated = missing if self.columns.indicated else {}
+        indicated = missing if self.columns.uses_indicators else {}
         return ColumnBlocks(kept, numeric, texts, indicated, without, cycles, numbered)
 
     # As plain values, for the model file

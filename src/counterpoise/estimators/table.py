@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from counterpoise import validation
 from counterpoise.arrays import Labels, Matrix, Vector
-from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.columns import MISSING_RULES, Columns, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.summary import Summary
@@ -46,39 +46,28 @@ from counterpoise.tables.model import NAME, TableModel
 from counterpoise.tables.records import cannot_unlearn_error
 from counterpoise.tables.scoring import CHUNK_ROWS
 
-LISTS = ("drop", "keep", "numeric", "categorical", "time", "date", "classes")
-POLICIES = ("mean", "indicate", "drop", "error")
-
 
 def parse_column_options(model: Any, label: str) -> Columns:
-    """Return what is wanted of the columns; raise if a parameter has no meaning."""
-    for name in LISTS:
+    """Return the settings of the columns; raise if a parameter is not valid."""
+    for name in ("only", "classes"):
         value = getattr(model, name)
         if isinstance(value, str) or not all(isinstance(one, str) for one in value):
             raise ValueError(f"{name}={value!r} must be a list of names")
-    validation.one_of(model, "missing", POLICIES)
+    validation.one_of(model, "missing", MISSING_RULES)
     validation.one_of(model, "decimal", (".", ","))
     if model.time_format is not None and "%" not in model.time_format:
         raise ValueError(f"time_format={model.time_format!r} is not like %d.%m.%Y")
-    for name, count in (model.hashed or {}).items():
-        if type(count) is not int or not 1 <= count <= 2**32:
-            raise ValueError(f"hashed[{name!r}] is {count!r}; it must be a number of features")
     if not 0 <= validation.check_nonnegative_int(model.seed, "seed") < 2**32:
         raise ValueError(f"seed={model.seed!r} must be below 2**32")
-    told = [*model.numeric, *model.categorical, *model.time, *model.date, *(model.hashed or {})]
-    twice = [name for name in told if told.count(name) > 1]
-    if twice:
-        raise ValueError(f"column {twice[0]!r} cannot be two things at once")
     return Columns(
-        **{name: tuple(sorted(set(getattr(model, name)))) for name in LISTS},
-        label=label,
-        weight=model.weight,
-        hashed=dict(model.hashed or {}),
-        seed=int(model.seed),
-        missing=model.missing,
-        decimal=model.decimal,
-        time_format=model.time_format,
-        clock=model.clock,
+        label,
+        parse_roles(model.columns or {}),
+        tuple(sorted(set(model.only))),
+        int(model.seed),
+        model.missing,
+        tuple(sorted(set(model.classes))),
+        model.decimal,
+        model.time_format,
     )
 
 
@@ -132,23 +121,20 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     label : str, optional
         What the column of labels is called in the model file. By default what ``y`` says: the name
         of a column, or of the series of labels; else "label".
+    columns : mapping of str to str, optional
+        Roles of columns: "drop" (not used), "weight" (weights of rows), "timestamp" (time of each
+        row, by which rows decay if ``half_life`` of the estimator is a duration such as "7d"; not a
+        feature), or a kind of feature whatever the column looks like: "number", "category",
+        "datetime" (seconds, and phases of the day, the week and the year), "epoch" (seconds
+        alone) or "hash:N" (categories that share N features). Other columns are features of the
+        kind that they contain.
+    only : sequence of str
+        The only columns that are features; by default all.
     missing : {"mean", "indicate", "drop", "error"}, default="mean"
         What becomes of missing values. "mean" fills numbers by the mean of those seen; "indicate"
         by 0. Both add a feature that says so. "drop" leaves such rows out, "error" refuses them.
-    drop, keep : sequence of str
-        Columns to leave out, or the only ones to keep.
-    numeric, categorical, time, date : sequence of str
-        Columns that are numbers, categories, times (learned as seconds) or dates (seconds and
-        cycles), whatever they look like.
-    hashed : mapping of str to int, optional
-        Columns of text to be spread over so many features.
     seed : int, default=0
-        Of the hashes.
-    weight : str, optional
-        Column that holds weights of rows.
-    clock : str, optional
-        Column of the time of each row, by which rows fade if ``half_life`` of the estimator is a
-        time such as "7d". It is no feature.
+        Seed of the hashes.
     classes : sequence of str
         The only labels that there may be, as text; none for any.
     positive : str, optional
@@ -198,17 +184,10 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         estimator: Any = None,
         *,
         label: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        only: Sequence[str] = (),
         missing: str = "mean",
-        drop: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        time: Sequence[str] = (),
-        date: Sequence[str] = (),
-        hashed: Mapping[str, int] | None = None,
         seed: int = 0,
-        weight: str | None = None,
-        clock: str | None = None,
         classes: Sequence[str] = (),
         positive: str | None = None,
         allow_new_classes: bool = False,
@@ -219,17 +198,10 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
     ) -> None:
         self.estimator = estimator
         self.label = label
+        self.columns = columns
+        self.only = only
         self.missing = missing
-        self.drop = drop
-        self.keep = keep
-        self.numeric = numeric
-        self.categorical = categorical
-        self.time = time
-        self.date = date
-        self.hashed = hashed
         self.seed = seed
-        self.weight = weight
-        self.clock = clock
         self.classes = classes
         self.positive = positive
         self.allow_new_classes = allow_new_classes
@@ -590,7 +562,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         stored = TableModel.load(os.fspath(path))
         given = asdict(stored.encoding.columns)
-        given["hashed"] = given["hashed"] or None
+        given["columns"] = given.pop("roles") or None
         positive = None if stored.positive is None else str(stored.positive)
         inner = clone(wrap_engine(stored.estimator))
         result = cls(inner, positive=positive, chunk_rows=stored.chunk_rows, **given)
@@ -696,7 +668,7 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
             if frame.rows is None:
                 raise ValueError(
                     "sample_weight goes with a frame whose rows are known; name a column of the "
-                    "frame by weight= instead"
+                    "frame with the role weight instead"
                 )
             weight = validation.weights(sample_weight, frame.rows)
         return FrameSource(frame.data, given, label=label), weight
@@ -736,8 +708,9 @@ class TableClassifier(TransformerMixin, ClassifierMixin, BaseEstimator):
         if now != before:
             changed = [k for k, v in asdict(now).items() if asdict(before)[k] != v]
             name = changed[0]
+            shown = "columns" if name == "roles" else name
             raise ValueError(
-                f"{name} is {getattr(now, name)!r}, but the model was learned with "
+                f"{shown} is {getattr(now, name)!r}, but the model was learned with "
                 f"{getattr(before, name)!r}; fit again, or use a clone"
             )
         guards = self.learner_.guards

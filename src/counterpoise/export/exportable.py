@@ -21,7 +21,7 @@ def missing_value_constants(stored: TableModel) -> dict[Feature, float]:
     rows with missing values have no prediction.
     """
     encoding, state = stored.encoding, stored.estimator.reference_state
-    if not encoding.columns.indicated:
+    if not encoding.columns.uses_indicators:
         return {}
     features, result = set(encoding.features), {}
     for feature, mean in zip(encoding.features, state.mean.tolist(), strict=True):

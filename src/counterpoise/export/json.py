@@ -64,7 +64,7 @@ def coefficients(stored: TableModel) -> dict[str, Any]:
         "probabilities": probability_parameters(scores),
         "columns": stored.encoding.kinds,
         "hashed": {
-            "buckets": dict(stored.encoding.columns.hashed),
+            "buckets": dict(stored.encoding.columns.buckets),
             "seed": stored.encoding.columns.seed,
         },
     }

@@ -21,6 +21,7 @@ from counterpoise.arrays import Flags, Matrix, Vector
 from counterpoise.encoding.columns import Feature
 from counterpoise.encoding.datetimes import CYCLES
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.kinds import is_text
 from counterpoise.engine.averaging import Average
 from counterpoise.errors import DataError, Suggestion
 from counterpoise.export.exportable import missing_value_constants, scores_to_export
@@ -244,7 +245,7 @@ def _features(
     made: Graph, encoding: ColumnEncoder, names: dict[str, str], blank: dict[Feature, float]
 ) -> str:
     """Rows of features, in the order of the encoding."""
-    text = [column for column in names if encoding.kinds.get(column) in ("text", "hash")]
+    text = [column for column in names if is_text(encoding.kinds.get(column))]
     numbers = [column for column in names if column not in text]
     blocks = _numbers(made, encoding, names, numbers, blank) if numbers else []
     for column in text:
@@ -265,7 +266,7 @@ def _numbers(
     X = made.joined([made.input(names[column], float, column) for column in columns])
     at = {feature: j for j, feature in enumerate(encoding.features)}
     result = _cycles(made, encoding, columns, X, blank)
-    indicated = encoding.columns.indicated
+    indicated = encoding.columns.uses_indicators
     gone = made.node("IsNaN", X) if indicated else ""
     if indicated:
         usual = np.array([[blank.get(Feature(column, "number"), 0.0) for column in columns]])
@@ -287,11 +288,11 @@ def _cycles(
 ) -> list[Block]:
     """Where the dates among the columns X are in the day, the week and the year."""
     at = {feature: j for j, feature in enumerate(encoding.features)}
-    dates = [i for i, column in enumerate(columns) if encoding.kinds.get(column) == "date"]
+    dates = [i for i, column in enumerate(columns) if encoding.kinds.get(column) == "datetime"]
     if not dates:
         return []
     seconds = X if len(dates) == len(columns) else made.taken(X, dates)
-    gone = made.node("IsNaN", seconds) if encoding.columns.indicated else ""
+    gone = made.node("IsNaN", seconds) if encoding.columns.uses_indicators else ""
     result = []
     for cycle, (length, start) in CYCLES.items():
         past = made.node("Sub", seconds, made.constant(start))
@@ -326,7 +327,7 @@ def _text(made: Graph, encoding: ColumnEncoder, column: str, X: str) -> list[Blo
     if "" in values:  # a category like any other
         return [(made.double(chosen), places)]
     gone = made.node("Equal", _coded(made, X, [""]), made.constant(np.zeros((1, 1), np.int64)))
-    if not encoding.columns.indicated:
+    if not encoding.columns.uses_indicators:
         nothing = made.node("Where", gone, made.constant(np.nan), made.constant(0.0))
         return [(made.node("Add", made.double(chosen), nothing), places)]
     here = made.node("And", chosen, made.node("Not", gone))
@@ -348,7 +349,7 @@ def _coded(made: Graph, X: str, values: list[str]) -> str:
 
 def _bucket(made: Graph, X: str, encoding: ColumnEncoder, column: str) -> str:
     """The bucket of each cell of a hashed column."""
-    seed, buckets = encoding.columns.seed, encoding.columns.hashed[column]
+    seed, buckets = encoding.columns.seed, encoding.columns.buckets[column]
     code = made.node("MurmurHash3", X, domain="com.microsoft", positive=1, seed=seed)
     whole = made.node("Cast", code, to=_type(np.dtype(np.int64)))
     return made.node("Mod", whole, made.constant(np.int64(buckets)))

@@ -157,11 +157,11 @@ class CellWriter:
     ) -> Iterator[Chunk]:
         """Return the chunks of an input after a mark, with the columns of a condition."""
         columns, settings = self.book.encoding.columns, self.book.settings
-        text = dict.fromkeys(settings.by, "text") | {settings.timestamp: "time"}
-        self._kinds = columns.read({**columns.told, **text, **self.encoding.kinds})
+        text = dict.fromkeys(settings.by, "category") | {settings.timestamp: "epoch"}
+        self._kinds = columns.read({**columns.explicit_types, **text, **self.encoding.kinds})
 
         def wanted(name: str) -> bool:
-            return columns.wanted(name) or (where is not None and name in where.values)
+            return columns.is_needed(name) or (where is not None and name in where.values)
 
         kinds = self._kinds if where is None else where.kinds(self._kinds)
         return source.chunks(CHUNK_ROWS, after, kinds, wanted, until)
@@ -177,7 +177,7 @@ class CellWriter:
                     Suggestion("correct the file"),
                 )
         self._require_few_values(chunk)
-        lacking = before.lacking(chunk)
+        lacking = before.missing_columns(chunk)
         if self._guards is not None:
             self._guards.require_whole(chunk, lacking)
         encoded, self.encoding = before.learn(chunk, MAX_FEATURES, lenient=True)
@@ -586,7 +586,7 @@ def unlearn(
                 )
             record = book.records[key] if is_known else None
             if record is not None:
-                source.verify(record.mark, book.encoding.columns.wanted)
+                source.verify(record.mark, book.encoding.columns.is_needed)
             rows = _subtract(filler, source, record, where, watch)
             removed[key] = len(rows)
             if record is not None and where is not None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from counterpoise.arrays import Labels, Vector
 from counterpoise.atomic_write import locked
+from counterpoise.encoding.columns import parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.ridge import RidgeModel
 from counterpoise.engine.state import LearningConfig, State
@@ -55,11 +56,9 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     columns = encoding.columns.of_a_model()
     # A column that is 0 in every row of the selection may be there when rows are predicted.
     others = {f.column for f in encoding.features} - known
-    columns = replace(columns, drop=tuple(sorted({*columns.drop, *others})))
-    told: dict[str, Any] = {}
-    for name in ("keep", "numeric", "categorical", "time"):
-        told[name] = tuple(one for one in getattr(columns, name) if one not in others)
-    result = TableModel(model, replace(mine, columns=replace(columns, **told)))
+    columns = columns.dropping(others)
+    columns = replace(columns, only=tuple(name for name in columns.only if name not in others))
+    result = TableModel(model, replace(mine, columns=columns))
     result.choose_positive()
     with locked(path):
         result.save(path)
@@ -70,10 +69,7 @@ CACHE_ALL_FRACTION = (
     0.5  # of all cells: when so many were read for single questions, all are read and kept
 )
 WAIT = 10.0  # seconds for another writer
-COLUMNS = (
-    "weight", "drop", "keep", "numeric", "categorical", "hashed", "seed", "missing", "classes",
-    "decimal", "time_format",
-)  # fmt: skip
+SETTINGS = ("seed", "missing", "classes", "decimal", "time_format")
 RULE = ("ridge", "class_weight", "class_factors", "scale", "fit_intercept", "penalize_intercept")
 REFUSED = {
     "half_life": "counts rows; name the half-life of the selection, in days",
@@ -152,9 +148,11 @@ class Ledger:
         timestamp: str | None = None,
         every: str | None = None,
         by: str | Sequence[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        only: Sequence[str] | None = None,
         max_values: int | None = None,
         wait: float = WAIT,
-        **columns: Any,
+        **settings: Any,
     ) -> Ledger:
         """Open a ledger, or begin one.
 
@@ -174,14 +172,17 @@ class Ledger:
         by : str or list of str, optional
             Columns of which every combination of values is a segment. They are categories, and
             features as well unless they are dropped.
+        columns : mapping of str to str, optional
+            Roles of columns, as of :class:`~counterpoise.TableClassifier`, except "timestamp".
+        only : list of str, optional
+            The only columns that are features.
         max_values : int, default=1000
             How many values such a column may have.
         wait : float, default=10
             Seconds to wait for another process that writes.
-        **columns : object
-            What else is wanted of the columns: ``weight``, ``drop``, ``keep``, ``numeric``,
-            ``categorical``, ``hashed``, ``seed``, ``missing``, ``classes``, ``decimal`` and
-            ``time_format``, as the options of ``counterpoise learn``.
+        **settings : object
+            ``seed``, ``missing``, ``classes``, ``decimal`` and ``time_format``, as of
+            :class:`~counterpoise.TableClassifier`.
 
         Returns
         -------
@@ -190,12 +191,17 @@ class Ledger:
         given: dict[str, Any] = {"label": label, "timestamp": timestamp, "every": every}
         given["max_values"] = max_values
         given["by"] = None if by is None else (by,) if isinstance(by, str) else tuple(by)
-        for name, value in columns.items():
-            if name not in COLUMNS:
+        given["roles"] = None if columns is None else parse_roles(columns)
+        if "timestamp" in (given["roles"] or {}).values():
+            raise DataError(
+                "a ledger has no role timestamp",
+                Suggestion("name the column of the time", "timestamp"),
+            )
+        given["only"] = None if only is None else tuple(sorted(set(only)))
+        for name, value in settings.items():
+            if name not in SETTINGS:
                 raise TypeError(f"Ledger.open() got an unexpected keyword argument {name!r}")
-            listed = name in ("drop", "keep", "numeric", "categorical", "classes")
-            text = (value,) if isinstance(value, str) else value
-            given[name] = tuple(sorted(set(text))) if listed and value is not None else value
+            given[name] = tuple(sorted(set(value))) if name == "classes" else value
         given = {name: value for name, value in given.items() if value is not None}
         while True:
             before = identity(os.fspath(path))
@@ -257,7 +263,7 @@ class Ledger:
         int
             The number of new rows.
         """
-        found = ingest.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        found = ingest.opened(data, name, self.path, self._book.encoding.columns.is_needed)
         new = self.learn_from(
             found, allow_overlap=allow_overlap, allow_new_columns=allow_new_columns
         )
@@ -371,7 +377,7 @@ class Ledger:
         int
             The number of rows.
         """
-        found = ingest.opened(data, name, self.path, self._book.encoding.columns.wanted)
+        found = ingest.opened(data, name, self.path, self._book.encoding.columns.is_needed)
         meant = RowFilter({key: (str(value),) for key, value in where.items()}) if where else None
         return sum(self.unlearn_from(found, meant).values())
 
@@ -575,11 +581,11 @@ class Ledger:
         self._refresh()
         encoding = self._book.encoding
         rows, labels = [], []
-        for source, _ in ingest.opened(data, "the frame", self.path, encoding.columns.wanted):
+        for source, _ in ingest.opened(data, "the frame", self.path, encoding.columns.is_needed):
             filler = CellWriter(self._file, self._book)
             for chunk in filler.chunks(source, ReadPosition()):
                 optional = {feature.column for feature in encoding.features}
-                encoded = encoding.judge(chunk, None, optional)
+                encoded = encoding.encode_with_labels(chunk, None, optional)
                 X = encoded.X
                 rows.append(X if isinstance(X, np.ndarray) else X.toarray())
                 labels.append(encoded.y)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.arrays import Labels, one_thread
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.columns import Columns, Feature, by_option, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.ledger import time_buckets
@@ -78,9 +78,9 @@ class LedgerColumns(Columns):
 
     beside: tuple[str, ...] = ()  # the column of the time, and those of the segments
 
-    def wanted(self, name: str) -> bool:
+    def is_needed(self, name: str) -> bool:
         """Whether a column is needed at all for learning."""
-        return name in self.beside or super().wanted(name)
+        return name in self.beside or super().is_needed(name)
 
     def of_a_model(self) -> Columns:
         """The same for a model, which has no use for the time."""
@@ -132,12 +132,9 @@ class LedgerMetadata:
         own = {f.name for f in fields(Settings)}
         columns = {name: value for name, value in given.items() if name not in own}
         _require_apart(settings, columns)
-        drop = tuple(sorted({*columns.get("drop", ()), settings.timestamp}))
-        kept = [name for name in settings.by if name not in drop]
-        text = tuple(
-            sorted({*columns.get("categorical", ()), *kept} - {*columns.get("hashed", ())})
-        )
-        columns = {**columns, "drop": drop, "categorical": text}
+        given_roles = columns.get("roles", {})
+        roles = {**dict.fromkeys(settings.by, "category"), **given_roles}
+        columns["roles"] = dict(sorted({**roles, settings.timestamp: "drop"}.items()))
         beside = LedgerColumns(**columns, beside=(settings.timestamp, *settings.by))
         return cls(settings, ColumnEncoder(beside))
 
@@ -182,6 +179,7 @@ class LedgerMetadata:
             "by": all(isinstance(name, str) for name in settings.by),
             "max_values": type(settings.max_values) is int and settings.max_values >= 1,
             "label": isinstance(columns.label, str),
+            "roles": parse_roles(columns.roles) == columns.roles,
             "columns": all(isinstance(name, str) for name in columns.beside),
             "kinds": all(isinstance(one, str) for pair in kinds.items() for one in pair),
             "labels": all(isinstance(one, (str, int, float, bool)) for one in self.labels)
@@ -207,7 +205,7 @@ class LedgerMetadata:
             if not is_possible:
                 raise ValueError(f"impossible {name}")
         self._require_room()
-        _require_apart(settings, {"label": columns.label, "numeric": columns.numeric})
+        _require_apart(settings, {"label": columns.label, "roles": columns.roles})
 
     def _require_room(self) -> None:
         """Raise if the moments of all classes would take too much memory."""
@@ -216,7 +214,7 @@ class LedgerMetadata:
             raise DataError(
                 f"{len(self.labels)} classes of {self.width:,} features need {size / 1e9:.3g} GB "
                 f"for moments, more than {MAX_MOMENTS_BYTES / 1e9:g} GB",
-                Suggestion("keep fewer columns", "keep"),
+                Suggestion("keep fewer columns", "only"),
             )
 
     def write(self, file: File) -> None:
@@ -267,15 +265,13 @@ class LedgerMetadata:
         """Raise if somebody wants settings that are not those of the file."""
         columns = self.encoding.columns
         kept = set(self.settings.by) - set(columns.drop)
-        for name, value in given.items():
-            now: Any = value
-            then = getattr(self.settings if hasattr(self.settings, name) else columns, name)
+        known = {**columns.by_option(), **asdict(self.settings)}
+        for name, value in by_option(given).items():
+            now, then = value, known[name]
             if name == "drop":
                 now = tuple(sorted({*value, self.settings.timestamp}))
-            elif name == "categorical":
-                now = tuple(sorted({*value, *kept} - {*columns.hashed}))
-            if name == "timestamp":
-                then = self.settings.timestamp
+            elif name == "category":
+                now = tuple(sorted({*value, *kept} - {*columns.buckets}))
             if now != then:
                 raise DataError(
                     (OptionValue(name), f" is {shown(value)}, but {path} has {shown(then)}"),
@@ -306,7 +302,8 @@ def _require_apart(settings: Settings, columns: Mapping[str, Any]) -> None:
     if settings.timestamp in settings.by:
         raise DataError(f"column {settings.timestamp!r} holds the time; it cannot be a segment")
     for name in settings.by:
-        if name in columns.get("numeric", ()):
-            raise DataError(f"column {name!r} makes segments, so that it cannot be numeric")
+        role = columns.get("roles", {}).get(name, "category")
+        if role not in ("category", "drop") and not role.startswith("hash"):
+            raise DataError(f"column {name!r} makes segments, so that its role cannot be {role}")
     if not isinstance(settings.max_values, int) or settings.max_values < 1:
         raise DataError((OptionValue("max_values"), " must be 1 or greater"))

@@ -162,8 +162,8 @@ def require_few(count: int, source: str) -> None:
     if count > MOST_COLUMNS:
         raise DataError(
             f"{source} has {count:,} columns to read, more than {MOST_COLUMNS:,}",
-            Suggestion("name those that matter", "keep"),
-            Suggestion("leave the others out", "drop"),
+            Suggestion("name those that matter", "only"),
+            Suggestion("leave the others out", "columns", {"COLUMN": "drop"}),
         )
 
 

@@ -127,7 +127,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
             raise DataError(
                 f"{source}, column {name!r}: a text of {length:,} bytes, longer than "
                 f"{LONGEST >> 20} MB",
-                Suggestion("leave the column out", "drop", [name]),
+                Suggestion("leave the column out", "columns", {name: "drop"}),
             )
         return text.cast(pa.string())
     simple = pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -136,7 +136,7 @@ def _simple(name: str, column: pa.Array, source: str) -> pa.Array:
     raise DataError(
         f"{source}, column {name!r}: values of type {kind} cannot be learned",
         Suggestion("convert them to text or numbers"),
-        Suggestion("leave the column out", "drop", [name]),
+        Suggestion("leave the column out", "columns", {name: "drop"}),
     )
 
 

@@ -105,7 +105,7 @@ class FrameSource(ColumnarSource):
                 f"{self.name}: column {field.name!r} holds values of type {now} ({family}) in one "
                 f"piece, and of type {before} ({known}) in those before it",
                 Suggestion("convert it to what it was"),
-                Suggestion("leave the column out", "drop", [field.name]),
+                Suggestion("leave the column out", "columns", {field.name: "drop"}),
             )
         return table
 
@@ -183,7 +183,7 @@ def _refused(name: str, column: str, what: str, row: int | None = None) -> DataE
             "convert it, for example with astype(str), or with pandas.to_numeric(column, "
             "errors='coerce')"
         ),
-        Suggestion("leave the column out", "drop", [column]),
+        Suggestion("leave the column out", "columns", {column: "drop"}),
     )
 
 

@@ -133,7 +133,7 @@ def _end(data: bytes, at: int) -> int | None:
 
 
 CELLS = 1 << 23  # of a chunk: its rows times the names of fields in it
-TYPES = {"number": pa.float64(), "text": pa.string(), "hash": pa.string()}
+TYPES = {"number": pa.float64(), "category": pa.string(), "hash": pa.string()}
 
 
 class JsonLines:
@@ -266,7 +266,7 @@ def _column(column: str, values: list[Any], name: str, first: int) -> pa.Array:
             raise DataError(
                 f"{name}, row {first + i}, column {column!r}: nested values cannot be learned",
                 Suggestion("flatten them first"),
-                Suggestion("leave the column out", "drop", [column]),
+                Suggestion("leave the column out", "columns", {column: "drop"}),
             )
     if kinds == {bool}:
         return pa.array(values, pa.bool_())

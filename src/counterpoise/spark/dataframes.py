@@ -15,76 +15,26 @@ from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, functions, types
 
-from counterpoise.encoding import datetimes
-from counterpoise.encoding.column_values import MAX_CATEGORIES
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.column_values import MAX_CATEGORIES, drop_remedy, hash_remedy
+from counterpoise.encoding.columns import MISSING_RULES, Columns, Feature, parse_roles
+from counterpoise.encoding.datetimes import CYCLE_NAMES
 from counterpoise.encoding.encoder import ColumnEncoder
-from counterpoise.errors import DataError, OptionValue, Suggestion, format_as_arguments
+from counterpoise.encoding.kinds import KINDS, is_number, is_text
+from counterpoise.errors import DataError, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition
 
-ARGUMENTS = {"keep": "features"}  # what settings are called here
 MOMENTS = (types.DateType, types.TimestampType, types.TimestampNTZType)
 
 
-def format_as_spark_arguments(*settings: OptionValue) -> str:
-    """Spell settings as arguments of :func:`counterpoise.spark.fit`.
-
-    Parameters
-    ----------
-    *settings : Setting
-        The settings.
-
-    Returns
-    -------
-    str
-    """
-    return format_as_arguments(
-        *(s._replace(option=ARGUMENTS.get(s.option, s.option)) for s in settings)
-    )
-
-
 def columns_of(
-    label: str,
-    features: Sequence[str] | None,
-    weight: str | None,
-    drop: Sequence[str],
-    numeric: Sequence[str],
-    categorical: Sequence[str],
-    time: Sequence[str],
-    hashed: Mapping[str, int] | None,
-    missing: str,
-    date: Sequence[str] = (),
+    label: str, columns: Mapping[str, str] | None, only: Sequence[str] | None, missing: str
 ) -> Columns:
-    """What somebody wants of the columns of a frame, checked.
-
-    Parameters
-    ----------
-    label, features, weight, drop, numeric, categorical, time, hashed, missing, date
-        See :func:`counterpoise.spark.fit`.
-
-    Returns
-    -------
-    Columns
-    """
-    if missing not in ("error", "drop", "indicate", "mean"):
+    """Return the settings of the columns of a frame, checked."""
+    if missing not in MISSING_RULES:
         raise DataError(f"missing must be 'error', 'drop', 'indicate' or 'mean', got {missing!r}")
-    for name, buckets in (hashed or {}).items():
-        if type(buckets) is not int or not 1 <= buckets <= 2**32:
-            raise DataError(f"hashed must give a number of buckets for {name!r}, got {buckets!r}")
-    if features is not None and not len(features):
-        raise DataError("features is empty: no column is left to learn from")
-    return Columns(
-        label=label,
-        weight=weight,
-        drop=tuple(drop),
-        keep=tuple(features or ()),
-        numeric=tuple(numeric),
-        categorical=tuple(categorical),
-        time=tuple(time),
-        hashed=dict(hashed or {}),
-        missing=missing,
-        date=tuple(date),
-    )
+    if only is not None and not len(only):
+        raise DataError("only is empty: no column is left to learn from")
+    return Columns(label, parse_roles(columns or {}), tuple(only or ()), missing=missing)
 
 
 class Plan(NamedTuple):
@@ -102,7 +52,7 @@ class Plan(NamedTuple):
     vectors : dict of str to int
         Number of entries of each vector column.
     kinds : dict of str to str
-        What the schema says of the columns: "number", "text" or "time".
+        What the schema says of the columns: "number", "category" or "epoch".
     """
 
     df: DataFrame
@@ -134,19 +84,23 @@ def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = N
     Plan
     """
     known = {field.name: field for field in df.schema.fields}
-    require_different(df, [field.name for field in df.schema.fields if columns.wanted(field.name)])
+    require_different(
+        df, [field.name for field in df.schema.fields if columns.is_needed(field.name)]
+    )
     for name, option in columns.named.items():
         if name not in known:
-            given, has = ARGUMENTS.get(option, option), ", ".join(map(repr, known))
-            raise DataError(f"the frame has no column {name!r}, given as {given}; it has {has}")
+            has = ", ".join(map(repr, known))
+            raise DataError(f"the frame has no column {name!r}, given as {option}; it has {has}")
     taken: dict[str, Any] = {}
     vectors: dict[str, int] = {}
     kinds: dict[str, str] = {}
     for name, field in known.items():
-        if not columns.wanted(name):
+        if not columns.is_needed(name):
             continue
         column, kind = readable(name, field.dataType)
-        if kind == "vector" and (name in (columns.label, columns.weight) or name in columns.told):
+        if kind == "vector" and (
+            name in (columns.label, columns.weight) or name in columns.explicit_types
+        ):
             raise DataError(
                 f"column {name!r} holds vectors, and cannot be a label, a weight or one number"
             )
@@ -160,9 +114,9 @@ def planned(df: DataFrame, columns: Columns, sizes: Mapping[str, int] | None = N
         both = [e for e in entries(name, vectors[name]) if e in taken]
         if both:
             raise DataError(f"column {both[0]!r} and the vectors of {name!r} have the same name")
-    keep = [e for n in columns.keep for e in (entries(n, vectors[n]) if n in vectors else [n])]
+    only = [e for n in columns.only for e in (entries(n, vectors[n]) if n in vectors else [n])]
     numbered = df.select(*taken.values())
-    return Plan(numbered, list(taken), replace(columns, keep=tuple(keep)), vectors, kinds)
+    return Plan(numbered, list(taken), replace(columns, only=tuple(only)), vectors, kinds)
 
 
 def require_different(df: DataFrame, names: list[str]) -> None:
@@ -246,7 +200,7 @@ def readable(name: str, kind: Any) -> tuple[Any, str]:
     -------
     Column
     str
-        "number", "text", "time" or "vector".
+        "number", "category", "epoch" or "vector".
     """
     column = column_of(name)
     if isinstance(kind, types.DecimalType):
@@ -254,9 +208,9 @@ def readable(name: str, kind: Any) -> tuple[Any, str]:
     if isinstance(kind, types.NumericType):
         return column, "number"
     if isinstance(kind, (types.StringType, types.BooleanType)):
-        return column, "text"
+        return column, "category"
     if isinstance(kind, MOMENTS):
-        return column, "time"
+        return column, "epoch"
     if isinstance(kind, VectorUDT):
         there = functions.when(column.isNotNull(), column)  # a null vector is an error to Spark
         return functions.when(column.isNotNull(), vector_to_array(there)), "vector"
@@ -264,7 +218,7 @@ def readable(name: str, kind: Any) -> tuple[Any, str]:
         return column.cast("array<double>"), "vector"
     raise DataError(
         f"column {name!r} is of type {kind.simpleString()}, which cannot become features; name the "
-        "columns to learn from with features=[...]"
+        "columns to learn from with only=[...]"
     )
 
 
@@ -415,12 +369,8 @@ def raise_first(errors: list[str]) -> None:
 
 
 def error_message(error: ValueError) -> str:
-    """What a partition says of an error, to whoever has called from Python."""
-    return (
-        error.message.spelled(format_as_spark_arguments)
-        if isinstance(error, DataError)
-        else str(error)
-    )
+    """Return the message of an error of a partition."""
+    return str(error)
 
 
 FEATURE = "error string, kind string, column string, value string"
@@ -448,31 +398,32 @@ def encoded(
     """
     columns, given = plan.columns, dict(categories or {})
     for name in given:
-        if plan.kinds.get(name) != "text" or not columns.feature(name):
+        if plan.kinds.get(name) != "category" or not columns.feature(name):
             raise DataError(f"categories are given for {name!r}, which is not a column of text")
-    kinds = {n: columns.told.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)}
+    kinds = {
+        n: columns.explicit_types.get(n, k) for n, k in plan.kinds.items() if columns.feature(n)
+    }
     kinds |= {n: kind for n, kind in before.kinds.items() if n in kinds}  # what was learned stays
     if not kinds:
         raise DataError("no column is left to learn from")
     for name, kind in kinds.items():
-        if kind == "time" and name not in columns.time and name not in before.kinds:
+        if kind == "epoch" and columns.roles.get(name) != "epoch" and name not in before.kinds:
             raise DataError(
                 f"column {name!r} holds dates",
-                Suggestion("learn their age and their place in day, week and year", "date", [name]),
-                Suggestion("learn them as seconds", "time", [name]),
-                Suggestion("as categories", "categorical", [name]),
-                Suggestion("leave them out", "drop", [name]),
+                Suggestion("choose a role, such as {}", "columns", {name: "datetime"}),
+                Suggestion("{}", "columns", {name: "epoch"}),
+                Suggestion("{}", "columns", {name: "category"}),
+                Suggestion("{}", "columns", {name: "drop"}),
             )
-    numbers = [name for name, kind in kinds.items() if kind in ("number", "time", "date")]
-    certain = [Feature(name, "number") for name in numbers]
-    certain += [f for name in numbers if kinds[name] == "date" for f in datetimes.features(name)]
+    numbers = [name for name, kind in kinds.items() if is_number(kind)]
+    certain = [f for name in numbers for f in KINDS[kinds[name]].initial_features(name)]
     certain += [Feature(n, "category", v) for n, values in given.items() for v in values]
-    sought = [n for n, kind in kinds.items() if kind in ("text", "hash") and n not in given]
+    sought = [n for n, kind in kinds.items() if is_text(kind) and n not in given]
     found: list[Feature] = []
     bases: dict[str, float] = {}
-    if sought or columns.indicated:
+    if sought or columns.uses_indicators:
         found, bases = _scan_rows(plan, ColumnEncoder(columns, kinds))
-    told = columns.told.get(columns.label, plan.kinds[columns.label])
+    told = columns.explicit_types.get(columns.label, plan.kinds[columns.label])
     labels = before.labels or ("int" if told == "number" else "text")
     place = {name: j for j, name in enumerate(kinds)}
     fresh = {*certain, *(f for f in found if f.kind != "category" or f.column not in given)}
@@ -485,8 +436,8 @@ def encoded(
         if count > MAX_CATEGORIES:
             raise DataError(
                 f"column {name!r} has more than {MAX_CATEGORIES:,} categories",
-                Suggestion("spread them over buckets", "hashed", {name: 256}),
-                Suggestion("leave the column out", "drop", [name]),
+                hash_remedy(name),
+                drop_remedy(name),
             )
     if columns.missing == "mean":
         bases = {name: bases.get(name, 0.0) for name in numbers} | before.bases
@@ -495,7 +446,7 @@ def encoded(
 
 def _natural(feature: Feature) -> tuple[int, str]:
     if feature.kind == "cycle":
-        return datetimes.VALUES.index(feature.value), ""
+        return CYCLE_NAMES.index(feature.value), ""
     return (int(feature.value), "") if feature.kind == "bucket" else (0, feature.value)
 
 

@@ -56,19 +56,12 @@ PART = "part long, error string, dropped long, model binary"
 def fit(
     df: DataFrame,
     label: str,
-    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    only: Sequence[str] | None = None,
     *,
-    weight: str | None = None,
-    drop: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    time: Sequence[str] = (),
-    date: Sequence[str] = (),
-    hashed: Mapping[str, int] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: str = "mean",
     feature_map: str | Map | FittedMap | None = None,
-    clock: str | None = None,
     **options: Any,
 ) -> BalancedRidgeClassifier:
     """Fit a model to a frame: that which one machine would have found.
@@ -84,18 +77,12 @@ def fit(
         The rows.
     label : str
         Column of the labels: text or whole numbers.
-    features : sequence of str, optional
-        Columns to learn from; by default all but label and weight. Numbers are taken as they are,
-        vectors and arrays entry by entry, text and truth values as one feature for each category.
-    weight : str, optional
-        Column of the weights of rows.
-    drop : sequence of str
-        Columns to leave out.
-    numeric, categorical, time, date : sequence of str
-        Columns that are numbers, categories, times (learned as seconds) or dates (seconds, and
-        where they are in the day, the week and the year) whatever their type.
-    hashed : mapping of str to int, optional
-        Columns of text to be spread over so many buckets.
+    columns : mapping of str to str, optional
+        Roles of columns, as of :class:`~counterpoise.TableClassifier`. Numbers are features as they
+        are, vectors and arrays entry by entry, text and booleans as one feature for each category;
+        dates need a role.
+    only : sequence of str, optional
+        The only columns that are features; by default all.
     categories : mapping of str to sequence of str, optional
         Categories of columns of text. Where they are given for all, the pass that finds them is
         not needed, and any other is an error.
@@ -103,11 +90,8 @@ def fit(
         What becomes of rows with null or NaN: see the command line. "mean" imputes numbers by the
         mean of all values of the frame, exactly.
     feature_map : str, Map or FittedMap, optional
-        What is ``features`` to the classifier: a map such as "rm2" or "rff:400". It is fixed by the
-        means and standard deviations of the whole frame, which takes a pass of its own.
-    clock : str, optional
-        Column of the time of each row, by which rows fade if ``half_life`` is a time such as "7d".
-        It is no feature.
+        A feature map such as "rm2" or "rff:400". It is fitted to the means and standard deviations
+        of the whole frame, which takes a pass of its own.
     **options
         Other parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate`` the
         rows of this frame do not count for calibration; :class:`ModelSink` calibrates.
@@ -126,13 +110,10 @@ def fit(
     >>> model.class_count_.tolist(), model.feature_names_in_.tolist()
     ([2.0, 2.0], ['amount', 'country=DE', 'country=US'])
     """
-    columns = columns_of(
-        label, features, weight, drop, numeric, categorical, time, hashed, missing, date
-    )
-    columns = replace(columns, clock=clock)
+    settings = columns_of(label, columns, only, missing)
     template = RidgeModel.create(**options, feature_map=feature_map)
-    require_clock(template, columns)
-    plan = planned(df, columns)
+    require_clock(template, settings)
+    plan = planned(df, settings)
     encoding = encoded(plan, ColumnEncoder(plan.columns), categories)
     model, _ = learned(plan, encoding, with_fixed_map(plan, encoding, template.params.given))
     if model is None:

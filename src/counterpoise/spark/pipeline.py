@@ -123,8 +123,8 @@ class BalancedRidge(
         model = fit(
             dataset,
             self.getLabelCol(),
+            {self.getWeightCol(): "weight"} if self.isDefined("weightCol") else None,
             chosen or [self.getFeaturesCol()],
-            weight=self.getWeightCol() if self.isDefined("weightCol") else None,
             missing=self.getOrDefault("missing"),
             feature_map=options.pop("feature_map"),
             **options,

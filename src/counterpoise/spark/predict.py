@@ -177,9 +177,14 @@ def _needed(df: DataFrame, encoding: ColumnEncoder) -> tuple[dict[str, Any], dic
         learned = encoding.kinds.get(name)
         if kind == "vector":
             vectors[base] = vectors.get(base, 0) + 1
-        elif learned == "number" and kind != "number" and name not in encoding.columns.numeric:
+        elif (
+            learned == "number"
+            and kind != "number"
+            and encoding.columns.roles.get(name) != "number"
+        ):
             raise DataError(
-                f"column {name!r} was learned as numbers, but holds {kind} in this frame; cast it"
+                f"column {name!r} was learned as numbers, but its type is "
+                f"{fields[base].dataType.simpleString()} in this frame; cast it"
             )
         columns[base] = column
     return columns, vectors

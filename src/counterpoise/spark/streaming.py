@@ -48,18 +48,14 @@ class ModelSink:
         The model file, on a disk of the driver; it need not exist.
     label : str
         Column of the labels.
-    features : sequence of str, optional
-        Columns to learn from; by default all but label and weight.
-    query : str, default="stream"
-        Name of the query: a file can take in several, each under a name of its own.
-    weight, drop, numeric, categorical, time, date, hashed
+    columns, only
         See :func:`~counterpoise.spark.fit`. Columns stay what the file has learned them as.
+    query : str, default="stream"
+        Name of the query: a file can learn from several, each under a name of its own.
     missing : "mean", "indicate", "drop" or "error", optional
-        See there too. By default what the file was learned with, and "mean" for a new one.
+        By default the rule of the file, and "mean" for a new one.
     feature_map : str, Map or FittedMap, optional
-        See there too; it is fixed by the first batch that has rows.
-    clock : str, optional
-        See there too.
+        See :func:`~counterpoise.spark.fit`; it is fitted to the first batch that has rows.
     **options
         Parameters of :class:`~counterpoise.BalancedRidgeClassifier`. With ``calibrate``, which a
         file that exists decides, rows are scored before they are learned, in the order of the
@@ -85,28 +81,17 @@ class ModelSink:
         self,
         path: str,
         label: str,
-        features: Sequence[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        only: Sequence[str] | None = None,
         *,
         query: str = "stream",
-        weight: str | None = None,
-        drop: Sequence[str] = (),
-        numeric: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        time: Sequence[str] = (),
-        date: Sequence[str] = (),
-        hashed: Mapping[str, int] | None = None,
         missing: str | None = None,
         feature_map: str | Map | FittedMap | None = None,
-        clock: str | None = None,
         **options: Any,
     ) -> None:
         self.path, self.query = os.path.abspath(path), query
         self.missing = missing
-        columns = columns_of(
-            label, features, weight, drop, numeric, categorical, time, hashed, missing or "mean",
-            date,
-        )  # fmt: skip
-        self.columns = replace(columns, clock=clock)
+        self.columns = columns_of(label, columns, only, missing or "mean")
         template = RidgeModel.create(**options, feature_map=feature_map)
         require_clock(template, self.columns)
         self.options = template.params.given
@@ -218,7 +203,7 @@ class ModelSink:
                 f"{self.path} was learned with other options of the classifier: {theirs}; use "
                 "them, or another file"
             )
-        ours, known = _asked(self._columns(before)), _asked(before.encoding.columns)
+        ours, known = _requested(self._columns(before)), _requested(before.encoding.columns)
         for name, value in ours.items():
             if value != known[name]:
                 raise DataError(
@@ -234,13 +219,11 @@ def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**settled, "feature_map": feature_map_name(settled.get("feature_map"))}
 
 
-def _asked(columns: Columns) -> dict[str, Any]:
-    """What was asked of the columns, vectors by their own names."""
-    keep = dict.fromkeys(vector_of(name) or name for name in columns.keep)
-    asked = {"label": columns.label, "weight": columns.weight, "features": tuple(keep)}
-    for name in ("drop", "numeric", "categorical", "time", "date", "missing", "clock"):
-        asked[name] = getattr(columns, name)
-    return asked | {"hashed": dict(columns.hashed)}
+def _requested(columns: Columns) -> dict[str, Any]:
+    """Return the settings that a sink has, by option, vectors by their own names."""
+    only = dict.fromkeys(vector_of(name) or name for name in columns.only)
+    settings = columns.by_option() | {"only": tuple(only)}
+    return {name: value for name, value in settings.items() if name not in KEPT}
 
 
 def _sizes(encoding: ColumnEncoder) -> Mapping[str, int]:

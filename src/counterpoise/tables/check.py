@@ -71,9 +71,12 @@ class Checker:
         """Yield the problems of an input, in the order of its rows."""
         told, known = 0, set[str]()
         columns = self.encoding.columns
-        kinds = columns.read({**columns.told, **self.encoding.kinds})
+        kinds = columns.read({**columns.explicit_types, **self.encoding.kinds})
         chunks = source.chunks(
-            CHUNK_ROWS, ReadPosition(), kinds, lambda name: name == self.id or columns.wanted(name)
+            CHUNK_ROWS,
+            ReadPosition(),
+            kinds,
+            lambda name: name == self.id or columns.is_needed(name),
         )
         try:
             for chunk in chunks:
@@ -115,9 +118,9 @@ class Checker:
                 else:
                     break
                 continue
-            texts = [c for c, kind in self.encoding.kinds.items() if kind == "text"]
+            texts = [c for c, kind in self.encoding.kinds.items() if kind == "category"]
             for name in texts if chunk.cells else ():
-                if name not in self.encoding.columns.told:
+                if name not in self.encoding.columns.explicit_types:
                     odd_rows = _odd(rest, name)
                     found += [(rest.places[i], _no_number(rest, name, i)) for i in odd_rows]
             break
@@ -127,8 +130,8 @@ class Checker:
         """Rows without the columns that were told of."""
         if not self._dropped & set(chunk.columns):
             return chunk
-        drop = tuple(sorted({*self.encoding.columns.drop, *self._dropped}))
-        self.encoding = replace(self.encoding, columns=replace(self.encoding.columns, drop=drop))
+        columns = self.encoding.columns.dropping(self._dropped)
+        self.encoding = replace(self.encoding, columns=columns)
         return replace(
             chunk, columns={c: v for c, v in chunk.columns.items() if c not in self._dropped}
         )
@@ -139,10 +142,10 @@ class Checker:
         ids = self._new_ids(chunk)
         if self.id is not None and encoding.columns.label not in (chunk.offered or chunk.columns):
             chunk = with_placeholder_label(chunk, encoding.columns)
-        lacking = [name for name in encoding.lacking(chunk) if name not in self._dropped]
+        lacking = [name for name in encoding.missing_columns(chunk) if name not in self._dropped]
         guards.require_whole(chunk, lacking)
         encoded, after = encoding.learn(chunk, lenient=bool(lacking))
-        guards.require_past(chunk, encoded, encoding.columns.clock)
+        guards.require_past(chunk, encoded, encoding.columns.timestamp)
         earlier = stored is not None and stored.rows > 0
         guards.notice_columns(chunk, lacking, encoding, after, earlier)
         known: list[Any] = [] if stored is None else stored.classes
@@ -165,15 +168,15 @@ class Checker:
 
 def _columns_of(error: DataError) -> list[str]:
     """The columns that an error is about as a whole: it advises to take them as something else."""
-    remedies = error.message.remedies
-    if not any(remedy.option in ("categorical", "time", "hashed") for remedy in remedies):
-        return []
-    return [
-        name
-        for remedy in remedies
-        if remedy.option == "drop" and isinstance(remedy.value, list)
-        for name in remedy.value
+    pairs = [
+        pair
+        for remedy in error.message.remedies
+        if remedy.option == "columns"
+        for pair in remedy.value.items()
     ]
+    if not any(role in ("category", "epoch") or role.startswith("hash") for _, role in pairs):
+        return []
+    return [name for name, role in pairs if role == "drop" and name != "COLUMN"]
 
 
 def _odd(chunk: Chunk, name: str) -> list[int]:
@@ -193,5 +196,5 @@ def _no_number(chunk: Chunk, name: str, row: int) -> DataError:
         row,
         f"column {name!r} holds {cell[:60]!r}, and numbers in most rows: all are categories",
         Suggestion("correct it"),
-        Suggestion("confirm that", "categorical", [name]),
+        Suggestion("confirm that", "columns", {name: "category"}),
     )

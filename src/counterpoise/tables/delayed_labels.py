@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cell_parsing
-from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
 from counterpoise.readers.columnar import ColumnarSource
@@ -213,23 +213,22 @@ def merge_settings(
     before = store.settings
     if before is None:
         return given
-    default = asdict(Columns(label=""))
+    default = Columns(label="").by_option()
     result: dict[str, dict[str, Any]] = {}
     for group, values in given.items():
         known = {name: _tupled(value) for name, value in before[group].items()}
-        for name, value in values.items():
-            then = known.get(name, default.get(name))
-            if name == "drop":
-                value = tuple(sorted({*(then or ()), *value}))
-            elif name not in ("classes", "positive") and value != then:
+        earlier = by_option(known)
+        for name, value in by_option(values).items():
+            then = earlier.get(name, default.get(name))
+            if name not in ("drop", "classes", "positive") and value != then:
                 text = f" is {shown(value)}, but {store.path} was created with {shown(then)}"
                 if then is None:
                     text = f" is {shown(value)}, but {store.path} was created without it"
                 raise DataError(
                     (OptionValue(name), text), Suggestion("leave the option out"), NEW_FILE_REMEDY
                 )
-            known[name] = value
-        result[group] = known
+        roles = {**known.pop("roles", {}), **values.get("roles", {})}
+        result[group] = {**known, **values, **({"roles": roles} if roles else {})}
     return result
 
 

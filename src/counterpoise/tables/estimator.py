@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from counterpoise.encoding.columns import Columns
+from counterpoise.encoding.columns import Columns, by_option
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.auto import AutoModel, Engine
 from counterpoise.engine.ridge import RidgeModel
@@ -64,8 +64,10 @@ def new_model(options: Mapping[str, Any], columns: Columns) -> Model:
     if options.get("feature_map") != AUTO:
         return RidgeModel.create(**options)
     _require_open(options)
-    if columns.clock is not None:
-        raise DataError("a model that chooses fades by rows", Suggestion("leave {} out", "clock"))
+    if columns.timestamp is not None:
+        raise DataError(
+            "a model that chooses fades by rows", Suggestion("leave {} out", "timestamp")
+        )
     return AutoModel.create(**{k: v for k, v in options.items() if k != "feature_map"})
 
 
@@ -103,7 +105,9 @@ def new_encoder(
     """
     if other is not None:
         _reuse_map(other, options)
-        columns = {**asdict(other.encoding.columns), **columns}
+        theirs = other.encoding.columns
+        roles = {**theirs.roles, **columns.get("roles", {})}
+        columns = {**asdict(theirs), **columns, "roles": roles}
     require_label(columns)
     encoding = ColumnEncoder(Columns(**columns))
     if other is not None:
@@ -128,16 +132,16 @@ def require_clock(model: Model, columns: Columns) -> None:
     """Raise unless a half-life in units of time comes with a column of times, and vice versa."""
     half_life = model.params.options.half_life
     timed = isinstance(half_life, str)
-    if timed and columns.clock is None:
+    if timed and columns.timestamp is None:
         raise DataError(
             f"a half-life of {half_life} needs the time of each row",
-            Suggestion("name its column", "clock"),
+            Suggestion("name its column", "columns", {"COLUMN": "timestamp"}),
         )
-    if columns.clock is not None and not timed:
+    if columns.timestamp is not None and not timed:
         raise DataError(
-            (OptionValue("clock"), " says by which time rows fade, and no half-life is a time"),
+            (OptionValue("timestamp"), " says by which time rows fade, and no half-life is a time"),
             Suggestion("give a time such as 7d", "half_life"),
-            Suggestion("leave {} out", "clock"),
+            Suggestion("leave {} out", "timestamp"),
         )
 
 
@@ -153,15 +157,16 @@ def require_same_settings(
     ``other`` is a model that it is said to have begun with.
     """
     wanted = _changed_columns(before, columns)
+    settings = by_option(columns)
     if wanted.drop != before.encoding.columns.drop:
-        columns = {**columns, "drop": wanted.drop}
+        settings["drop"] = wanted.drop
     options = _named(typed(options, before.encoding.labels))
     params = _named(before.options)
     if params["feature_map"] == AUTO:
         _require_open(options)
     # Separately: a model that averages has an option of its own called drop.
     for now, then in (
-        (columns, asdict(wanted)),
+        (settings, wanted.by_option()),
         (options, params),
         (
             {} if chunk_rows is None else {"chunk_rows": chunk_rows},
@@ -239,9 +244,9 @@ def _require_alike(encoding: ColumnEncoder, theirs: Columns, path: str) -> None:
     """Raise if columns are not as the map of another model has learned them."""
     mine, kinds = encoding.columns, encoding.kinds
     strange = [f.column for f in encoding.features if not fits(f, encoding)]
-    strange += [name for name, kind in mine.told.items() if kinds.get(name, kind) != kind]
-    for name, buckets in theirs.hashed.items():
-        if (mine.hashed.get(name), mine.seed) != (buckets, theirs.seed):
+    strange += [name for name, kind in mine.explicit_types.items() if kinds.get(name, kind) != kind]
+    for name, buckets in theirs.buckets.items():
+        if (mine.buckets.get(name), mine.seed) != (buckets, theirs.seed):
             strange.append(name)
     if strange:
         raise DataError(
@@ -288,11 +293,11 @@ def _changed_columns(before: TableModel, columns: Mapping[str, Any]) -> Columns:
         raise DataError(
             (OptionValue("classes"), text), Suggestion("name these too"), NEW_FILE_REMEDY
         )
-    more = [name for name in columns.get("drop", ()) if name not in then.drop]
+    dropped = [name for name, role in columns.get("roles", {}).items() if role == "drop"]
+    more = [name for name in dropped if name not in then.drop]
     seen = [name for name in more if before.encoding.knows(name)]
     # A column that was never learned can be left out at any time.
-    drop = then.drop if seen else tuple(sorted({*then.drop, *more}))
-    return replace(then, classes=classes, drop=drop)
+    return replace(then if seen else then.dropping(more), classes=classes)
 
 
 def _require_open(options: Mapping[str, Any]) -> None:

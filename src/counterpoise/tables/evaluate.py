@@ -118,7 +118,7 @@ def evaluate_model(
     behind = scorer.scores
 
     def wanted(name: str) -> bool:
-        return name in needed or encoding.columns.wanted(name)
+        return name in needed or encoding.columns.is_needed(name)
 
     for source in sources:
         for chunk in scorer.read_chunks(source, wanted=wanted):
@@ -385,9 +385,9 @@ def read(
     encoding = ColumnEncoder(Columns(**columns))
     parts, labels = [], []
     for path in paths:
-        kinds = encoding.columns.read(encoding.columns.told)
+        kinds = encoding.columns.read(encoding.columns.explicit_types)
         source = formats.source(path, **reading)
-        for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), kinds, encoding.columns.wanted):
+        for chunk in source.chunks(CHUNK_ROWS, ReadPosition(), kinds, encoding.columns.is_needed):
             encoded, encoding = encoding.learn(chunk)
             kinds.update(encoding.columns.read(encoding.kinds))
             parts.append(encoded.X)

@@ -187,7 +187,7 @@ class Guards:
         both = "to learn tables of both kinds, with 0 where a column is absent, use {}"
         remedies = [Suggestion(both, "allow_new_columns", True)]
         if verb == "has":
-            remedies.append(Suggestion("leave the column out", "drop", [name]))
+            remedies.append(Suggestion("leave the column out", "columns", {name: "drop"}))
         raise DataError(f"{chunk.source} {verb} column {name!r}, {what}", *remedies)
 
 

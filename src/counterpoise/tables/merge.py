@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -199,7 +199,7 @@ def _of_frames(one: Record, two: Record) -> Record:
 
 
 def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> None:
-    mine, theirs = asdict(one.encoding.columns), asdict(two.encoding.columns)
+    mine, theirs = one.encoding.columns.by_option(), two.encoding.columns.by_option()
     for option, value in mine.items():
         if value != theirs[option]:
             raise DataError(
@@ -214,8 +214,8 @@ def _require_alike(one: TableModel, two: TableModel, names: tuple[str, str]) -> 
         if kind != other:
             raise DataError(
                 f"column {column!r} is {kind} in {names[0]} and {other} in {names[1]}",
-                Suggestion("learn one of them again", "numeric", [column]),
-                Suggestion("{}", "categorical", [column]),
+                Suggestion("learn one of them again", "columns", {column: "number"}),
+                Suggestion("{}", "columns", {column: "category"}),
             )
     labels = {one.encoding.labels, two.encoding.labels} - {None}
     if len(labels) > 1 and "int" in labels:

@@ -258,9 +258,9 @@ class TableModel:
     def chunks(self, source: Source, key: str, after: ReadPosition) -> Iterator[Chunk]:
         """Return the chunks of an input after a read position, and prepare to learn them."""
         columns = self.encoding.columns
-        self._kinds = columns.read({**columns.told, **self.encoding.kinds})
+        self._kinds = columns.read({**columns.explicit_types, **self.encoding.kinds})
         self._has_earlier = self.records.has_other_rows(key)
-        return source.chunks(self.chunk_rows, after, self._kinds, columns.wanted)
+        return source.chunks(self.chunk_rows, after, self._kinds, columns.is_needed)
 
     def learn(
         self,
@@ -297,11 +297,11 @@ class TableModel:
         Return the encoder after them, too.
         """
         self.records.check_new(chunk, key, allow_overlap)
-        lacking = self.encoding.lacking(chunk)
+        lacking = self.encoding.missing_columns(chunk)
         self.guards.require_whole(chunk, lacking)
         encoded, after = self.encoding.learn(chunk, self._max_features(), lenient=bool(lacking))
         if key != PENDING:  # which were checked when they arrived
-            self.guards.require_past(chunk, encoded, self.encoding.columns.clock)
+            self.guards.require_past(chunk, encoded, self.encoding.columns.timestamp)
         self.guards.notice_columns(chunk, lacking, self.encoding, after, self._has_earlier)
         self._require_labels(chunk, encoded, known)
         for subject, text in encoded.notes.items():
@@ -407,14 +407,14 @@ class TableModel:
                 Suggestion("learn the file as labeled rows: leave {} out", "id"),
             )
         probe = with_placeholder_label(chunk, encoding.columns)
-        lacking = encoding.lacking(probe)
+        lacking = encoding.missing_columns(probe)
         if chunk.table:
             named = dict.fromkeys([*lacking, *encoding.kinds])
             lacking = [c for c in named if c not in chunk.offered and encoding.columns.feature(c)]
         self.guards.require_whole(chunk, lacking)
         before = replace(encoding, labels="text")
         encoded, after = before.learn(probe, self._max_features(), lenient=bool(lacking))
-        self.guards.require_past(chunk, encoded, encoding.columns.clock)
+        self.guards.require_past(chunk, encoded, encoding.columns.timestamp)
         self.guards.notice_columns(chunk, lacking, before, after, has_earlier)
         return replace(after, labels=encoding.labels)
 
@@ -522,7 +522,7 @@ class TableModel:
         at = 0
         columns = self.encoding.columns
         kinds = columns.read(self.encoding.kinds)
-        for chunk in source.chunks(self.chunk_rows, ReadPosition(), kinds, columns.wanted):
+        for chunk in source.chunks(self.chunk_rows, ReadPosition(), kinds, columns.is_needed):
             encoded, after = self.encoding.learn(chunk, lenient=True)
             part = None if weight is None else weight[at : at + chunk.rows]
             at += chunk.rows
@@ -591,7 +591,7 @@ def _concatenate(parts: list[EncodedChunk]) -> EncodedChunk:
 
 def with_placeholder_label(chunk: SomeChunk, columns: Columns) -> SomeChunk:
     """Return events as rows with some label, so that they can be checked without their own."""
-    kept = {name: column for name, column in chunk.columns.items() if columns.wanted(name)}
+    kept = {name: column for name, column in chunk.columns.items() if columns.is_needed(name)}
     text = columns.classes[0] if columns.classes else "0"
     kept[columns.label] = pa.array([text] * chunk.rows, pa.string())
     return replace(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoise.arrays import Counts, Matrix
-from counterpoise.encoding.columns import Columns, Feature
+from counterpoise.encoding.columns import COLUMN_KINDS, MISSING_RULES, Columns, Feature, parse_roles
 from counterpoise.encoding.encoder import ColumnEncoder
 from counterpoise.engine.state import State
-from counterpoise.errors import ModelFileError
+from counterpoise.errors import DataError, ModelFileError
 from counterpoise.modelfile import container as modelfile
 from counterpoise.modelfile.container import Contents, check_file
 from counterpoise.modelfile.engines import KINDS, pack, unpack
@@ -34,9 +34,6 @@ from counterpoise.validation import MAX_ABS_VALUE
 
 if TYPE_CHECKING:
     from counterpoise.tables.model import TableModel
-
-MISSING = ("mean", "indicate", "drop", "error")
-MAX_BUCKETS = 2**32  # of a hashed column: more values the hash does not have
 
 
 def save(path: str, table: TableModel) -> None:
@@ -130,40 +127,35 @@ def _stream(contents: Contents, model: Any, state: State) -> dict[str, Any]:
     check_file(len(set(features)) == len(features) == inputs, "the wrong features")
     plain = stream["encoding"]
     check_file(set(plain) - {"bases"} == {"columns", "kinds", "labels"}, "an unexpected encoding")
-    values = {"date": [], "clock": None, **plain["columns"]}
+    values = dict(plain["columns"])
     check_file(set(values) == {f.name for f in fields(Columns)}, "unexpected columns")
-    for name in ("drop", "keep", "numeric", "categorical", "time", "date", "classes"):
-        check_file(isinstance(values[name], list), f"an invalid list of columns to {name}")
+    for name in ("only", "classes"):
+        check_file(isinstance(values[name], list), f"an invalid list of columns: {name}")
         values[name] = tuple(map(_text, values[name]))
-    buckets = values["hashed"].values()
-    check_file(
-        all(type(n) is int and 0 < n <= MAX_BUCKETS for n in buckets),
-        "an invalid number of buckets",
-    )
+    try:
+        values["roles"] = parse_roles(values["roles"])
+    except DataError as error:
+        check_file(False, str(error))
     check_file(type(values["seed"]) is int and 0 <= values["seed"] < 2**32, "an invalid seed")
     check_file(
-        values["missing"] in MISSING and ("bases" in plain) == (values["missing"] == "mean"),
+        values["missing"] in MISSING_RULES and ("bases" in plain) == (values["missing"] == "mean"),
         "an invalid rule for missing values",
     )
     check_file(bool(_text(values["label"])), "no label column")
-    check_file(
-        values["weight"] is None or bool(_text(values["weight"])), "an invalid weight column"
-    )
-    check_file(
-        values["clock"] is None or bool(_text(values["clock"])), "an invalid column of times"
-    )
     check_file(values["decimal"] in (".", ","), "an invalid decimal sign")
     time_format = values["time_format"]
     check_file(time_format is None or "%" in _text(time_format), "an invalid format of dates")
-    known = {"number", "text", "time", "date", "hash"}
-    check_file(all(kind in known for kind in plain["kinds"].values()), "columns of an unknown kind")
+    check_file(
+        all(kind in COLUMN_KINDS for kind in plain["kinds"].values()), "columns of an unknown kind"
+    )
+    columns = Columns(**values)
     hashed = {name for name, kind in plain["kinds"].items() if kind == "hash"}
-    check_file(hashed <= set(values["hashed"]), "a hashed column without buckets")
+    check_file(hashed <= set(columns.buckets), "a hashed column without buckets")
     check_file(plain["labels"] in (None, "int", "text", "bool"), "labels of an unknown kind")
     bases = plain.get("bases", {})
     fine = all(type(base) is float and abs(base) <= MAX_ABS_VALUE for base in bases.values())
     check_file(fine and set(bases) <= set(plain["kinds"]), "impossible values for what is missing")
-    encoding = ColumnEncoder(Columns(**values), plain["kinds"], features, plain["labels"], bases)
+    encoding = ColumnEncoder(columns, plain["kinds"], features, plain["labels"], bases)
     check_file(all(fits(feature, encoding) for feature in features), "features of other columns")
     check_file(
         fill == MeanImputation.of(*encoding.fill), "missing values that are filled otherwise"

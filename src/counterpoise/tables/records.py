@@ -17,8 +17,8 @@ from xxhash import xxh3_128
 from counterpoise.arrays import Flags
 from counterpoise.encoding import cell_parsing
 from counterpoise.encoding.columns import Feature
-from counterpoise.encoding.datetimes import VALUES
 from counterpoise.encoding.encoder import ColumnEncoder
+from counterpoise.encoding.kinds import KINDS
 from counterpoise.errors import DataError, OptionValue, Suggestion
 from counterpoise.readers.byte_source import is_regular_file
 from counterpoise.readers.chunk import Chunk, ReadPosition, Source
@@ -155,24 +155,11 @@ def cannot_unlearn_error(path: str) -> DataError:
 def fits(feature: Feature, encoding: ColumnEncoder) -> bool:
     """Return whether a feature could have come from the columns as they are known."""
     kind, columns = encoding.kinds.get(feature.column), encoding.columns
-    if feature.kind == "bucket":
-        possible = kind == "hash" and _is_below(
-            feature.value, columns.hashed.get(feature.column, 0)
-        )
-    elif feature.kind == "category":
-        possible = kind == "text"
+    if feature.kind == "missing":
+        is_possible = feature.value == ""
     else:
-        numbers = feature.kind == "missing" or kind in ("number", "time", "date")
-        possible = feature.value == "" and numbers
-    if feature.kind == "cycle":
-        possible = kind == "date" and feature.value in VALUES
-    return possible and columns.feature(feature.column)
-
-
-def _is_below(text: str, most: int) -> bool:
-    """Whether a text is a whole number as Python writes it, from 0 to below another."""
-    digits = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-    return digits and str(int(text)) == text and int(text) < most
+        is_possible = kind in KINDS and KINDS[kind].has_feature(feature, columns)
+    return is_possible and columns.feature(feature.column)
 
 
 SIGNAL_GRACE_SECONDS = 0.1  # by which a signal may come after the end of the pipe it broke
@@ -290,7 +277,7 @@ class Records(dict[str, Record]):
         mine = key if key in self else None
         if not self or not os.path.isfile(source.path):  # a pipe is read once
             return mine
-        folder, wanted = os.path.dirname(os.path.realpath(owner)), encoding.columns.wanted
+        folder, wanted = os.path.dirname(os.path.realpath(owner)), encoding.columns.is_needed
         starts = source.starts(wanted)
         if mine is not None and self[key].begins_like(starts):
             return mine
@@ -375,9 +362,9 @@ def _may_be_coincidence(
         if one.read(mark.size) != two.read(mark.size):
             return False  # it is that one, moved, and another has its name now
     left, columns = source.left, encoding.columns
-    kinds = columns.read({**columns.told, **encoding.kinds})
+    kinds = columns.read({**columns.explicit_types, **encoding.kinds})
     plain = getattr(source, "source", source)  # so that no id is claimed
-    first = next(iter(plain.chunks(mark.rows + 1, ReadPosition(), kinds, columns.wanted)), None)
+    first = next(iter(plain.chunks(mark.rows + 1, ReadPosition(), kinds, columns.is_needed)), None)
     source.left = left
     return first is not None and first.rows > mark.rows  # or it is a copy
 

@@ -57,7 +57,7 @@ class PredictionEncoder:
 
         ``apart`` are columns that the model need not have learned; None for any.
         """
-        encode = self.encoding.judge if has_labels else self.encoding.predict
+        encode = self.encoding.encode_with_labels if has_labels else self.encoding.predict
         return encode(chunk, None if apart is None else tuple(apart), self.optional, self.mean)
 
 

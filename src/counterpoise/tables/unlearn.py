@@ -288,14 +288,14 @@ def reread_rows(
     assert isinstance(model, RidgeModel)
     columns, d = encoding.columns, len(encoding.features)
     if record is not None:
-        source.verify(record.mark, columns.wanted)
+        source.verify(record.mark, columns.is_needed)
     named = {id, None if new is None else new.id, *(() if where is None else where.values)}
 
     def wanted(name: str) -> bool:
-        return columns.wanted(name) or name in named
+        return columns.is_needed(name) or name in named
 
     if isinstance(source, ColumnarSource):  # the hash is that of the learned columns
-        source.unhashed = frozenset(name for name in named if name and not columns.wanted(name))
+        source.unhashed = frozenset(name for name in named if name and not columns.is_needed(name))
     until = None if record is None else record.mark.rows
     result = RemovedRows(None, np.zeros(d, dtype=np.int64))
     kinds = columns.read(encoding.kinds)
