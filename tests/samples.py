@@ -109,6 +109,19 @@ def centred(scores):
     return scores if scores.ndim == 1 else scores - scores.mean(axis=1, keepdims=True)
 
 
+def learn(run, model, *files, label="target", more=(), code=0):
+    """Learn files by the command line."""
+    return run("learn", *files, "--label", label, "-m", model, *more, code=code)
+
+
+def assert_same_answers(one, two, X, tolerance=TOLERANCE):
+    """Equal classes and counts, equal scores, and equal probabilities of both kinds."""
+    np.testing.assert_array_equal(one.classes_, two.classes_)
+    np.testing.assert_allclose(one.class_count_, two.class_count_, rtol=1e-12)
+    for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
+        assert_close(getattr(one, answer)(X), getattr(two, answer)(X), tolerance)
+
+
 def data_set(name):
     """One of the paper's sets, if COUNTERPOISE_DATA says where they are."""
     try:

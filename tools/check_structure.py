@@ -7,7 +7,7 @@
 4. No module has exactly one importer, unless its package lists it: it belongs to that importer.
 5. No function has more than 8 parameters, except public constructors and commands.
 
-``structure.toml`` has the exceptions to rules 3 to 5, each with its reason. A reason that is no
+``structure.toml`` has the exceptions to rules 2 to 5, each with its reason. A reason that is no
 longer needed is an error. Layers are in ``pyproject.toml`` and checked by import-linter.
 """
 
@@ -55,17 +55,17 @@ def is_private(name):
 
 
 def private_uses(path, tree):
-    """Yield uses of private names of other modules, by line."""
+    """Yield uses of private names of other modules."""
     own = {*own_names(tree), *PUBLIC}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
             if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
-                yield f"{path}:{node.lineno}: uses {ast.unparse(node)}, which is private"
+                yield f"{path}::{node.attr}", f"line {node.lineno} uses {ast.unparse(node)}"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counterpoise"):
             parts = node.module.split(".")
             for name in [*parts, *(alias.name for alias in node.names)]:
                 if is_private(name) and not is_compiled(parts, name):
-                    yield f"{path}:{node.lineno}: imports {name} of {node.module}, which is private"
+                    yield f"{path}::{name}", f"line {node.lineno} imports it from {node.module}"
 
 
 def is_compiled(parts, name):
@@ -150,7 +150,8 @@ def problems(root, reasons):
     for path, tree in trees.items():
         if path.parts[0] != "cli":
             yield from option_texts(path, tree)
-        yield from private_uses(path, tree)
+    used = [found for path, tree in trees.items() for found in private_uses(path, tree)]
+    yield from unexcused(used, reasons.get("private_names", {}))
     yield from unexcused(long_files(root), reasons.get("long_files", {}))
     yield from unexcused(single_importers(root, trees), reasons.get("single_importer", {}))
     yield from unexcused(long_signatures(trees), reasons.get("many_parameters", {}))

@@ -1,8 +1,8 @@
-"""Six journeys through the package: how many Python calls a warm call makes, and where they lead.
+"""Journeys through the package: Python calls of a warm call, and CPU time of a cold start.
 
-``python journeys.py`` measures, and writes results/journeys.md beside the figures of an earlier
-commit, which results/journeys_before.json holds. ``python journeys.py --save FILE`` only saves
-figures; only public names are used, so that the same script runs on old commits.
+Writes results/journeys.md, next to the figures of an earlier commit in
+results/journeys_before.json. ``--save FILE`` only saves figures. ``--older PYTHON`` writes
+results/startup.md, in turns with an older version in an environment of its own.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -22,7 +23,7 @@ import numpy as np
 from benchmarks import report
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.cli import main as command
-from counterpoise.river import BalancedRidgeClassifier as RiverFace
+from counterpoise.river import BalancedRidgeClassifier as RiverModel
 
 BEFORE = report.RESULTS / "journeys_before.json"
 ROUNDS, D = 5, 10
@@ -119,7 +120,7 @@ def in_chunks():
 
 def one_by_one():
     X, y = rows(1000)
-    model = RiverFace()
+    model = RiverModel()
     events = [
         (dict(zip([f"x{j}" for j in range(D)], x, strict=True)), label)
         for x, label in zip(X.tolist(), y.tolist(), strict=True)
@@ -141,7 +142,10 @@ def choosing():
     model = AutoClassifier().partial_fit(*rows(1000))
     for name, size in (("one row", 1), ("100 rows", 100)):
         chunks = pieces(size)
-        yield f"chooser: partial_fit, {name}", traced(lambda c=chunks: model.partial_fit(*next(c)))
+        yield (
+            f"averaging: partial_fit, {name}",
+            traced(lambda c=chunks: model.partial_fit(*next(c))),
+        )
 
 
 def on_spark():
@@ -164,6 +168,58 @@ def on_spark():
     spark.stop()
 
 
+def processor_time(python, words, folder):
+    """Return the CPU seconds of a command, run by a Python in a folder."""
+    process = subprocess.Popen(
+        [python, "-c", "from counterpoise.cli import main; main()", *words],
+        cwd=folder, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"counterpoise {' '.join(words)} failed")
+    return used.ru_utime + used.ru_stime
+
+
+def start_up(pythons):
+    """Return CPU seconds of commands for each Python, which take turns: the best of some rounds."""
+    found = [{"predict one row": [], "learn 600 rows": [], "--help": []} for _ in pythons]
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = rows(600)
+        head = ",".join([*"abcd", "y"])
+        for name, count in (("rows.csv", 600), ("one.csv", 1)):
+            table = np.column_stack([X[:count, :4], y[:count]])
+            np.savetxt(Path(folder) / name, table, "%.6g", ",", header=head, comments="")
+        learn = ["learn", "rows.csv", "--label", "y", "-m"]
+        for k, python in enumerate(pythons):
+            processor_time(python, [*learn, f"m{k}"], folder)
+        for i in range(ROUNDS):
+            for k, python in enumerate(pythons):
+                ways = (["predict", f"m{k}", "one.csv"], [*learn, f"n{k} {i}"], ["--help"])
+                for name, words in zip(found[k], ways, strict=True):
+                    found[k][name].append(processor_time(python, words, folder))
+    return [{name: round(min(each), 3) for name, each in one.items()} for one in found]
+
+
+def write_start_up(before, after):
+    """Write results/startup.md."""
+    report.write(
+        "startup",
+        "Start-up of the command line",
+        "CPU time (user and system) of a whole process, from the start of Python to its end, the "
+        f"best of {ROUNDS} rounds in which both versions take turns, with one BLAS thread. Rows "
+        f"have four columns. Load {report.load()}. " + report.machine("numpy", "scipy", "pyarrow"),
+        report.table(
+            ["command", "before, ms", "after, ms", "after / before"],
+            [
+                [name, f"{1000 * old:.0f}", f"{1000 * after[name]:.0f}", f"{after[name] / old:.2f}"]
+                for name, old in before.items()
+            ],
+        ),
+    )
+
+
 def measured():
     """Figures of every journey, by name."""
     journeys = (by_command_line, in_chunks, one_by_one, progressively, choosing, on_spark)
@@ -175,13 +231,17 @@ def main():
     parser.add_argument("--save", metavar="FILE", help="only save the figures, as JSON")
     parser.add_argument("--commit", default="", help="what to call them, with --save")
     parser.add_argument("--before", default=BEFORE, metavar="FILE", help="figures to compare with")
+    parser.add_argument("--older", metavar="PYTHON", help="write startup.md next to this Python's")
     options = parser.parse_args()
+    if options.older:
+        write_start_up(*start_up([options.older, sys.executable]))
+        return
+    before = json.loads(Path(options.before).read_text())
     found = {"python": platform.python_version(), "figures": measured()}
     if options.save:
         text = json.dumps({"commit": options.commit, **found}, indent=2)
         Path(options.save).write_text(text + "\n")
         return
-    before = json.loads(Path(options.before).read_text())
     if before["python"].split(".")[:2] != found["python"].split(".")[:2]:
         print("warning: the figures before are those of another Python", file=sys.stderr)
     nothing = ["", "", ""]

@@ -14,7 +14,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 from paper.datasets import VARIABLE
-from samples import data_set, stream
+from samples import data_set, learn, stream
 from sklearn import datasets
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
@@ -33,10 +33,6 @@ MAPS = [
     "hinges+ranks",
     "landmarks:30",
 ]  # choosers: see below
-
-
-def learn(run, *files, more=()):
-    run("learn", *files, "--label", "target", "-m", "m.st", *more)
 
 
 def predicted(run, file):
@@ -156,7 +152,7 @@ def test_exports_agree_with_predict_for_every_map(run, name, features):
     X, y = bundled(name)
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     table.assign(target=y).to_csv("all.csv", index=False)
-    learn(run, "all.csv", more=[] if features == "linear" else ["--feature-map", features])
+    learn(run, "m.st", "all.csv", more=[] if features == "linear" else ["--feature-map", features])
     assert_exports_agree(run, "all.csv")
 
 
@@ -165,7 +161,7 @@ def test_exports_agree_with_predict_for_every_map(run, name, features):
 def test_exports_agree_with_predict_on_public_sets(run, name):
     data_set(name)
     file = Path(os.environ[VARIABLE]) / f"{name}.csv.gz"
-    learn(run, file)
+    learn(run, "m.st", file)
     assert_exports_agree(run, file)
 
 
@@ -179,7 +175,7 @@ def test_far_from_zero_no_digit_is_lost(run, features):
     X = X / X.std(axis=0) + 1.7e9  # a time stamp, where a double has seven digits left
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(target=y)
     table.to_csv("far.csv", index=False)
-    learn(run, "far.csv", more=[] if features == "linear" else ["--feature-map", features])
+    learn(run, "m.st", "far.csv", more=[] if features == "linear" else ["--feature-map", features])
     if features == "linear":
         model = BalancedRidgeClassifier.load("m.st")
         plain = X @ model.coef_.T + model.intercept_
@@ -209,7 +205,7 @@ def test_exports_know_categories_and_classes(run, classes, features):
     frame["odd name#"] = np.arange(300) % 7
     frame["target"] = np.random.default_rng(0).choice(classes, 300)
     frame.to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=[] if features == "linear" else ["--feature-map", features])
+    learn(run, "m.st", "one.csv", more=[] if features == "linear" else ["--feature-map", features])
     frame.loc[:5, "town"] = "never seen"
     frame.to_csv("two.csv", index=False)
     assert_exports_agree(run, "two.csv")
@@ -229,7 +225,12 @@ def test_onnx_knows_hashed_columns(run, features, seed):
     table = towns(names, 400, 0)
     table.to_csv("one.csv", index=False)
     more = ["--hash", "town=16", "--seed", seed, "--missing", "indicate"]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
+    learn(
+        run,
+        "m.st",
+        "one.csv",
+        more=more + ([] if features == "linear" else ["--feature-map", features]),
+    )
     towns([*names, "never seen", "東京"], 200, 1).to_csv("two.csv", index=False)
     assert_onnx_agrees(run, "two.csv", pd.read_csv("two.csv", dtype={"town": str}))
 
@@ -246,7 +247,12 @@ def test_onnx_knows_missing_values(run, features, missing):
     frame["nothing"] = None
     frame[:300].to_csv("one.csv", index=False)
     more = ["--missing", missing, *(["--drop", "nothing"] if missing == "drop" else [])]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
+    learn(
+        run,
+        "m.st",
+        "one.csv",
+        more=more + ([] if features == "linear" else ["--feature-map", features]),
+    )
     frame.loc[310:330, "never"] = None  # was never missing while the model learned
     frame[300:].to_csv("two.csv", index=False)
     scores = scores_in(assert_onnx_agrees(run, "two.csv"))
@@ -267,7 +273,12 @@ def test_exports_know_dates_and_gaps(run, features, missing):
     frame[:400].to_csv("one.csv", index=False)
     frame[400:].to_csv("two.csv", index=False)
     more = ["--missing", missing, "--hash", "town=4"]
-    learn(run, "one.csv", more=more + ([] if features == "linear" else ["--feature-map", features]))
+    learn(
+        run,
+        "m.st",
+        "one.csv",
+        more=more + ([] if features == "linear" else ["--feature-map", features]),
+    )
     numbers = pd.read_csv("two.csv")
     for column in ("born", "never"):
         at = pd.to_datetime(numbers[column])
@@ -290,7 +301,7 @@ def test_exports_know_dates_and_gaps(run, features, missing):
 def test_an_empty_text_that_was_learned_is_a_category(run):
     rows = [{"town": town, "target": int(i % 3 == 0)} for i, town in enumerate(["A", "", "B"] * 30)]
     Path("one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    learn(run, "one.jsonl")
+    learn(run, "m.st", "one.jsonl")
     assert_onnx_agrees(run, "one.jsonl", pd.DataFrame(rows))
 
 
@@ -301,7 +312,7 @@ def test_a_class_that_is_all_unlearned_is_never_predicted(run):
         mine = (y == 2) == bool(k)
         table = pd.DataFrame(X[mine], columns=["a", "b"]).assign(target=y[mine])
         table.to_csv(f"{name}.csv", index=False)
-    learn(run, "one.csv", "two.csv")
+    learn(run, "m.st", "one.csv", "two.csv")
     run("unlearn", "m.st", "two.csv")
     assert_exports_agree(run, "two.csv")
 
@@ -309,7 +320,7 @@ def test_a_class_that_is_all_unlearned_is_never_predicted(run):
 def test_declared_classes_without_rows_are_never_predicted(run):
     X, y = stream(400, d=2, classes=3, minority=0.05)
     pd.DataFrame(X, columns=["a", "b"]).assign(target=y).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
+    learn(run, "m.st", "one.csv", more=["--feature-map", "rm2", "--multi-class", "ovr"])
     stored = TableModel.load("m.st")
     wrap_engine(stored.model).partial_fit(X[:0], y[:0], classes=[3])
     Path("m.onnx").write_bytes(graph(stored))
@@ -327,7 +338,7 @@ def test_exports_know_odd_names_and_types(run):
     frame["c__d"] = np.random.default_rng(1).choice([True, False], 60)
     frame["remainder"] = np.random.default_rng(2).choice([1, 2, 3], 60)
     frame.replace({True: "true", False: "false"}).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--categorical", "remainder"])
+    learn(run, "m.st", "one.csv", more=["--categorical", "remainder"])
     table = predicted(run, "one.csv")
     labels, scores = table["prediction"].to_numpy(), scores_in(table)
     run("export", "m.st", "-o", "m.joblib")
@@ -348,7 +359,7 @@ def test_a_model_that_chooses_exports_what_it_chose(run):
     table["kind"] = rng.choice(["p", "q"], 600)
     table["target"] = np.where(X[:, 0] * X[:, 1] > 0.5, "rare", "common")
     table.to_csv("a.csv", index=False)
-    learn(run, "a.csv", more=["--feature-map", "auto"])
+    learn(run, "m.st", "a.csv", more=["--feature-map", "auto"])
     assert wrap_engine(TableModel.load("m.st").model).best_.feature_map_ is not None
     assert_exports_agree(run, "a.csv")
 
@@ -360,7 +371,7 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
     shapes = rng.standard_normal((2, 8, 8))
     X = np.einsum("ij,ijk->ik", rng.standard_normal((500, 8)), shapes[y])
     pd.DataFrame(X, columns=list("abcdefgh")).assign(target=y).to_csv("a.csv", index=False)
-    learn(run, "a.csv", more=["--feature-map", "auto"])
+    learn(run, "m.st", "a.csv", more=["--feature-map", "auto"])
     assert wrap_engine(TableModel.load("m.st").model).best_.pooled_rows == 10.0
     assert_exports_agree(run, "a.csv")
 
@@ -370,7 +381,7 @@ def test_a_model_that_chose_quadratic_boundaries_exports_them(run):
 
 def test_what_cannot_be_exported_says_so(run):
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=["--hash", "town=4"])
+    learn(run, "m.st", "one.csv", more=["--hash", "town=4"])
     assert json.loads(run("export", "m.st").out)["hashed"]["buckets"] == {"town": 4}
     assert "must be json, onnx or sklearn" in run("export", "m.st", "-o", "m.pdf", code=2).err
     assert not os.path.exists("m.joblib")
@@ -379,7 +390,7 @@ def test_what_cannot_be_exported_says_so(run):
 @pytest.mark.parametrize(("package", "file"), [("onnx", "m.onnx"), ("pandas", "m.joblib")])
 def test_a_package_that_is_not_installed_is_named(run, monkeypatch, package, file):
     towns(["A", "B"], 50, 0).to_csv("one.csv", index=False)
-    learn(run, "one.csv")
+    learn(run, "m.st", "one.csv")
     monkeypatch.setitem(sys.modules, package, None)
     assert f"needs {'the package onnx' if package == 'onnx' else package}: pip install" in (
         run("export", "m.st", "-o", file, code=2).err
@@ -388,7 +399,7 @@ def test_a_package_that_is_not_installed_is_named(run, monkeypatch, package, fil
 
 def test_one_class_is_nothing_to_decide(run):
     Path("o.csv").write_text("p,c,target\n1,x,only\n2,y,only\n3,x,only\n")
-    learn(run, "o.csv")
+    learn(run, "m.st", "o.csv")
     for name in ("m.onnx", "m.joblib"):
         assert "only one class" in run("export", "m.st", "-o", name, code=2).err
     assert run("predict", "m.st", "o.csv").out.count("\nonly,") == 3
@@ -412,7 +423,7 @@ def several(classes, rows=400, seed=0):
 def test_quadratic_models_are_exported_too(run, classes, features):
     several(classes).to_csv("all.csv", index=False)
     more = [] if features == "linear" else ["--feature-map", features]
-    learn(run, "all.csv", more=[*more, "--pooled-rows", "20"])
+    learn(run, "m.st", "all.csv", more=[*more, "--pooled-rows", "20"])
     assert_exports_agree(run, "all.csv")
 
 
@@ -420,7 +431,7 @@ def test_quadratic_models_are_exported_too(run, classes, features):
 def test_densities_in_json_are_the_scores(run, classes):
     table = several(classes)
     table.to_csv("all.csv", index=False)
-    learn(run, "all.csv", more=["--pooled-rows", "5"])
+    learn(run, "m.st", "all.csv", more=["--pooled-rows", "5"])
     found = json.loads(run("export", "m.st").out)
     X = table[[f["column"] for f in found["features"]]].to_numpy()
     told = found["quadratic"]
@@ -441,7 +452,12 @@ def test_densities_in_json_are_the_scores(run, classes):
 def test_a_class_that_was_never_seen_is_minus_infinity_in_every_export(run, pooled_rows):
     table = several(3)
     table.to_csv("one.csv", index=False)
-    learn(run, "one.csv", more=[] if pooled_rows is None else ["--pooled-rows", str(pooled_rows)])
+    learn(
+        run,
+        "m.st",
+        "one.csv",
+        more=[] if pooled_rows is None else ["--pooled-rows", str(pooled_rows)],
+    )
     stored = TableModel.load("m.st")
     X, y = table[["a", "b", "c"]].to_numpy(), table["target"].to_numpy()
     wrap_engine(stored.model).partial_fit(X[:0], y[:0], classes=[-1, 1, 9])

@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
+from samples import assert_same_answers
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.moments.decay import NO_DECAY, Decay, parse_time_span
@@ -34,12 +35,6 @@ def pieces(n, seed=1):
         at += size
 
 
-def assert_same(model, other, X):
-    for name in ("decision_function", "predict_proba", "predict_stream_proba"):
-        mine, theirs = getattr(model, name)(X), getattr(other, name)(X)
-        assert np.abs(mine - theirs).max() <= ROUNDING * max(np.abs(theirs).max(), 1.0)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, classes):
@@ -61,7 +56,7 @@ def test_by_the_clock_a_row_weighs_what_its_age_says_in_any_order(options, class
         for at in (np.arange(100), np.arange(100, len(y)))
     )
     for model in (chunks, single, early.merge(late), late.merge(early)):
-        assert_same(model, wanted, X)
+        assert_same_answers(model, wanted, X, ROUNDING)
     assert np.allclose(
         single.predict_stream_proba_one(X[0]), wanted.predict_stream_proba(X[:1])[0], rtol=ROUNDING
     )
@@ -75,7 +70,7 @@ def test_while_a_map_is_not_fixed_times_are_kept_with_the_rows(tmp_path):
     for at in (slice(0, 90), slice(90, 91), slice(91, 200)):
         parts.partial_fit(X[at], y[at], sample_weight=w[at], t=t[at]).save(tmp_path / "m")
         parts = BalancedRidgeClassifier.load(tmp_path / "m")
-    assert_same(parts, whole, X)
+    assert_same_answers(parts, whole, X, ROUNDING)
 
 
 @pytest.mark.slow
@@ -90,7 +85,7 @@ def test_progressive_scores_by_the_clock_are_those_of_a_refit(delay):
         if len(set(y[past].tolist())) == 2:
             refit = BalancedRidgeClassifier(half_life="6d").fit(X[past], y[past], t=t[past])
             assert abs(scores[i] - refit.decision_function(X[[i]])[0]) <= 1e-9
-    assert_same(model, BalancedRidgeClassifier(half_life="6d").fit(X, y, t=t), X)
+    assert_same_answers(model, BalancedRidgeClassifier(half_life="6d").fit(X, y, t=t), X, ROUNDING)
 
 
 def test_a_file_keeps_the_clock_and_goes_on(tmp_path):
@@ -116,7 +111,9 @@ def test_times_may_be_dates_of_any_kind():
         [datetime.datetime.fromtimestamp(one, zone) for one in t.tolist()],
         [datetime.datetime.fromtimestamp(one, datetime.UTC).replace(tzinfo=None) for one in t],
     ):
-        assert_same(BalancedRidgeClassifier(half_life="6d").fit(X, y, t=given), wanted, X)
+        assert_same_answers(
+            BalancedRidgeClassifier(half_life="6d").fit(X, y, t=given), wanted, X, ROUNDING
+        )
 
 
 def test_a_class_whose_rows_are_ages_old_has_faded_away():
@@ -138,7 +135,7 @@ def test_a_class_whose_rows_are_ages_old_has_faded_away():
         assert set(gone.predict(X).tolist()) == {0}
         gone.partial_fit(X[y == 1], y[y == 1], t=700.0)
         fresh.partial_fit(X[y == 1], y[y == 1], t=700.0)
-        assert_same(gone, fresh, X)
+        assert_same_answers(gone, fresh, X, ROUNDING)
 
 
 def test_one_time_far_in_the_future_warns():
@@ -183,7 +180,7 @@ def test_by_class_each_fades_by_rows_of_its_own(half_life, d, tmp_path):
     loaded = BalancedRidgeClassifier.load(tmp_path / "m")
     assert loaded.half_life == half_life
     for other in (chunks, single, first.merge(rest), stepwise, loaded):
-        assert_same(other, whole, X)
+        assert_same_answers(other, whole, X, ROUNDING)
     for i in (150, 399):
         refit = BalancedRidgeClassifier(**params).fit(X[:i], y[:i])
         assert abs(scores[i] - refit.decision_function(X[[i]])[0]) <= 1e-8

@@ -60,8 +60,8 @@ def test_private_names_stay_in_their_module(package):
     assert found == (
         1,
         [
-            "b.py:1: imports _kernel of counterpoise.moments, which is private",
-            "b.py:3: uses a.model._x, which is private",
+            "b.py::_kernel: line 1 imports it from counterpoise.moments",
+            "b.py::_x: line 3 uses a.model._x",
         ],
     )
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from samples import TOLERANCE, assert_close, centred, stream
+from samples import assert_close, assert_same_answers, centred, stream
 from scipy.stats import multivariate_normal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
@@ -43,14 +43,6 @@ def model_of(*chunks, **options):
     for chunk in chunks:
         model.partial_fit(*chunk)
     return model
-
-
-def assert_same_answers(one, two, X, tolerance=TOLERANCE):
-    """Equal scores, and equal probabilities of both kinds."""
-    np.testing.assert_array_equal(one.classes_, two.classes_)
-    np.testing.assert_allclose(one.class_count_, two.class_count_, rtol=1e-12)
-    for answer in ("decision_function", "predict_proba", "predict_stream_proba"):
-        assert_close(getattr(one, answer)(X), getattr(two, answer)(X), tolerance)
 
 
 # Laws.

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from samples import assert_close
+from samples import assert_close, learn
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.readers import source
@@ -31,14 +31,10 @@ def files(run):
         table(1500, seed).to_csv(name, index=False)
 
 
-def learn(run, *files, model="m.st", more=()):
-    return run("learn", *files, "--label", "target", "-m", model, *more)
-
-
 @pytest.mark.slow
 def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
-    learn(run, "one.csv", more=["--calibrate"])
-    learn(run, "one.csv", model="plain.st")
+    learn(run, "m.st", "one.csv", more=["--calibrate"])
+    learn(run, "plain.st", "one.csv")
     model = BalancedRidgeClassifier.load("m.st")
     plain = BalancedRidgeClassifier.load("plain.st")
     assert model.calibrate
@@ -65,10 +61,10 @@ def test_verdicts_correct_the_probabilities_of_the_stream(run, files):
 
 @pytest.mark.slow
 def test_the_option_stays_and_a_model_that_chooses_has_none(run, files):
-    learn(run, "one.csv")
+    learn(run, "m.st", "one.csv")
     done = run("learn", "two.csv", "-m", "m.st", "--calibrate", code=2)
     assert "--calibrate is True, but m.st was learned with False" in done.err
-    learn(run, "two.csv")
+    learn(run, "m.st", "two.csv")
     assert BalancedRidgeClassifier.load("m.st")._engine.state.calibration is None
     done = learn_refused(run)
     assert "leave --calibrate out" in done.err
@@ -82,8 +78,8 @@ def learn_refused(run):
 @pytest.mark.slow
 def test_verdicts_of_merged_files_add_up_and_a_model_without_them_can_join(run, files):
     for name in ("one", "two"):
-        learn(run, f"{name}.csv", model=f"{name}.st", more=["--calibrate"])
-    learn(run, "two.csv", model="plain.st")
+        learn(run, f"{name}.st", f"{name}.csv", more=["--calibrate"])
+    learn(run, "plain.st", "two.csv")
     run("merge", "one.st", "two.st", "-o", "both.st")
     run("merge", "one.st", "plain.st", "-o", "half.st")
     one, two, both, half = (
@@ -125,8 +121,8 @@ def test_weights_of_rows_count(run):
     rows, more = table(600).assign(w=2.0), ["--ridge", "0.1", "--calibrate"]
     rows.to_csv("w.csv", index=False)
     rows.drop(columns="w").to_csv("once.csv", index=False)
-    learn(run, "w.csv", model="w.st", more=["--weight", "w", *more])
-    learn(run, "once.csv", model="once.st", more=more)
+    learn(run, "w.st", "w.csv", more=["--weight", "w", *more])
+    learn(run, "once.st", "once.csv", more=more)
     twice, once = (
         BalancedRidgeClassifier.load(name)._engine.state.calibration for name in ("w.st", "once.st")
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from samples import data_set, stream
+from samples import data_set, learn, stream
 
 from counterpoise import BalancedRidgeClassifier
 from counterpoise.engine.parameters import CANDIDATES
@@ -23,10 +23,6 @@ SETS = ["spambase", "ozone-eight", "cod-rna", "mushroom", "ijcnn1"]
 def write(name, X, y, columns=None):
     columns = columns or [f"x{j}" for j in range(X.shape[1])]
     pd.DataFrame(X, columns=columns).assign(target=y).to_csv(name, index=False)
-
-
-def learn(run, model, *files, more=()):
-    run("learn", *files, "--label", "target", "-m", model, *more)
 
 
 def assert_same_files(one, two, tolerance=1e-10):

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from samples import learn
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier
 from counterpoise.errors import ModelFileError
 from counterpoise.solver.score_functions import one_vs_rest_log_odds
+
+POOLED = ("--pooled-rows", "15")
 
 
 def table(rows, classes=3, seed=0):
@@ -19,10 +22,6 @@ def table(rows, classes=3, seed=0):
     y = rng.integers(0, classes, rows)
     X = rng.standard_normal((rows, 3)) * (1.0 + y[:, None]) + rng.random((classes, 3))[y]
     return pd.DataFrame(X.round(6), columns=["a", "b", "c"]).assign(target=y)
-
-
-def learn(run, *files, model="m.st", more=("--pooled-rows", "15")):
-    return run("learn", *files, "--label", "target", "-m", model, *more)
 
 
 def scores(run, model, file="one.csv"):
@@ -37,7 +36,7 @@ def files(run):
 
 @pytest.mark.slow
 def test_the_options_reach_the_model_and_stay(run, files):
-    learn(run, "one.csv", more=["--pooled-rows", "15", "--ridge", "gcv"])
+    learn(run, "m.st", "one.csv", more=["--pooled-rows", "15", "--ridge", "gcv"])
     model = BalancedRidgeClassifier.load("m.st")
     assert (model.pooled_rows, model.ridge, model.multi_class) == (15.0, "gcv", "lda")
     X, y = table(200)[["a", "b", "c"]].to_numpy(), table(200)["target"].to_numpy()
@@ -91,14 +90,14 @@ def test_files_with_impossible_pooling_are_refused(pooled_rows):
 
 @pytest.mark.slow
 def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
-    learn(run, "one.csv", "two.csv", model="both.st")
-    learn(run, "one.csv", model="one.st")
-    learn(run, "two.csv", model="two.st")
+    learn(run, "both.st", "one.csv", "two.csv", more=POOLED)
+    learn(run, "one.st", "one.csv", more=POOLED)
+    learn(run, "two.st", "two.csv", more=POOLED)
     run("merge", "one.st", "two.st", "-o", "merged.st")
     np.testing.assert_allclose(scores(run, "merged.st"), scores(run, "both.st"), rtol=1e-9)
     run("unlearn", "both.st", "two.csv")
     np.testing.assert_allclose(scores(run, "both.st"), scores(run, "one.st"), rtol=1e-8)
-    learn(run, "two.csv", model="other.st", more=["--pooled-rows", "3"])
+    learn(run, "other.st", "two.csv", more=["--pooled-rows", "3"])
     done = run("merge", "one.st", "other.st", "-o", "x.st", code=2)
     assert "pooled_rows is 15.0 here and 3.0 there" in done.err
 
@@ -107,7 +106,7 @@ def test_merged_is_having_learned_both_and_unlearned_is_never_seen(run, files):
 def test_inspect_shows_means_and_spreads(run, classes):
     rows = table(300, classes)
     rows.to_csv("one.csv", index=False)
-    learn(run, "one.csv")
+    learn(run, "m.st", "one.csv", more=POOLED)
     found = json.loads(run("inspect", "m.st", "--json").out)
     assert found["weights"] is None
     assert found["options"]["pooled_rows"] == 15.0
@@ -127,7 +126,7 @@ def test_inspect_shows_means_and_spreads(run, classes):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_quadratic_models_are_judged_and_raced(run, classes):
     table(300, classes).to_csv("one.csv", index=False)
-    learn(run, "one.csv")
+    learn(run, "m.st", "one.csv", more=POOLED)
     run("evaluate", "m.st", "one.csv", "--report", "e.html")
     assert "Largest weights" not in Path("e.html").read_text()
     run("benchmark", "one.csv", "--label", "target", "--pooled-rows", "15", "--only", "PA",
@@ -138,7 +137,7 @@ def test_quadratic_models_are_judged_and_raced(run, classes):
 def test_rows_are_ranked_by_the_odds_of_a_class_and_not_by_its_density(run):
     rows = table(300)
     rows.to_csv("one.csv", index=False)
-    learn(run, "one.csv")
+    learn(run, "m.st", "one.csv", more=POOLED)
     model = BalancedRidgeClassifier.load("m.st")
     found = json.loads(run("evaluate", "m.st", "one.csv", "--json").out)["by_class"]
     from sklearn.metrics import roc_auc_score
@@ -168,7 +167,7 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
         pd.DataFrame(X.round(6), columns=list("abcdefgh")).assign(target=y).to_csv(
             name, index=False
         )
-    done = learn(run, "one.csv", model="auto.st", more=["--feature-map", "auto", "--positive", "1"])
+    done = learn(run, "auto.st", "one.csv", more=["--feature-map", "auto", "--positive", "1"])
     found = json.loads(run("inspect", "auto.st", "--json").out)
     assert f"; best is pooled_rows=10 with ridge {found['ridge']:g}" in done.err
     assert found["shares"]["pooled_rows=10"] == max(found["shares"].values())
@@ -180,7 +179,7 @@ def test_a_chooser_may_choose_quadratic_boundaries_and_others_begin_with_them(ru
     X, y = table[list("abcdefgh")].to_numpy(), table["target"].to_numpy()
     expected = AutoClassifier().partial_fit(X, y).decision_function(X)  # the average of all
     np.testing.assert_allclose(scores(run, "auto.st").ravel(), expected, rtol=1e-9, atol=1e-12)
-    learn(run, "two.csv", model="exact.st", more=["--feature-map", "auto.st"])
+    learn(run, "exact.st", "two.csv", more=["--feature-map", "auto.st"])
     exact = BalancedRidgeClassifier.load("exact.st")
     assert (exact.pooled_rows, exact.ridge, exact.feature_map) == (10.0, "auto", None)
 
@@ -195,6 +194,6 @@ def test_a_sorted_file_is_warned_of_by_the_name_of_its_column(run):
     for name in ("shuffled", "sorted"):
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # the command prints them
-            done = learn(run, f"{name}.csv", model=f"{name}.st", more=["--feature-map", "auto"])
+            done = learn(run, f"{name}.st", f"{name}.csv", more=["--feature-map", "auto"])
         found = done.err.count("warning: feature 'age': "), done.err.count("far from the first")
         assert found == ((1, 1) if name == "sorted" else (0, 0))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from samples import learn
 
 from counterpoise import BalancedRidgeClassifier, Moments
 from counterpoise.estimators.auto import wrap_engine
@@ -36,10 +37,6 @@ def written(name, towns, rows=40, seed=0, **more):
     return name
 
 
-def teach(run, model, *files, more=(), code=0):
-    return run("learn", *files, "--label", "target", "-m", model, *more, code=code)
-
-
 def assert_same(one, two, tolerance=1e-9):
     """The same features, each with the same rows, the same weights and the same counts."""
     a, b = TableModel.load(one), TableModel.load(two)
@@ -63,16 +60,16 @@ def test_a_category_that_only_unlearned_rows_had_is_gone_from_the_file(run, more
     weight = {"w": np.resize([1.0, 2.5], 40)} if "--weight" in more else {}
     written("one.csv", ["Ulm", "Bonn"], seed=0, **weight)
     written("two.csv", ["Ulm", "Secretville"], seed=1, **weight)
-    teach(run, "one.st", "one.csv", more=more)
-    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    learn(run, "one.st", "one.csv", more=more)
+    learn(run, MODEL, "one.csv", "two.csv", more=more)
     hashed = "--hash" in more
     assert (b"Secretville" in Path(MODEL).read_bytes()) != hashed
     run("unlearn", MODEL, "two.csv")
     assert b"Secretville" not in Path(MODEL).read_bytes()
     assert b"two.csv" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")
-    teach(run, MODEL, "two.csv")  # learned afresh, and unlearned again
-    teach(run, "both.st", "one.csv", "two.csv", more=more)
+    learn(run, MODEL, "two.csv")  # learned afresh, and unlearned again
+    learn(run, "both.st", "one.csv", "two.csv", more=more)
     assert_same(MODEL, "both.st")
     run("unlearn", MODEL, "two.csv")
     assert_same(MODEL, "one.st")
@@ -81,8 +78,8 @@ def test_a_category_that_only_unlearned_rows_had_is_gone_from_the_file(run, more
 def test_a_column_that_only_unlearned_rows_had_is_gone_from_the_file(run):
     written("one.csv", ["Ulm"], zero=0.0)
     written("two.csv", ["Ulm"], seed=1, zero=1.0, secret_number=3.0, secret_word="x")
-    teach(run, "one.st", "one.csv")
-    teach(run, MODEL, "one.csv", "two.csv", more=["--allow-new-columns"])
+    learn(run, "one.st", "one.csv")
+    learn(run, MODEL, "one.csv", "two.csv", more=["--allow-new-columns"])
     run("unlearn", MODEL, "two.csv")
     assert b"secret" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")  # where a column is 0 in every row that is left, it stays
@@ -92,8 +89,8 @@ def test_a_column_that_only_unlearned_rows_had_is_gone_from_the_file(run):
 def test_a_field_that_only_unlearned_rows_had_is_gone_from_the_file(run):
     written("one.jsonl", ["Ulm"])
     written("two.jsonl", ["Ulm"], seed=1, secret=1.5)
-    teach(run, "one.st", "one.jsonl")
-    teach(run, MODEL, "two.jsonl", "one.jsonl")
+    learn(run, "one.st", "one.jsonl")
+    learn(run, MODEL, "two.jsonl", "one.jsonl")
     run("unlearn", MODEL, "two.jsonl")
     assert b"secret" not in Path(MODEL).read_bytes()
     assert_same(MODEL, "one.st")
@@ -104,8 +101,8 @@ def test_an_indicator_that_only_unlearned_rows_had_is_gone(run):
     written("one.csv", ["Ulm"])
     written("two.csv", ["Ulm", None], seed=1)
     more = ["--missing", "indicate"]
-    teach(run, "one.st", "one.csv", more=more)
-    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    learn(run, "one.st", "one.csv", more=more)
+    learn(run, MODEL, "one.csv", "two.csv", more=more)
     assert len(TableModel.load(MODEL).encoding.features) == 3
     run("unlearn", MODEL, "two.csv")
     assert_same(MODEL, "one.st")
@@ -118,8 +115,8 @@ def test_rows_without_weight_hold_their_categories(run, first):
     written("two.csv", ["Ulm", "Bonn", "Mainz"], seed=1, w=np.resize([1.0, 1.0, 0.0], 40))
     other = "two.csv" if first == "one.csv" else "one.csv"
     more = ["--weight", "w"]
-    teach(run, MODEL, "one.csv", "two.csv", more=more)
-    teach(run, "other.st", other, more=more)
+    learn(run, MODEL, "one.csv", "two.csv", more=more)
+    learn(run, "other.st", other, more=more)
     run("unlearn", MODEL, first)
     assert_same(MODEL, "other.st")
     assert (b"Mainz" in Path(MODEL).read_bytes()) == (other == "two.csv")
@@ -129,14 +126,14 @@ def test_rows_without_weight_hold_their_categories(run, first):
 @pytest.mark.slow
 def test_when_all_is_unlearned_no_name_is_left_and_learning_begins_afresh(run):
     written("one.csv", ["Ulm", "Secretville"], secret=1.0)
-    teach(run, MODEL, "one.csv")
+    learn(run, MODEL, "one.csv")
     assert "nothing is left" in run("unlearn", MODEL, "one.csv").err
     assert b"ecret" not in Path(MODEL).read_bytes()
     assert json.loads(run("inspect", MODEL, "--json").out)["weights"] == {}
     assert "is empty" in run("predict", MODEL, "one.csv", code=2).err
     written("other.csv", ["Bonn"], seed=1)
-    teach(run, MODEL, "other.csv")
-    teach(run, "other.st", "other.csv")
+    learn(run, MODEL, "other.csv")
+    learn(run, "other.st", "other.csv")
     assert_same(MODEL, "other.st")
 
 
@@ -147,10 +144,10 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
     written("first.csv", towns, 300)
     written("one.csv", towns, 300, seed=1)
     written("two.csv", [*towns, "Secretville"], 100, seed=2)
-    teach(run, "first.st", "first.csv", more=["--feature-map", features, "--ridge", "0.1"])
+    learn(run, "first.st", "first.csv", more=["--feature-map", features, "--ridge", "0.1"])
     more = ["--feature-map", "./first.st", "--no-calibrate"]  # verdicts would stay
-    teach(run, "one.st", "one.csv", more=more)
-    teach(run, MODEL, "one.csv", "two.csv", more=more)
+    learn(run, "one.st", "one.csv", more=more)
+    learn(run, MODEL, "one.csv", "two.csv", more=more)
     assert b"Secretville" in Path(MODEL).read_bytes()
     run("unlearn", MODEL, "two.csv")
     assert b"Secretville" not in Path(MODEL).read_bytes()
@@ -159,7 +156,7 @@ def test_a_map_keeps_the_features_that_fixed_it_and_no_other(run, features):
         before, after = (run("predict", model, name).out for model in ("one.st", MODEL))
         tables = [np.genfromtxt(text.splitlines()[1:], delimiter=",") for text in (before, after)]
         np.testing.assert_allclose(tables[0][:, 1:], tables[1][:, 1:], rtol=1e-6, atol=1e-8)
-    teach(run, MODEL, "two.csv")
+    learn(run, MODEL, "two.csv")
     assert b"Secretville" in Path(MODEL).read_bytes()
     run("unlearn", "first.st", "first.csv")  # its map stays, and the features that it scales
     assert len(TableModel.load("first.st").encoding.features) == 4
@@ -185,7 +182,7 @@ def test_merged_models_know_who_holds_what(run):
     written("one.csv", ["Ulm", "Bonn"])
     written("two.csv", ["Ulm", "Secretville"], seed=1)
     for name in ("one", "two"):
-        teach(run, f"{name}.st", f"{name}.csv")
+        learn(run, f"{name}.st", f"{name}.csv")
     run("merge", "two.st", "one.st", "-o", MODEL)
     run("merge", "one.st", MODEL, "-o", "twice.st", "--allow-overlap")
     for model in (MODEL, "twice.st"):
@@ -200,7 +197,7 @@ def test_merged_models_know_who_holds_what(run):
 def test_rows_without_any_feature_keep_one(run):
     Path("one.jsonl").write_text('{"secret": 1.5, "b": 2, "target": "y"}\n' * 3)
     Path("two.jsonl").write_text('{"target": "y"}\n{"target": "n"}\n')
-    teach(run, MODEL, "one.jsonl", "two.jsonl")
+    learn(run, MODEL, "one.jsonl", "two.jsonl")
     run("unlearn", MODEL, "one.jsonl")
     left = TableModel.load(MODEL)
     assert len(left.encoding.features) == 1
@@ -214,7 +211,7 @@ def test_rows_without_any_feature_keep_one(run):
 def test_several_files_are_unlearned_at_once(run):
     for k, town in enumerate(["Ulm", "Bonn", "Mainz"]):
         written(f"{k}.csv", ["Trier", town], seed=k)
-    teach(run, MODEL, "0.csv", "1.csv", "2.csv")
-    teach(run, "one.st", "1.csv")
+    learn(run, MODEL, "0.csv", "1.csv", "2.csv")
+    learn(run, "one.st", "1.csv")
     run("unlearn", MODEL, "0.csv", "2.csv")
     assert_same(MODEL, "one.st")

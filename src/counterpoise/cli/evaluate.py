@@ -10,10 +10,9 @@ import typer
 from counterpoise.cli import messages, options
 from counterpoise.cli import options as opt
 from counterpoise.cli.messages import Json, show, show_json
-from counterpoise.tables.evaluate import CostSummary
 
 if TYPE_CHECKING:
-    from counterpoise.tables.evaluate import EvaluationResult
+    from counterpoise.tables.evaluate import CostSummary, EvaluationResult
 
 
 def cost_rows(bill: CostSummary, served: bool) -> list[list[Any]]:
