@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils import murmurhash3_32
 
 from counterpoise import AutoClassifier, BalancedRidgeClassifier, CostSensitiveClassifier
-from counterpoise.encoding.column_values import murmurhash3
+from counterpoise.encoding.kinds import murmurhash3
 from counterpoise.engine.auto import AutoModel
 from counterpoise.engine.ridge import RidgeModel
 
