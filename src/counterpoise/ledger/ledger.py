@@ -59,7 +59,7 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     told: dict[str, Any] = {}
     for name in ("keep", "numeric", "categorical", "time"):
         told[name] = tuple(one for one in getattr(columns, name) if one not in others)
-    result = TableModel(model, replace(mine, columns=replace(columns, **told)))
+    result = TableModel(model._fitted(), replace(mine, columns=replace(columns, **told)))
     result.choose_positive()
     with locked(path):
         result.save(path)
