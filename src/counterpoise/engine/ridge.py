@@ -148,8 +148,9 @@ class RidgeModel:
         state = state.learn(batch, params.memory_limit, known, calibrating=progressively)
         if cross_fits:
             assert options is not None
-            called = range(X.shape[1]) if names is None else names
-            state = state.cross_fitted(lambda: [batch], called, options, params.memory_limit)
+            # Folds depend on positions, so that names have no effect.
+            places, limit = range(X.shape[1]), params.memory_limit
+            state = state.cross_fitted(lambda: [batch], places, options, limit)
         self.state = state
 
     def progressive_scores(

@@ -58,7 +58,7 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     others = {f.column for f in encoding.features} - known
     columns = columns.dropping(others)
     columns = replace(columns, only=tuple(name for name in columns.only if name not in others))
-    result = TableModel(model, replace(mine, columns=columns))
+    result = TableModel(model._fitted(), replace(mine, columns=columns))
     result.choose_positive()
     with locked(path):
         result.save(path)

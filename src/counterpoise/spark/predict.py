@@ -133,7 +133,7 @@ def stored_of(model: BalancedRidgeClassifier) -> TableModel:
             "this model was not fitted on a frame, and does not know how columns become features; "
             "fit it with counterpoise.spark.fit"
         )
-    return TableModel(copy.deepcopy(model._engine), encoding)
+    return TableModel(copy.deepcopy(model._fitted()), encoding)
 
 
 def _source(model: BalancedRidgeClassifier | str | os.PathLike[str]) -> Callable[[], TableScorer]:
