@@ -148,8 +148,8 @@ class RidgeModel:
         state = state.learn(batch, params.memory_limit, known, calibrating=progressively)
         if cross_fits:
             assert options is not None
-            called = range(X.shape[1]) if names is None else names
-            state = state.cross_fitted(lambda: [batch], called, options, params.memory_limit)
+            at = range(X.shape[1])  # positions: names of columns must have no effect
+            state = state.cross_fitted(lambda: [batch], at, options, params.memory_limit)
         self.state = state
 
     def progressive_scores(
