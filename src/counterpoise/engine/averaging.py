@@ -2,7 +2,7 @@ r"""The weighted average of candidates, and how they are weighed.
 
     f(x) = Σ_i s_i f_i(x)/rms_i,      s_i ∝ exp(G_i/T)/r
 
-over every candidate and each of its r ridges, where G_i is the G-mean that it was judged to have.
+over every candidate and each of its r ridges, where G_i is the G-mean of the candidate.
 Equal weights are the prior, and fewer rows of evidence e than PRIOR_ROWS move them less:
 
     T = T_0 max(1, PRIOR_ROWS/e),      e = c²/(2 Σ_k 1/n_k)
@@ -34,24 +34,14 @@ from counterpoise.solver.scores import Scores
 
 @dataclass(frozen=True, eq=False)
 class RidgePathScores:
-    """Affine scores for several ridges.
-
-    Attributes
-    ----------
-    anchor : ndarray of shape (d,)
-        Where the offsets are the scores.
-    coef : ndarray of shape (r, problems, d)
-        Weights.
-    offset : ndarray of shape (r, problems)
-        Scores at the anchor.
-    """
+    """Affine scores for r ridges: coef (r, problems, d), and offset (r, problems) at the anchor."""
 
     anchor: Vector
     coef: NDArray[np.float64]
     offset: Matrix
 
     def weighted(self, share: Vector, ridge: float) -> LinearScores:
-        """The weighted sum of them all, given r weights; ``ridge`` is what it is said to have."""
+        """Return the sum of all, weighted by share (r,), reported with this ridge."""
         coef = np.tensordot(share, self.coef, 1)
         return LinearScores(self.anchor, coef, share @ self.offset, ridge)
 
@@ -65,24 +55,14 @@ MIN_WEIGHT = 1e-6  # of all weight: what is not felt, and costs a product
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Scores of the terms of one map, times their weight.
-
-    Attributes
-    ----------
-    name : str
-        The map.
-    fixed : FittedMap, optional
-        The map as it is fixed; none for the features as they are.
-    solution : Linear or Quadratic
-        Scores as a function of the terms.
-    """
+    """Weighted scores as a function of the terms of one map, or of the features without one."""
 
     name: str
     fixed: FittedMap | None
     solution: LinearScores | QuadraticScores
 
     def of(self, X: Rows) -> Matrix:
-        """Scores of rows, of shape (n, problems)."""
+        """Return scores of rows, of shape (n, problems)."""
         if self.fixed is None:
             return self.solution.of(X)
         parts = []
@@ -95,29 +75,21 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Average:
-    """A sum of parts, as a function of rows: the solution of a model that chooses.
-
-    Attributes
-    ----------
-    parts : tuple of Part
-        What is added.
-    ridge : float
-        That of the best candidate.
-    """
+    """Sum of parts as a function of rows, with the ridge of the best candidate."""
 
     parts: tuple[Part, ...]
     ridge: float
 
     def of(self, X: Rows) -> Matrix:
-        """Scores of rows, of shape (n, problems)."""
+        """Return scores of rows, of shape (n, problems)."""
         return self._sum([part.of(X) for part in self.parts])
 
     def of_terms(self, terms: dict[str, Rows]) -> Matrix:
-        """Scores of rows, of which there are few, given their terms by the name of the map."""
+        """Return scores (n, problems) of a few rows, given their terms by the name of the map."""
         return self._sum([part.solution.of(terms[part.name]) for part in self.parts])
 
     def of_one(self, terms: dict[str, Vector]) -> Vector:
-        """Scores of one row, of shape (problems,), given its terms by the name of the map."""
+        """Return scores (problems,) of one row, given its terms by the name of the map."""
         total: Vector = np.zeros(1)
         for part in self.parts:
             one, z = part.solution, terms[part.name]
@@ -155,7 +127,7 @@ def temperature(rows: float, n: Vector) -> float:
 
 
 def softmax_weights(G: Sequence[Vector], heat: float) -> list[Vector]:
-    """Weights of candidates and ridges, given their G-means; −∞ leaves one out."""
+    """Return averaging weights of candidates and ridges, given G-means; −∞ leaves one out."""
     top = max(float(one.max()) for one in G)
     raw = [np.exp((one - top) / heat) / max(np.isfinite(one).sum(), 1) for one in G]
     total = sum(float(one.sum()) for one in raw)
@@ -169,24 +141,11 @@ def averaged(
     ridge: float,
     seen: Flags,
 ) -> Average:
-    """The average of candidates, in units of the best.
+    """Return the average of candidates, in units of the best one.
 
-    Parameters
-    ----------
-    candidates : sequence of (str, FittedMap or None, RidgePathScores or Quadratic, ndarray)
-        Name and state of the map of each, its scores, and their root mean squares of shape (r,).
-    share : sequence of ndarray of shape (r,)
-        Weights that add up to 1.
-    best : tuple of int
-        Candidate and ridge whose units the scores shall have.
-    ridge : float
-        Its ridge.
-    seen : ndarray of bool of shape (c,)
-        Which classes were ever seen.
-
-    Returns
-    -------
-    Average
+    Each candidate has the name and the state of its map, its scores, and their root mean squares
+    (r,). The weights ``share`` add up to 1; ``best`` has the positions of the best candidate and
+    of its ridge; ``seen`` (c,) are the classes with rows.
     """
     unit = float(candidates[best[0]][3][best[1]]) or 1.0
     parts = []
@@ -213,7 +172,7 @@ MIN_ROWS_BETWEEN_AVERAGES, MAX_ROWS_BETWEEN_AVERAGES = 16, 16_384
 
 
 class ScoreRequest(NamedTuple):
-    """Where the scores of rows go, the classes that they are for, and how late labels are."""
+    """Array for the scores of rows, their classes, and the delay of labels in rows."""
 
     into: Matrix
     classes: Labels
@@ -221,7 +180,7 @@ class ScoreRequest(NamedTuple):
 
 
 class CachedAverage(NamedTuple):
-    """The average as it was after some rows, its classes, and the rows at which it is due again."""
+    """Average after some rows, its classes, and the rows at which it is computed again."""
 
     average: Average
     labels: Labels
@@ -229,11 +188,11 @@ class CachedAverage(NamedTuple):
     linked: Scores | None = None  # of the best candidate; none if a class has no row yet
 
     def best_of(self, f: Vector) -> Any:
-        """Label of a row that has these scores."""
+        """Return the label of a row that has these scores."""
         return self.labels[int(argmax_classes(f))]
 
     def probabilities_of(self, f: Vector, classes: Labels) -> Vector:
-        """Probabilities of a row that has these scores; 0 for classes that were not known then."""
+        """Return probabilities of a row that has these scores; 0 for classes without a row then."""
         assert self.linked is not None
         result = np.zeros(len(classes))
         p = self.linked.probabilities(f[None], stream=False)[0]
@@ -242,7 +201,7 @@ class CachedAverage(NamedTuple):
 
 
 def next_average(rows: int, half_life: float | None) -> int:
-    """Rows at which an average of so many rows is brought up to date.
+    """Return the rows at which the average of ``rows`` rows is computed again.
 
     A decomposition of d terms takes about as long as learning 4 d rows, so that from 100 d rows on
     looks take no more than a seventh of the time.
@@ -256,7 +215,7 @@ def next_average(rows: int, half_life: float | None) -> int:
 
 
 def expand_scores(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
-    """Scores of some classes as those of more, which score −∞ if they are not known."""
+    """Return scores of some classes as scores of more; classes without a score have −∞."""
     if n_score_columns(len(classes)) == 1:
         return f
     known = np.hstack([-f, f]) if f.shape[1] == 1 else f
@@ -266,7 +225,7 @@ def expand_scores(f: Matrix, labels: Labels, classes: Labels) -> Matrix:
 
 
 def warn_of_one_class(label: Any, rows: int) -> None:
-    """Say that all rows by which maps were fixed are of one class."""
+    """Warn that all rows by which maps were fixed are of one class."""
     warnings.warn(
         f"all of the first {rows:,} rows are of class {label!r}, and the maps of the candidates "
         "are fixed by them: shuffle the rows if they are sorted, or begin with the maps of a model "

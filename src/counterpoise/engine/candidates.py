@@ -36,15 +36,7 @@ from counterpoise.stepwise.single_event import MultiModelUpdater
 
 
 class SingleRowUpdater:
-    """States whose maps are fixed, open to single rows as long as their moments are these.
-
-    Parameters
-    ----------
-    states : dict of str to State
-        What candidates have learned, by the name of the map.
-    options : Options
-        How they are looked at.
-    """
+    """Updater of states (by the name of the map) by single rows, while their maps stay fixed."""
 
     def __init__(self, states: dict[str, State], options: Options) -> None:
         self.states = states
@@ -55,15 +47,15 @@ class SingleRowUpdater:
         self._last: tuple[Vector, dict[str, Vector]] | None = None
 
     def fits(self, states: dict[str, State]) -> bool:
-        """Whether these are the States, and their moments are where they were."""
+        """Return whether these are the states, with the same moments."""
         return states is self.states and all(
             state.moments is one for state, one in zip(states.values(), self.moments, strict=True)
         )
 
     def terms(self, row: NDArray[Any]) -> tuple[Vector, dict[str, Vector]] | None:
-        """A row as numbers, and its terms by each map; None if one of them is too large.
+        """Return a row as numbers, and its terms by each map; None if one of them is too large.
 
-        Those of the last row are known: most rows are predicted, and then learned.
+        The terms of the last row are kept: most rows are predicted, and then learned.
         """
         last = self._last
         if last is None or not np.array_equal(last[0], row):
@@ -84,10 +76,7 @@ class SingleRowUpdater:
         holder: Any,
         more: dict[str, Any],
     ) -> None:
-        """Learn a row of the class in a slot, given as it is and as terms.
-
-        The holder gets attributes in the same moment.
-        """
+        """Learn a row of the class in a slot, and set attributes of the holder in one step."""
         for state in self.states.values():  # before, so that no old scores are left
             state.version += 1
         row = plain[None]
@@ -136,24 +125,24 @@ class Candidates:
 
     @property
     def first(self) -> State:
-        """What one of them has learned: all have seen the same rows."""
+        """State of the first map; all have learned the same rows."""
         return next(iter(self.states.values()))
 
     @property
     def simplest_state(self) -> State:
-        """What was learned without a map, or by the first map if there is none."""
+        """State without a map, or of the first map if there is none."""
         return self.states.get(LINEAR, self.first)
 
     @property
     def is_ready(self) -> bool:
-        """Whether all have begun, and every map is fixed."""
+        """Whether rows were learned and every map is fixed."""
         return self.first.begun and not max(map(_WAITING, self.states.values()))
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | CACHES
 
     def copy(self) -> Candidates:
-        """An independent copy."""
+        """Return an independent copy."""
         return self._with(
             names=list(self.names),
             states={name: state.copy() for name, state in self.states.items()},
@@ -166,7 +155,7 @@ class Candidates:
     # Looking
 
     def solver_options_for(self, name: str, ridge: float) -> Options:
-        """How a candidate looks at its moments: by this ridge, or by its own if it has one."""
+        """Return the options of a candidate with this ridge, or with its own if it has one."""
         nu = pooling_of(name)
         own: float | str = ridge if nu is None else "auto"
         return replace(self.options, ridge=own, pooled_rows=nu)
@@ -184,7 +173,7 @@ class Candidates:
         return first, len(ridges) // 2 if pooling_of(self.names[first]) is None else 0
 
     def best_state(self, ridges: Vector) -> tuple[State, Options]:
-        """What the best candidate has learned, and how it looks at it."""
+        """Return the state of the best candidate, and the options that solve it."""
         i, j = self.best(ridges)
         name = self.names[i]
         return self.states[map_name(name)], self.solver_options_for(name, float(ridges[j]))
@@ -226,7 +215,7 @@ class Candidates:
         return ranking.average([map_name(name) for name in ranking.names], classes, ridge)
 
     def current_average(self, ridges: Vector, link: bool = False) -> CachedAverage | None:
-        """The average of a few rows ago, linked to probabilities if that was wanted then."""
+        """Return the average of a few rows ago, with a link to probabilities if requested then."""
         known = self._current
         if known is not None and self.rows < known.due:
             return known
@@ -248,15 +237,15 @@ class Candidates:
     # Single rows
 
     def has_seen(self, y: Any) -> bool:
-        """Whether a row of this class was learned before."""
+        """Return whether a row of this class was learned before."""
         return any(y == label for label in self.first.moments.labels.tolist())
 
     def needs_refresh(self, rows: int) -> bool:
-        """Whether the average of a few rows ago is due again, after so many rows."""
+        """Return whether the average of a few rows ago is too old after ``rows`` rows."""
         return self._current is None or rows >= self._current.due
 
     def scored_one(self, row: NDArray[Any], ridges: Vector) -> tuple[CachedAverage, Vector] | None:
-        """The average of a few rows ago, and its scores of a row; None if there is none."""
+        """Return the average of a few rows ago and its scores of a row; None if there is none."""
         current = self.current_average(ridges, link=True) if self.rows else None
         if current is None:
             return None
@@ -266,7 +255,7 @@ class Candidates:
         return None if terms is None else (current, current.average.of_one(terms[1]))
 
     def learn_one(self, row: NDArray[Any], y: Any, w: float) -> bool:
-        """Learn one row of a class known; returns whether single rows can be learned now."""
+        """Learn one row of a class seen before; return whether single rows can be learned now."""
         if not self.is_ready:
             return False
         singles = self._single_row_updater()
@@ -296,7 +285,7 @@ class Candidates:
         ridges: Vector,
         request: ScoreRequest | None = None,
     ) -> Candidates:
-        """With more rows: this object, changed, or another. Atomic with respect to signals."""
+        """Learn rows, and return this object, or a changed copy. Atomic with respect to signals."""
         n = len(batch.y)
         if request is None and n <= SLICE and self.is_ready:
             known = {name: state.terms(batch.X) for name, state in self.states.items()}
@@ -361,7 +350,7 @@ class Candidates:
         ridges: Vector,
         terms: dict[str, Rows] | None = None,
     ) -> None:
-        """Scores of rows, by the average of now, into their places from ``at`` on."""
+        """Write the scores of rows by the present average to the request, from row ``at`` on."""
         if not X.shape[0]:
             return
         current = self.current_average(ridges)
@@ -370,17 +359,17 @@ class Candidates:
             request.into[at : at + X.shape[0]] = expand_scores(f, current.labels, request.classes)
 
     def filling(self, fill: MeanImputation | None) -> Candidates:
-        """The same, with features that may be missing; this object if nothing is new."""
+        """Return these candidates with features that may be missing; this object if unchanged."""
         if fill == self.first.fill:
             return self
         return self._with(states={k: one.filling(fill) for k, one in self.states.items()})
 
     def announced(self, declared: Labels) -> Candidates:
-        """The same, with other labels announced."""
+        """Return these candidates with other declared labels."""
         return self._with(states={k: one.announced(declared) for k, one in self.states.items()})
 
     def widened(self, inputs: int, names: Any, limit: float) -> Candidates:
-        """Make room for features that were zero in every row so far, given the names of all."""
+        """Return these candidates with more features, 0 in every row so far, given all names."""
         states = {name: state.copy().widened(names, limit) for name, state in self.states.items()}
         kept = self.kept.placed(np.arange(inputs), len(names))
         return self._with(states=states, kept=kept)

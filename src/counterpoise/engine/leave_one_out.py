@@ -32,9 +32,9 @@ from counterpoise.solver.scores import build_problem, resolve_ridge
 
 
 class Sample(NamedTuple):
-    """Rows that were learned: after the map (n, d), and the places of their classes.
+    """Learned rows after the map (n, d), and the positions of their classes.
 
-    ``weight`` is what is left out of each, in the weights of now, and ``whole`` all that it weighs.
+    ``weight`` is the decayed weight that is left out of each row, and ``whole`` all of its weight.
     """
 
     Z: Matrix
@@ -69,24 +69,9 @@ class LeaveOneOutScores(NamedTuple):
 def leave_one_out_scores(
     moments: Moments, classes: Classes, options: Options, ridges: Vector, rows: Sample
 ) -> LeaveOneOutScores:
-    """Scores of rows without themselves.
+    """Return scores of learned rows, each by models without it.
 
-    Parameters
-    ----------
-    moments : Moments
-        What was learned, those rows included.
-    classes : Classes
-        Those that were seen.
-    options : Options
-        How moments are looked at. The ridge counts where boundaries are quadratic.
-    ridges : ndarray of shape (r,)
-        Ridges where they are not.
-    rows : Sample
-        The rows.
-
-    Returns
-    -------
-    Left
+    Quadratic boundaries have the ridge of the options, all others have the r ridges.
     """
     problem = build_problem(moments, classes, options)
     about = rows._replace(Z=rows.Z - moments.anchor)
@@ -101,7 +86,7 @@ def leave_one_out_scores(
 def for_raw_rows(
     weights: RidgePathScores | QuadraticScores, filled: ImputedMoments
 ) -> RidgePathScores | QuadraticScores:
-    """Scores of rows whose missing values are filled, as a function of rows as they are."""
+    """Return scores of rows with imputed values as a function of rows as they are."""
     if isinstance(weights, RidgePathScores):
         return RidgePathScores(
             filled.raw.anchor.copy(), filled.turned(weights.coef), weights.offset

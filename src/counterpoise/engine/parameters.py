@@ -22,7 +22,7 @@ POOLING = "pooled_rows="
 
 
 def pooling_of(name: str) -> float | None:
-    """Rows of pooled evidence of a candidate with quadratic boundaries; None for the others."""
+    """Return the pooled rows of a candidate with quadratic boundaries; None for all others."""
     if not name.startswith(POOLING):
         return None
     try:
@@ -38,12 +38,12 @@ def pooling_of(name: str) -> float | None:
 
 
 def map_name(name: str) -> str:
-    """Name of the map whose moments a candidate looks at."""
+    """Return the name of the map whose moments a candidate uses."""
     return LINEAR if name.startswith(POOLING) else name
 
 
 def name_of(feature_map: Any, pooled_rows: float | None) -> str:
-    """Name of a candidate, given its map, if any, fixed or not, and its pooled_rows."""
+    """Return the name of a candidate, given its map, fitted or not, and its pooled_rows."""
     if pooled_rows is None:
         the_map = getattr(feature_map, "map", feature_map)
         return LINEAR if feature_map is None else getattr(the_map, "text", str(the_map))
@@ -233,7 +233,7 @@ def read_auto_parameters(given: Any) -> AutoParameters:
 
 
 def _parse_candidate(candidate: Any) -> tuple[Map | None, float | None]:
-    """The map of a candidate, if it has one, and its pooled_rows, if boundaries are quadratic."""
+    """Return the map of a candidate, if any, and its pooled_rows, if any."""
     if not isinstance(candidate, str):
         return parse_feature_map(candidate), None
     nu = pooling_of(candidate)

@@ -17,13 +17,13 @@ Row = tuple[Vector, float, float]  # the row, its weight, and the weight of its 
 
 @dataclass(frozen=True)
 class RowBuffer:
-    """The last rows of each class: a value, which is never changed.
+    """Last rows of each class: an immutable value.
 
     Attributes
     ----------
     max_rows : int
-        Rows of each class, and their weight, at most: a row of weight 2 is as two, of which the
-        older may have gone.
+        Largest number of rows of each class, and their largest weight: a row of weight 2 counts as
+        two, of which the older may have left the buffer.
     rows : dict of label to tuple of Row
         The rows, by the label of their class, the oldest first.
     """
@@ -34,7 +34,7 @@ class RowBuffer:
     def appended(
         self, X: Rows, y: Labels, weight: Vector | None, before: dict[Any, float]
     ) -> RowBuffer:
-        """With more rows, given the weight of each class before them."""
+        """Return the buffer with more rows, given the weight of each class before them."""
         result = dict(self.rows)
         for label in dict.fromkeys(y.tolist()):
             mine = np.flatnonzero(y == label)
@@ -49,12 +49,12 @@ class RowBuffer:
         return replace(self, rows=result)
 
     def with_one(self, x: Vector, label: Any, weight: float, before: float) -> RowBuffer:
-        """With one row more, which nobody will change."""
+        """Return the buffer with one more row, which must not change."""
         mine = self._last((*self.rows.get(label, ()), (x, weight, before + weight)))
         return replace(self, rows={**self.rows, label: mine})
 
     def merged(self, other: RowBuffer, before: dict[Any, float]) -> RowBuffer:
-        """These rows followed by those of another stream, given the weight of each class here."""
+        """Return the buffer followed by another one, given the weight of each class before it."""
         result = dict(self.rows)
         for label, rows in other.rows.items():
             later = [(x, w, clock + before.get(label, 0.0)) for x, w, clock in rows]
@@ -62,7 +62,7 @@ class RowBuffer:
         return replace(self, rows=result)
 
     def _last(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        """The last of these rows, so many of them and so much weight."""
+        """Return the last of these rows, at most max_rows of them and as much weight."""
         rows = rows[-self.max_rows :]
         over = sum([w for _, w, _ in rows]) - self.max_rows
         if over <= 0.0:
@@ -75,7 +75,7 @@ class RowBuffer:
         return ((x, max(w - over, min(w, 1.0)), clock), *rows[first + 1 :])
 
     def placed(self, at: NDArray[np.intp], inputs: int) -> RowBuffer:
-        """The same for rows of more features, where feature j stands at place at[j]."""
+        """Return the buffer of wider rows, with feature j at position at[j]."""
 
         def moved(x: Vector) -> Vector:
             wider = np.zeros(inputs)
@@ -95,9 +95,9 @@ class RowBuffer:
     def arrays(
         self, labels: Labels, most: int | None = None
     ) -> tuple[Matrix, NDArray[np.intp], Vector, Vector]:
-        """Rows (n, l), the places of their labels among these, their weights, and their clocks.
+        """Return rows (n, l), the positions of their labels, their weights and their clocks.
 
-        All of them, or the last of each class, so many at most.
+        All of them, or the last ``most`` of each class.
         """
         some = [
             (x, code, w, clock)
@@ -109,7 +109,7 @@ class RowBuffer:
 
 
 def decayed_weight(weight: Vector, passed: Vector, half_life: float | None) -> Vector:
-    """What rows weigh after their class has received more weight, ``passed``."""
+    """Return the weight of rows after their class has received the weight ``passed``."""
     if half_life is None:
         return weight
     rate = -np.log(2.0) / half_life

@@ -65,7 +65,7 @@ class Series:
         return len(self.anchor)
 
     def summed(self, W: Matrix) -> Series:
-        """Sums over sets of buckets; W has shape (sets, g)."""
+        """Return sums over sets of buckets; W has the shape (sets, g)."""
         c, d, g = len(self.labels), self.width, len(W)
         n, mean = np.empty((g, c)), np.empty((g, c, d))
         tri = np.empty((g, c, self.tri.shape[2]))
@@ -86,7 +86,7 @@ class Series:
         return replace(self, start=none, stop=none, n=n, mean=mean, tri=tri)
 
     def only(self, at: NDArray[np.intp]) -> Series:
-        """The same with some features alone."""
+        """Return the series of some features."""
         low, high = np.tril_indices(len(at))
         a, b = at[low], at[high]
         place = np.maximum(a, b) * (np.maximum(a, b) + 1) // 2 + np.minimum(a, b)
@@ -95,7 +95,7 @@ class Series:
         )
 
     def at(self, rows: slice | NDArray[np.intp]) -> Series:
-        """Some of the sets."""
+        """Return some of the sets."""
         return replace(
             self,
             start=self.start[rows],
@@ -106,17 +106,17 @@ class Series:
         )
 
     def blocks(self) -> list[slice]:
-        """Parts of the sets whose scatters can be unfolded at once."""
+        """Return slices of the sets whose scatters can be unfolded in one step."""
         size = max(1, MAX_UNFOLDED_VALUES // max(len(self.labels) * self.width**2, 1))
         return [slice(i, i + size) for i in range(0, len(self), size)]
 
     def covariances(self) -> NDArray[np.float64]:
-        """Of each set and class, of shape (g, c, d, d); 0 where there is no row."""
+        """Return covariances of each set and class, (g, c, d, d); 0 where there is no row."""
         n = np.where(self.n > 0, self.n, 1.0)
         return unfolded(self.tri / n[..., None], self.width)
 
     def variances(self) -> NDArray[np.float64]:
-        """Of each set, class and feature, of shape (g, c, d)."""
+        """Return variances of each set, class and feature, of shape (g, c, d)."""
         k = np.arange(self.width)
         n = np.where(self.n > 0, self.n, 1.0)
         found: NDArray[np.float64] = self.tri[..., k * (k + 3) // 2] / n[..., None]
@@ -124,7 +124,7 @@ class Series:
 
 
 def series_of(stack: Stack, inside: list[Flags]) -> Series:
-    """Buckets of the cells that are in a selection, all segments together."""
+    """Return buckets of the cells in a selection, over all segments."""
     times = [part.start[flags] for part, flags in zip(stack.parts, inside, strict=True)]
     start = np.unique(np.concatenate(times))
     stop = np.zeros_like(start)
@@ -145,7 +145,7 @@ def series_of(stack: Stack, inside: list[Flags]) -> Series:
 
 
 def series_of_sets(sets: list[tuple[Stack, list[Vector]]]) -> Series:
-    """Sums of cells with weights, one for each set, about one anchor."""
+    """Return weighted sums of cells, one for each set, about one anchor."""
     anchor, labels = sets[0][0].anchor, sets[0][0].labels
     order = np.argsort(labels, kind="stable")
     c, d = len(order), len(anchor)
@@ -163,7 +163,7 @@ def series_of_sets(sets: list[tuple[Stack, list[Vector]]]) -> Series:
 
 
 def _add(part: ClassCells, flags: Flags, at: Counts, n: Vector, mean: Matrix, tri: Matrix) -> None:
-    """Cells of one class, by time, into their buckets."""
+    """Add cells of one class, by time, to their buckets."""
     begin = np.flatnonzero(np.append(True, at[1:] != at[:-1]))
     mine = at[begin]
     own, mu, C = part.n[flags], part.mean[flags], part.tri[flags]
@@ -266,7 +266,7 @@ NORMAL_DRAWS = 512  # of normal scores of several classes
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What scores are worth on sets of rows.
+    """Losses and recalls of scores on sets of rows.
 
     Attributes
     ----------
@@ -311,7 +311,7 @@ class Evaluation:
 
 
 def evaluate_scores(lines: LinearScoresBatch, series: Series) -> Evaluation:
-    """What the scores of each set are worth on the rows of the same set of a series.
+    """Evaluate the scores of each set on the rows of the same set of a series.
 
     Both have the same anchor.
     """
@@ -327,7 +327,7 @@ def evaluate_scores(lines: LinearScoresBatch, series: Series) -> Evaluation:
 def scores(
     lines: LinearScoresBatch, series: Series
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means (g, c, q) and covariances (g, c, q, q) of the scores of the rows of each class."""
+    """Return means (g, c, q) and covariances (g, c, q, q) of the scores of each class."""
     at = lines.offset[:, None] + np.einsum("gqd,gcd->gcq", lines.coef, series.mean)
     spread = np.empty((*at.shape, at.shape[2]))
     for block in series.blocks():
@@ -338,7 +338,7 @@ def scores(
 
 
 def _binary_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
-    """Recalls of two classes: the second is predicted above 0."""
+    """Return recalls of two classes: the second is predicted above 0."""
     sigma = np.sqrt(np.maximum(spread[..., 0, 0], 0.0))
     side = at[..., 0] * [-1.0, 1.0]
     certain = np.where(side > 0, 1.0, 0.0)
@@ -347,7 +347,7 @@ def _binary_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Mat
 
 
 def _multiclass_recalls(at: NDArray[np.float64], spread: NDArray[np.float64]) -> Matrix:
-    """Recalls of several classes: the largest score wins, in the same normal draws for all."""
+    """Return recalls of several classes: the largest score wins, in the same normal draws."""
     g, c, q = at.shape
     Z = np.random.default_rng(0).standard_normal((NORMAL_DRAWS, q))
     recall = np.empty((g, c))
