@@ -59,7 +59,7 @@ def write(path: str, model: BalancedRidgeClassifier, encoding: ColumnEncoder) ->
     told: dict[str, Any] = {}
     for name in ("keep", "numeric", "categorical", "time"):
         told[name] = tuple(one for one in getattr(columns, name) if one not in others)
-    result = TableModel(model, replace(mine, columns=replace(columns, **told)))
+    result = TableModel(model._engine, replace(mine, columns=replace(columns, **told)))
     result.choose_positive()
     with locked(path):
         result.save(path)
@@ -999,7 +999,7 @@ class Ledger:
 
 
 def _rule(options: Mapping[str, Any]) -> SolverOptions:
-    """How many sets are solved at once."""
+    """Return the number of sets that are solved in one step."""
     require_options(options)
     strange = [name for name in options if name not in RULE]
     if strange:
@@ -1071,7 +1071,7 @@ def _same_model(model: BalancedRidgeClassifier, found: Uncertainty) -> Uncertain
 
 
 def _unsettled(file: File) -> bool:
-    """Whether a file was made, and nothing was ever written into it."""
+    """Return whether a file was created, and nothing was ever written into it."""
     with file.reading():
         return file.digest_text() is None
 
